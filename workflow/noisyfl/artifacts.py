@@ -1,0 +1,169 @@
+"""Where artifacts lie, and how they are written and read: whole or not at all.
+
+Every artifact is a Parquet table that pandas or DuckDB reads, with a JSON text under the metadata
+key ``noisyfl`` that says what made it. A file appears under its name only when it is complete, and
+a file whose content does not fit its checksum is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+METADATA_KEY = b"noisyfl"
+
+
+class DamagedArtifact(ValueError):
+    """A file is truncated, altered, or not what its name says."""
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run's artifact, all in one folder named by the run's id."""
+
+    folder: Path
+
+    @property
+    def spec(self) -> Path:
+        """The spec that names the run, as canonical JSON."""
+        return self.folder / "spec.json"
+
+    @property
+    def rounds(self) -> Path:
+        """One row a round."""
+        return self.folder / "rounds.parquet"
+
+    @property
+    def clients(self) -> Path:
+        """One row a (round, client) in which the method estimated something."""
+        return self.folder / "clients.parquet"
+
+    @property
+    def provenance(self) -> Path:
+        """Versions, device, source digest, time and end (``finished`` or ``diverged``)."""
+        return self.folder / "provenance.json"
+
+    def all(self) -> list[Path]:
+        """Every file of the artifact."""
+        return [self.spec, self.rounds, self.clients, self.provenance]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The layout below the results folder. Data, partitions and runs know no scale."""
+
+    root: Path
+
+    def data(self, dataset: str, part: str) -> Path:
+        """The Parquet file of a dataset's ``train`` or ``test`` part."""
+        return self.root / "data" / dataset / f"{part}.parquet"
+
+    def partition(self, identity: str) -> Path:
+        """The noisy partition of that id."""
+        return self.root / "partitions" / f"{identity}.parquet"
+
+    def run(self, identity: str) -> RunFiles:
+        """The run of that id."""
+        return RunFiles(self.root / "runs" / identity)
+
+
+def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> None:
+    """Write a table with its metadata and a checksum of its content, atomically."""
+    text = json.dumps({**metadata, "checksum": checksum(table)}, sort_keys=True)
+    with replacing(path) as draft:
+        pq.write_table(
+            table.replace_schema_metadata({METADATA_KEY: text.encode()}), draft, compression="zstd"
+        )
+
+
+def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, dict[str, Any]]:
+    """A table written by :func:`write_table`, and its metadata.
+
+    The checksum covers the whole table, so it is verified only where all ``columns`` are read.
+
+    Raises:
+        DamagedArtifact: the file is truncated, altered, or not one of ours.
+        FileNotFoundError: there is none.
+    """
+    try:
+        table = pq.read_table(path, columns=columns, memory_map=True)
+    except (pa.ArrowInvalid, pa.ArrowIOError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DamagedArtifact(
+            f"{path}: not a whole Parquet file ({str(error).splitlines()[0]}); delete it to have "
+            "it made again"
+        ) from error
+    metadata = read_metadata(path)
+    if columns is None and metadata["checksum"] != checksum(table):
+        raise DamagedArtifact(
+            f"{path}: the content does not fit the checksum {metadata['checksum']} that it was "
+            "written with, so it was altered; delete it to have it made again"
+        )
+    return table, metadata
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The metadata of a table written by :func:`write_table`."""
+    found = pq.read_schema(path).metadata or {}
+    if METADATA_KEY not in found:
+        raise DamagedArtifact(f"{path}: not written by noisyfl (no metadata {METADATA_KEY!r})")
+    return json.loads(found[METADATA_KEY])
+
+
+def checksum(table: pa.Table) -> str:
+    """SHA-256 of the names, types and values of a table, whatever its chunks and compression."""
+    digest = hashlib.sha256()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        digest.update(f"{name}:{column.type}:{len(column)};".encode())
+        for chunk in column.chunks:
+            digest.update(_values(chunk))
+    return digest.hexdigest()
+
+
+def _values(chunk: pa.Array) -> bytes | memoryview:
+    """The values of a chunk as bytes that do not depend on its offset or its validity buffer."""
+    if pa.types.is_fixed_size_binary(chunk.type):
+        width = chunk.type.byte_width
+        return memoryview(chunk.buffers()[1])[chunk.offset * width :][: len(chunk) * width]
+    if pa.types.is_string(chunk.type):
+        return json.dumps(chunk.to_pylist()).encode()
+    if chunk.null_count:  # nulls of any type read back as NaN
+        return chunk.cast(pa.float64()).to_numpy(zero_copy_only=False).tobytes()
+    return np.ascontiguousarray(chunk.to_numpy(zero_copy_only=False)).tobytes()
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write indented JSON with sorted keys, atomically."""
+    with replacing(path) as draft:
+        draft.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A draft beside ``path`` that takes its place when the block ends without an error.
+
+    After an error (a full disk, say) the draft is gone and what stood at ``path`` still stands.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        yield draft
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise

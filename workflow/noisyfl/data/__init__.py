@@ -1,0 +1,1 @@
+"""Datasets, partitions and label noise: everything before the first round."""

@@ -1,0 +1,1 @@
+"""Every method, one file each, of the five papers."""

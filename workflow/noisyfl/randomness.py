@@ -1,0 +1,41 @@
+"""How dice are thrown: independent streams from one seed, each with a name.
+
+A stream is known by what it is for, and by nothing that happened before it was opened. So two
+methods in the same setting and trial see the same partition, the same noise and the same clients in
+the same round, switching one use of randomness off leaves all others as they were, and a run that
+is resumed throws the dice it would have thrown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def stream(seed: int, *name: str | int) -> np.random.Generator:
+    """The generator called ``name`` of a seed.
+
+    >>> stream(1, "batches", 3, 17)  # the batches of client 17 in round 3
+    Generator(PCG64) at 0x...
+
+    Args:
+        seed: the trial's seed, at least 0.
+        name: what the stream is for: words and indices, in any number.
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_key(name)))
+
+
+def torch_seed(seed: int, *name: str | int) -> int:
+    """A 63-bit seed for torch's own generator, where a library draws from that one (dropout)."""
+    return int(stream(seed, *name).integers(2**63))
+
+
+def _key(name: tuple[str | int, ...]) -> tuple[int, ...]:
+    """Spawn keys are integers; a word becomes the first 4 bytes of its SHA-256."""
+    return tuple(
+        int.from_bytes(hashlib.sha256(part.encode()).digest()[:4], "little")
+        if isinstance(part, str)
+        else int(part)
+        for part in name
+    )

@@ -1,0 +1,1 @@
+"""Federated training: rounds, executors and metrics. Knows no method by name."""
