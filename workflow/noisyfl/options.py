@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
+import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +22,74 @@ T = TypeVar("T")
 
 class BadInput(ValueError):
     """Something the user wrote is wrong. The message says where, what, and what was expected."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """What one option may be.
+
+    Attributes:
+        kind: ``int``, ``float``, ``bool`` or ``str``; of each element, where ``many``.
+        many: a list of values.
+        nullable: null is allowed.
+        required: there is no default.
+        limits: bounds by word ("at least", "above", "at most", "below").
+    """
+
+    name: str
+    kind: str
+    doc: str
+    default: Any = None
+    required: bool = False
+    many: bool = False
+    nullable: bool = False
+    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    choices: tuple[Any, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What a component declares: enough to check and name it without importing its class.
+
+    Attributes:
+        variants: named sets of options.
+        facts: class attributes that others need (a method's revision, reference, ...).
+    """
+
+    name: str
+    options: tuple[Option, ...]
+    variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def canonical(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """``{"name": ..., option: value, ...}`` with variants resolved and defaults filled in.
+
+        Raises:
+            BadInput: naming ``where``, the key, the value and what was expected.
+        """
+        given = dict(given)
+        if "variant" in given and self.variants:
+            variant = given.pop("variant")
+            if variant not in self.variants:
+                known = ", ".join(self.variants)
+                hint = did_you_mean(str(variant), self.variants)
+                raise BadInput(f"{where}.variant: got {variant!r}{hint} (known: {known})")
+            given = {**self.variants[variant], **given}
+        options = {option.name: option for option in self.options}
+        for key in given:
+            if key not in options:
+                known = ", ".join(options) or "none"
+                hint = did_you_mean(key, options)
+                raise BadInput(f"{where}: unknown option {key!r}{hint} (known: {known})")
+        checked: dict[str, Any] = {"name": self.name}
+        for key, option in options.items():
+            if key in given:
+                checked[key] = check_value(given[key], option, f"{where}.{key}")
+            elif option.required:
+                raise BadInput(f"{where}: option {key!r} is missing ({option.doc})")
+            else:
+                checked[key] = option.default
+        return checked
 
 
 def option(
@@ -104,11 +173,7 @@ class Registry:
 
     def get(self, name: str, where: str) -> type:
         """The class registered as ``name``; :class:`BadInput` if there is none."""
-        if name not in self._classes:
-            known = ", ".join(self.names())
-            hint = did_you_mean(name, self._classes)
-            raise BadInput(f"{where}: no {self.kind} is called {name!r}{hint} (known: {known})")
-        return self._classes[name]
+        return find(self._classes, name, self.kind, where)
 
     def build(self, given: str | Mapping[str, Any], where: str) -> Any:
         """The checked component that ``given`` (text or mapping) describes.
@@ -116,89 +181,111 @@ class Registry:
         Raises:
             BadInput: unknown name or key, missing option, wrong type, or value out of range.
         """
-        mapping = parse_component(given, where) if isinstance(given, str) else dict(given)
-        name = mapping.pop("name", None)
-        if not isinstance(name, str):
-            raise BadInput(f"{where}: a {self.kind} needs a name, got {given!r}")
-        cls = self.get(name, where)
-        return cls(**check_options(cls, mapping, f"{where}.{name}"))
+        canonical = self.canonical(given, where)
+        cls = self._classes[canonical.pop("name")]
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in canonical.items()})
 
     def canonical(self, given: str | Mapping[str, Any], where: str) -> dict[str, Any]:
         """``{"name": ..., option: value, ...}`` with every default filled in."""
-        return describe(self.build(given, where))
+        name, options = split_component(given, self.kind, where)
+        return declare(self.get(name, where)).canonical(options, f"{where}.{name}")
+
+    def declarations(self) -> dict[str, Declaration]:
+        """What every component of this kind declares, by name."""
+        return {name: declare(self._classes[name]) for name in self.names()}
 
 
 def describe(component: Any) -> dict[str, Any]:
     """The canonical mapping of a component: its name and all of its options, as plain values."""
-    options = {field.name: getattr(component, field.name) for field in option_fields(component)}
-    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in options.items()}
+    values = {o.name: getattr(component, o.name) for o in declare(type(component)).options}
+    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
     return {"name": component.name, **plain}
 
 
-def option_fields(component: Any) -> list[dataclasses.Field]:
-    """The fields of a component (or its class) that were declared with :func:`option`."""
-    return [field for field in dataclasses.fields(component) if "doc" in field.metadata]
+def find(known: Mapping[str, T], name: str, kind: str, where: str) -> T:
+    """``known[name]``, or a :class:`BadInput` that lists what is known."""
+    if name not in known:
+        hint = did_you_mean(name, known)
+        names = ", ".join(sorted(known))
+        raise BadInput(f"{where}: no {kind} is called {name!r}{hint} (known: {names})")
+    return known[name]
 
 
-def check_options(cls: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The options of ``cls`` as given, converted to their declared types.
+def split_component(
+    given: str | Mapping[str, Any], kind: str, where: str
+) -> tuple[str, dict[str, Any]]:
+    """The name and the options of a component given as text or as a mapping."""
+    mapping = parse_component(given, where) if isinstance(given, str) else given
+    if not isinstance(mapping, Mapping) or not isinstance(mapping.get("name"), str):
+        raise BadInput(f"{where}: got {given!r}, expected the name of a {kind}")
+    return mapping["name"], {key: value for key, value in mapping.items() if key != "name"}
 
-    Raises:
-        BadInput: naming ``where``, the key, the value and what was expected.
-    """
-    fields = {field.name: field for field in option_fields(cls)}
+
+def declare(cls: type) -> Declaration:
+    """What a component class declares, read from its annotations and options."""
     hints = typing.get_type_hints(cls)
-    for key in given:
-        if key not in fields:
-            known = ", ".join(fields) or "none"
-            hint = did_you_mean(key, fields)
-            raise BadInput(f"{where}: unknown option {key!r}{hint} (known: {known})")
-    for key, field in fields.items():
-        if field.default is dataclasses.MISSING and key not in given:
-            raise BadInput(f"{where}: option {key!r} is missing ({field.metadata['doc']})")
-    return {
-        key: check_value(value, hints[key], fields[key].metadata, f"{where}.{key}")
-        for key, value in given.items()
-    }
+    facts = {name: getattr(cls, name) for name in ("revision", "reference") if hasattr(cls, name)}
+    options = tuple(
+        _declare_option(field, hints[field.name])
+        for field in dataclasses.fields(cls)
+        if "doc" in field.metadata
+    )
+    return Declaration(cls.name, options, getattr(cls, "variants", {}), facts)  # type: ignore[attr-defined]
 
 
-def check_value(value: Any, kind: Any, metadata: Mapping[str, Any], where: str) -> Any:
-    """``value`` converted to ``kind`` (int, float, bool, str, ``tuple[...]``, ``X | None``)."""
-    if isinstance(kind, types.UnionType):
-        if value is None:
-            return None
-        kind = next(k for k in typing.get_args(kind) if k is not types.NoneType)
-    if typing.get_origin(kind) is tuple:
+def _declare_option(field: dataclasses.Field, hint: Any) -> Option:
+    nullable = isinstance(hint, types.UnionType)
+    if nullable:
+        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+    many = typing.get_origin(hint) is tuple
+    if many:
+        hint = typing.get_args(hint)[0]
+    required = field.default is dataclasses.MISSING
+    default = None if required else field.default
+    return Option(
+        name=field.name,
+        kind=hint.__name__,
+        default=list(default) if isinstance(default, tuple) else default,
+        required=required,
+        many=many,
+        nullable=nullable,
+        **field.metadata,
+    )
+
+
+WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+
+
+def check_value(value: Any, option: Option, where: str) -> Any:
+    """``value`` as the option's kind; :class:`BadInput` if it is not one or out of range."""
+    if value is None and option.nullable:
+        return None
+    if option.many:
         if not isinstance(value, list | tuple) or not value:
             raise BadInput(f"{where}: got {value!r}, expected a list of values")
-        element = typing.get_args(kind)[0]
-        return tuple(
-            check_value(item, element, metadata, f"{where}[{i}]") for i, item in enumerate(value)
-        )
+        element = dataclasses.replace(option, many=False)
+        return [check_value(item, element, f"{where}[{i}]") for i, item in enumerate(value)]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = {
-        int: number and float(value).is_integer(),
-        float: number,
-        bool: isinstance(value, bool),
-        str: isinstance(value, str),
-    }[kind]
+        "int": number and float(value).is_integer(),
+        "float": number,
+        "bool": isinstance(value, bool),
+        "str": isinstance(value, str),
+    }[option.kind]
     if not fits:
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise BadInput(f"{where}: got {value!r}, expected {words[kind]}")
-    value = kind(value)
-    choices = metadata["choices"]
-    if choices is not None and value not in choices:
-        listed = ", ".join(map(repr, choices))
+        raise BadInput(f"{where}: got {value!r}, expected {WORDS[option.kind]}")
+    value = {"int": int, "float": float, "bool": bool, "str": str}[option.kind](value)
+    if option.choices is not None and value not in option.choices:
+        listed = ", ".join(map(repr, option.choices))
         raise BadInput(f"{where}: got {value!r}, expected one of {listed}")
     holds = {
-        "at least": lambda bound: value >= bound,
-        "above": lambda bound: value > bound,
-        "at most": lambda bound: value <= bound,
-        "below": lambda bound: value < bound,
+        "at least": operator.ge,
+        "above": operator.gt,
+        "at most": operator.le,
+        "below": operator.lt,
     }
-    limits = metadata["limits"]
     # A NaN fails every comparison, and so is refused wherever there is a limit.
-    if not all(holds[word](bound) for word, bound in limits.items()):
-        wanted = " and ".join(f"{word} {bound}" for word, bound in limits.items())
+    if not all(holds[word](value, bound) for word, bound in option.limits.items()):
+        wanted = " and ".join(f"{word} {bound}" for word, bound in option.limits.items())
         raise BadInput(f"{where}: got {value!r}, expected {wanted}")
     return value

@@ -1,1 +1,187 @@
-"""Network architectures by name."""
+"""Network architectures by name. Checking and naming one needs no torch; building one does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noisyfl.options import BadInput, Registry, option
+from noisyfl.randomness import torch_seed
+
+if TYPE_CHECKING:
+    from torch import nn
+
+MODELS = Registry("model")
+Shape = tuple[int, int, int]
+"""Of an image: height, width, channels."""
+
+
+def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None:
+    """Check that a model can be built for images of a shape, without importing torch.
+
+    Raises:
+        BadInput: unknown model or option, or images that the model cannot take.
+    """
+    MODELS.build(spec, where).check(shape, where)
+
+
+def build_model(
+    spec: str | Mapping[str, Any], shape: Shape, classes: int, seed: int, network: int = 0
+) -> nn.Module:
+    """A freshly initialised model on the CPU.
+
+    Its input is float [n, channels, height, width]; ``features(x)`` is [n, width], what the
+    linear layer ``classifier`` sees, and ``forward(x)`` is [n, classes], the logits.
+
+    PyTorch's default initialisation, drawn from the seed and nothing else; torch's own generators
+    are left as they were.
+
+    Args:
+        spec: the model's name and options.
+        shape: of an image: height, width, channels.
+        classes: how many.
+        seed: the trial's seed.
+        network: which of the networks, for methods that train several.
+
+    Raises:
+        BadInput: as :func:`check_model`.
+        OSError: pretrained weights are asked for and cannot be had.
+    """
+    import torch
+
+    model = MODELS.build(spec, "model")
+    model.check(shape, "model")
+    with torch.random.fork_rng(devices=[]):
+        # Not torch.manual_seed, which reseeds every GPU as well.
+        torch.default_generator.manual_seed(torch_seed(seed, "model", network))
+        return model.build(shape, classes)
+
+
+class Model:
+    """What every model declares.
+
+    Attributes:
+        name: set by the registry.
+        minimum: the smallest height and width of an image that it takes.
+    """
+
+    name: ClassVar[str]
+    minimum: ClassVar[int]
+
+    def check(self, shape: Shape, where: str) -> None:
+        """Raise :class:`BadInput` if images of this shape cannot be taken."""
+        height, width, _ = shape
+        if min(height, width) < self.minimum:
+            raise BadInput(
+                f"{where}: {self.name} cannot take images of {height}x{width}, expected at least "
+                f"{self.minimum}x{self.minimum}"
+            )
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """The module, initialised from torch's generator."""
+        raise NotImplementedError
+
+
+@MODELS.register("cnn")
+class Cnn(Model):
+    """The project's own small network, for images of a few pixels and a CPU."""
+
+    minimum = 4
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.cnn.cnn`."""
+        from noisyfl.models.cnn import cnn
+
+        return cnn(shape, classes)
+
+
+@MODELS.register("cnn2conv")
+class Cnn2Conv(Model):
+    """FedNoiL's network for Fashion-MNIST."""
+
+    minimum = 4
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.cnn.cnn2conv`."""
+        from noisyfl.models.cnn import cnn2conv
+
+        return cnn2conv(shape, classes)
+
+
+@MODELS.register("cnn4conv")
+class Cnn4Conv(Model):
+    """FedRN's network, for every one of its datasets."""
+
+    minimum = 16
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.cnn.cnn4conv`."""
+        from noisyfl.models.cnn import cnn4conv
+
+        return cnn4conv(shape, classes)
+
+
+@MODELS.register("cnn9")
+class Cnn9(Model):
+    """Co-teaching's nine-layer network, which RoFL uses for MNIST and CIFAR-10."""
+
+    minimum = 28
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.cnn.cnn9`."""
+        from noisyfl.models.cnn import cnn9
+
+        return cnn9(shape, classes)
+
+
+@MODELS.register("resnet18")
+class ResNet18(Model):
+    """ResNet-18 as it is used for CIFAR (FedCorr, FedNoiL, FedCNI)."""
+
+    minimum = 1
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.resnet.cifar_resnet`."""
+        from noisyfl.models.resnet import cifar_resnet
+
+        return cifar_resnet([2, 2, 2, 2], shape, classes)
+
+
+@MODELS.register("resnet34")
+class ResNet34(Model):
+    """ResNet-34 as it is used for CIFAR (FedCorr, FedCNI)."""
+
+    minimum = 1
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.resnet.cifar_resnet`."""
+        from noisyfl.models.resnet import cifar_resnet
+
+        return cifar_resnet([3, 4, 6, 3], shape, classes)
+
+
+@MODELS.register("resnet50")
+class ResNet50(Model):
+    """ResNet-50 as it is used for Clothing1M (RoFL, FedCorr, FedCNI)."""
+
+    # The network halves an image five times; of a smaller one its last stage sees mostly padding.
+    minimum = 32
+
+    pretrained: bool = option(
+        False, doc="start from ImageNet weights, which torchvision downloads once"
+    )
+
+    def check(self, shape: Shape, where: str) -> None:
+        """ImageNet's weights also need three channels."""
+        super().check(shape, where)
+        if self.pretrained and shape[2] != 3:
+            raise BadInput(
+                f"{where}.pretrained: got true, but ImageNet's weights take 3 channels and these "
+                f"images have {shape[2]}"
+            )
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.resnet.resnet50`."""
+        from noisyfl.models.resnet import resnet50
+
+        return resnet50(shape, classes, self.pretrained)

@@ -1,0 +1,70 @@
+# What a newcomer or a developer types. Needs Python >= 3.11 (with venv), git and make.
+#
+#   make demo    set up .venv, make the tables and figures of the quick scale, and their report
+#   make test    the tests
+#   make check   formatters, linters and types
+#   make lock    pin anew what pyproject.toml asks for
+#   make clean   remove what the tools left; results stay
+
+.DEFAULT_GOAL := demo
+.DELETE_ON_ERROR:
+.PHONY: demo test check lock clean
+
+# The first Python that works; another one: make PYTHON=/path/to/python demo. Those first in the
+# list are the ones that all of the locked packages have wheels for.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	"$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& command -v "$$python" && break; done)
+
+# Scripts and jobs find the same Python as Snakemake, whatever the shell was set up for.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PYTHONNOUSERSITE := 1
+unexport PYTHONPATH PYTHONHOME
+
+bin := .venv/bin
+uv := $(bin)/uv pip
+shown := results/quick/tables results/quick/figures
+report := results/quick/report.html
+
+demo: .venv/installed
+	$(bin)/snakemake --cores all
+	@if [ -e $(report) ] && [ -z "$$(find $(shown) -type f -newer $(report) -print -quit)" ]; \
+	then echo "$(report) is up to date"; else $(bin)/snakemake --report $(report); fi
+	@printf '\nTables:\n'; ls results/quick/tables/*/*.md
+	@printf '\nFigures:\n'; ls results/quick/figures/*/*.png
+	@printf '\nAll of it in one page, to be opened in a browser:\n%s\n' $(report)
+
+# A test file is one worker's, so that what a file sets up is set up once.
+test: .venv/installed
+	$(bin)/pytest -n auto --dist loadfile
+
+check: .venv/installed
+	$(bin)/ruff check
+	$(bin)/ruff format --check
+	$(bin)/mypy
+	$(bin)/snakefmt --check Snakefile rules
+	$(bin)/snakemake --lint
+
+# Pins that still fit are kept; for newer versions, remove the file first.
+lock: export UV_CUSTOM_COMPILE_COMMAND := make lock
+lock: lock_options := --quiet --universal --python-version 3.11 --generate-hashes
+lock: .venv/uv
+	echo uv | $(uv) compile $(lock_options) - --output-file envs/uv.txt
+	$(uv) compile $(lock_options) pyproject.toml --extra dev --output-file envs/requirements.txt
+
+clean:
+	rm -rf .venv .pytest_cache .hypothesis .mypy_cache .ruff_cache workflow/*.egg-info
+	find workflow tests -name __pycache__ -prune -exec rm -r {} +
+	@echo "Kept: results/, data/ and Snakemake's records of them in .snakemake/"
+
+.venv/installed: .venv/uv envs/requirements.txt pyproject.toml
+	$(uv) install --quiet --python $(bin)/python --require-hashes -r envs/requirements.txt
+	$(uv) install --quiet --python $(bin)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/uv: envs/uv.txt
+	@if [ -z "$(PYTHON)" ]; then echo "No Python >= 3.11 with venv was found. Install one (Debian:" \
+	"apt-get install python3-venv), or say where it is: make PYTHON=/path/to/python" >&2; exit 1; fi
+	"$(PYTHON)" -m venv .venv
+	$(bin)/python -m pip install --quiet --require-hashes --only-binary :all: -r envs/uv.txt
+	@touch $@

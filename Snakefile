@@ -1,0 +1,33 @@
+# The map: what is configured, which rules there are, and the targets that a person types.
+#
+#   snakemake --cores all                                       everything of the quick scale
+#   snakemake --cores all fedcorr_table2                        one table
+#   snakemake --cores all fedcorr                               one paper
+#   snakemake --cores all --configfile config/smoke.yaml        everything, tiny
+#   snakemake --cores all --profile slurm                       the paper scale, on a cluster
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+
+if "scale" not in config:
+
+    configfile: "config/config.yaml"
+
+
+include: "rules/common.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        plan_targets(),
+
+
+include: "rules/data.smk"
+include: "rules/partition.smk"
+include: "rules/train.smk"
+include: "rules/tables.smk"
+include: "rules/figures.smk"
+include: "rules/targets.smk"
+include: "rules/report.smk"

@@ -1,0 +1,166 @@
+# What the rules share: the plan made of the configuration, and where things lie.
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from noisyfl.artifacts import Results
+from noisyfl.experiments import check_config, make_plan
+from noisyfl.options import BadInput
+from noisyfl.spec import canonical_json, describe_run, identity
+
+CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
+
+try:
+    CONFIG = check_config(config, CONFIG_NAME)
+    PLAN = make_plan(CONFIG, Path(workflow.basedir) / "config" / "papers", CONFIG_NAME)
+except BadInput as error:
+    raise WorkflowError(str(error)) from None
+
+RESULTS = Results(Path(CONFIG["results"]))
+SCALE = RESULTS.root / PLAN.scale
+REPRODUCED = Results(Path(workflow.basedir) / "reproduced")
+
+
+wildcard_constraints:
+    dataset="[a-z0-9_]+",
+    partition="[0-9a-f]{16}",
+    run="[0-9a-f]{16}",
+    experiment="[a-z][a-z0-9_]*",
+    name="[a-z][a-z0-9_]*",
+
+
+def run_files(run):
+    """The artifact of a run: the tracked one where it was reproduced before, else the trained one."""
+    tracked = REPRODUCED.run(run)
+    return tracked if tracked.provenance.exists() else RESULTS.run(run)
+
+
+def artifacts_of(runs):
+    """Every file of every run."""
+    return [path for run in runs for path in run_files(run).all()]
+
+
+def table_files(table):
+    """The files of a table."""
+    return [
+        SCALE / "tables" / table.experiment / f"{table.name}.{ending}"
+        for ending in ("csv", "md", "html")
+    ]
+
+
+def figure_files(figure):
+    """The files of a figure."""
+    return [
+        SCALE / "figures" / figure.experiment / f"{figure.name}.{ending}"
+        for ending in ("png", "pdf")
+    ]
+
+
+def experiment_targets(experiment):
+    """Every table and figure of an experiment."""
+    tables = [t for t in PLAN.tables.values() if t.experiment == experiment]
+    figures = [f for f in PLAN.figures.values() if f.experiment == experiment]
+    return [
+        *(path for table in tables for path in table_files(table)),
+        *(path for figure in figures for path in figure_files(figure)),
+    ]
+
+
+def plan_targets():
+    """Everything that the configured scale asks for."""
+    return [path for name in CONFIG["experiments"] for path in experiment_targets(name)]
+
+
+def partition_spec(wildcards):
+    """The spec of a noisy partition."""
+    return PLAN.partitions[wildcards.partition]
+
+
+def partition_dataset(wildcards):
+    """The training part that a noisy partition is made from."""
+    return RESULTS.data(partition_spec(wildcards)["dataset"], "train")
+
+
+def label_file(wildcards):
+    """The file of human labels that a noisy partition takes its given labels from, if it does."""
+    noise = partition_spec(wildcards)["label_noise"]
+    return [Path(CONFIG["data"]["folder"]) / noise["file"]] if noise["name"] == "human" else []
+
+
+def run_spec(wildcards):
+    """The spec of a run."""
+    return PLAN.runs[wildcards.run]
+
+
+def run_dataset(part):
+    """An input function: a part of a run's dataset."""
+
+    def path(wildcards):
+        return RESULTS.data(run_spec(wildcards)["noisy_partition"]["dataset"], part)
+
+    return path
+
+
+def partition_spec_text(wildcards):
+    """The spec of a noisy partition as canonical JSON: one text, so that params compare well."""
+    return canonical_json(partition_spec(wildcards))
+
+
+def run_spec_text(wildcards):
+    """The spec of a run as canonical JSON."""
+    return canonical_json(run_spec(wildcards))
+
+
+def run_words(wildcards):
+    """The run in words."""
+    return describe_run(run_spec(wildcards))
+
+
+def run_partition(wildcards):
+    """The noisy partition of a run."""
+    return RESULTS.partition(identity(run_spec(wildcards)["noisy_partition"]))
+
+
+def table_of(wildcards):
+    """The table that a file belongs to."""
+    return PLAN.tables[f"{wildcards.experiment}/{wildcards.name}"]
+
+
+def figure_of(wildcards):
+    """The figure that a file belongs to."""
+    return PLAN.figures[f"{wildcards.experiment}/{wildcards.name}"]
+
+
+def table_inputs(wildcards):
+    """The runs of a table."""
+    return artifacts_of(table_of(wildcards).run_ids())
+
+
+def table_description(wildcards):
+    """What a table's page says, as canonical JSON."""
+    return canonical_json(table_of(wildcards).description)
+
+
+def table_folders(wildcards):
+    """The folder of each run of a table."""
+    return {run: str(run_files(run).folder) for run in table_of(wildcards).run_ids()}
+
+
+def figure_runs(wildcards):
+    """The runs that a figure is drawn from."""
+    return artifacts_of(figure_of(wildcards).runs)
+
+
+def figure_partitions(wildcards):
+    """The noisy partitions that a figure is drawn from."""
+    return [RESULTS.partition(partition) for partition in figure_of(wildcards).partitions]
+
+
+def figure_description(wildcards):
+    """What a figure shows, as canonical JSON."""
+    return canonical_json(figure_of(wildcards).description)
+
+
+def figure_folders(wildcards):
+    """The folder of each run of a figure."""
+    return {run: str(run_files(run).folder) for run in figure_of(wildcards).runs}

@@ -1,0 +1,18 @@
+# Datasets: official files in, one Parquet file a part out.
+rule data:
+    output:
+        train=RESULTS.data("{dataset}", "train"),
+        test=RESULTS.data("{dataset}", "test"),
+    log:
+        RESULTS.root / "logs" / "data" / "{dataset}.log",
+    benchmark:
+        RESULTS.root / "benchmarks" / "data" / "{dataset}.tsv"
+    retries: 2
+    params:
+        # Where the files come from does not change what they hold.
+        folder=CONFIG["data"]["folder"],
+        download=CONFIG["data"]["download"],
+    message:
+        "Preparing the dataset {wildcards.dataset}"
+    script:
+        "../workflow/scripts/data.py"

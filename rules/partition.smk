@@ -1,0 +1,19 @@
+# Noisy partitions: which sample is on which client, with its true and its given label.
+rule partition:
+    input:
+        # The spec names the dataset, so an equal file made anew changes nothing.
+        data=ancient(partition_dataset),
+        labels=ancient(label_file),
+    output:
+        RESULTS.partition("{partition}"),
+    log:
+        RESULTS.root / "logs" / "partitions" / "{partition}.log",
+    benchmark:
+        RESULTS.root / "benchmarks" / "partitions" / "{partition}.tsv"
+    params:
+        spec=partition_spec_text,
+        label_folder=CONFIG["data"]["folder"],
+    message:
+        "Making the noisy partition {wildcards.partition}"
+    script:
+        "../workflow/scripts/partition.py"

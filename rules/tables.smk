@@ -1,0 +1,24 @@
+# Tables: the runs of each cell in a paper's layout, beside the published numbers.
+rule table:
+    input:
+        runs=table_inputs,
+        published=ancient("config/published.csv"),
+    output:
+        csv=SCALE / "tables" / "{experiment}" / "{name}.csv",
+        md=SCALE / "tables" / "{experiment}" / "{name}.md",
+        html=report(
+            SCALE / "tables" / "{experiment}" / "{name}.html",
+            caption="../workflow/report/table.rst",
+            category="Tables",
+            labels={"experiment": "{experiment}", "table": "{name}"},
+        ),
+    log:
+        SCALE / "logs" / "tables" / "{experiment}" / "{name}.log",
+    params:
+        description=table_description,
+        folders=table_folders,
+    localrule: True
+    message:
+        "Printing {wildcards.experiment}/{wildcards.name}"
+    script:
+        "../workflow/scripts/table.py"

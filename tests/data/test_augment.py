@@ -1,0 +1,140 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from noisyfl.data.augment import AUGMENTATIONS, View, apply, draw, normalize, padding, statistics
+from noisyfl.options import BadInput
+from torchvision.transforms import RandomCrop, functional
+
+SHAPES = [(8, 8, 1), (28, 28, 1), (32, 32, 3), (20, 36, 3)]
+
+
+def pictures(n: int, shape: tuple[int, int, int]) -> torch.Tensor:
+    height, width, channels = shape
+    dice = torch.Generator().manual_seed(n)
+    return torch.randint(0, 256, (n, channels, height, width), dtype=torch.uint8, generator=dice)
+
+
+def facts(shape: tuple[int, int, int]) -> SimpleNamespace:
+    channels = shape[2]
+    return SimpleNamespace(
+        name="stripes",
+        shape=shape,
+        mean=(0.5071, 0.4867, 0.4408)[:channels],
+        std=(0.2675, 0.2565, 0.2761)[:channels],
+    )
+
+
+def image_by_image(
+    images: torch.Tensor, draws: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...]
+) -> torch.Tensor:
+    """torchvision's own crop of a padded image, mirroring and normalisation."""
+    height, width = images.shape[2:]
+    done = []
+    for image, (down, right, mirrored) in zip(images, draws.tolist(), strict=True):
+        padded = functional.pad(functional.to_pil_image(image), [6, 6, 6, 6])
+        view = functional.crop(padded, 6 + down, 6 + right, height, width)
+        view = functional.hflip(view) if mirrored else view
+        done.append(functional.normalize(functional.to_tensor(view), list(mean), list(std)))
+    return torch.stack(done)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("augmentation", AUGMENTATIONS)
+@pytest.mark.parametrize("normalization", ["dataset", "none"])
+def test_equal_to_torchvision(
+    shape: tuple[int, int, int], augmentation: str, normalization: str
+) -> None:
+    images = pictures(60, shape)
+    dataset = facts(shape)
+    view = View(dataset, augmentation, normalization, torch.device("cpu"))
+    draws = draw(augmentation, 60, np.random.default_rng(3), shape)
+    mean, std = statistics(normalization, dataset, "here")
+    mean, std = mean * (shape[2] // len(mean)), std * (shape[2] // len(std))
+    seen = view.training(images, np.random.default_rng(3))
+    assert seen.dtype == torch.float32
+    assert torch.equal(seen, image_by_image(images, draws, mean, std))
+    assert torch.equal(view.plain(images), image_by_image(images, 0 * draws, mean, std))
+
+
+def test_every_crop_and_mirroring() -> None:
+    shape = (32, 32, 3)
+    draws = np.stack(np.meshgrid(range(-4, 5), range(-4, 5), range(2)), axis=-1).reshape(-1, 3)
+    images = pictures(len(draws), shape)
+    mean, std = statistics("imagenet", facts(shape), "here")
+    seen = apply(
+        images,
+        torch.from_numpy(draws),
+        torch.tensor(mean)[:, None, None],
+        torch.tensor(std)[:, None, None],
+    )
+    assert torch.equal(seen, image_by_image(images, draws, mean, std))
+
+
+def test_the_same_choices_as_random_crop() -> None:
+    """The dice fall on the offsets that torchvision's RandomCrop can take, equally often."""
+    padded = torch.zeros(1, 40, 40)
+    offsets = {RandomCrop.get_params(padded, (32, 32))[0] for _ in range(400)}
+    draws = draw("crop_flip", 40_000, np.random.default_rng(0), (32, 32, 3))
+    assert {int(shift) + 4 for shift in draws[:, 0]} == offsets == set(range(9))
+    for column in draws[:, :2].T:
+        share = np.bincount(column + 4, minlength=9) / len(draws)
+        np.testing.assert_allclose(share, 1 / 9, atol=0.01)
+    assert abs(draws[:, 2].mean() - 0.5) < 0.01
+    assert abs(np.corrcoef(draws.T) - np.eye(3)).max() < 0.02
+
+
+def test_draws() -> None:
+    assert not draw("none", 50, np.random.default_rng(0), (32, 32, 3)).any()
+    crops = draw("crop", 500, np.random.default_rng(0), (8, 28, 1))
+    assert not crops[:, 2].any()
+    assert (np.ptp(crops[:, 0]), np.ptp(crops[:, 1])) == (2, 8)
+    assert np.array_equal(crops, draw("crop", 500, np.random.default_rng(0), (8, 28, 1)))
+    assert draw("crop_flip", 0, np.random.default_rng(0), (8, 8, 1)).shape == (0, 3)
+
+
+@pytest.mark.parametrize(("side", "expected"), [(8, 1), (28, 4), (32, 4), (64, 4), (224, 4)])
+def test_padding(side: int, expected: int) -> None:
+    assert padding(side) == expected
+
+
+def test_images_stay_as_they_are() -> None:
+    images = pictures(5, (8, 8, 1))
+    before = images.clone()
+    view = View(facts((8, 8, 1)), "crop_flip", "dataset", torch.device("cpu"))
+    view.training(images, np.random.default_rng(0))
+    view.plain(images)
+    assert torch.equal(images, before)
+
+
+def test_without_augmentation_no_dice_are_thrown() -> None:
+    rng = np.random.default_rng(0)
+    view = View(facts((8, 8, 1)), "none", "dataset", torch.device("cpu"))
+    images = pictures(5, (8, 8, 1))
+    assert torch.equal(view.training(images, rng), view.plain(images))
+    assert rng.random() == np.random.default_rng(0).random()
+
+
+def test_without_normalisation_pixels_go_from_0_to_1() -> None:
+    images = torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 1, 1, 3)
+    seen = normalize(images, torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
+    assert seen.flatten().tolist() == pytest.approx([0.0, 0.2, 1.0])
+
+
+def test_statistics_of_another_number_of_channels() -> None:
+    with pytest.raises(BadInput) as error:
+        statistics("imagenet", facts((28, 28, 1)), "config.normalization")
+    assert str(error.value) == (
+        "config.normalization: imagenet is for 3 channels, and the images of stripes have 1"
+    )
+
+
+def test_naming_needs_no_torch() -> None:
+    code = (
+        "import sys; from noisyfl.data.augment import AUGMENTATIONS, NORMALIZATIONS, draw; "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,41 @@
+"""FedProx (Li et al., 2020): a proximal term holds each local model near the received one."""
+
+from torch import Tensor
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.simulation.local import Batch, Client, Epoch, Network
+from noisyfl.simulation.losses import cross_entropy, distance, squared_distance
+from noisyfl.simulation.sides import ClientSide, Turn
+
+
+@METHODS.register("fedprox")
+class FedProx(ClientSide):
+    """Cross-entropy + (mu / 2) ||w - w_received||^2 (FedProx, Eq. 2).
+
+    FedCorr's official code runs its FedProx baseline through its own proximal term, the plain norm
+    mu ||w - w_received||, left out in the first step of each epoch: ``prox_form="norm"``.
+    """
+
+    reference = "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020"
+
+    mu: float = option(0.01, doc="weight of the proximal term", at_least=0)
+    prox_form: str = option(
+        "squared", doc="half the squared distance, or the distance", choices=("squared", "norm")
+    )
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """See :meth:`ClientSide.epoch`; the norm sits the first step of an epoch out."""
+        epoch = super().epoch(client, turn)
+        weights = [self.mu] * len(epoch.steps)
+        if self.prox_form == "norm":
+            weights[:1] = [0.0]
+        return Epoch(epoch.steps, epoch.targets, {"proximal": weights})
+
+    def loss(self, network: Network, batch: Batch) -> Tensor:
+        """See the class."""
+        if self.prox_form == "norm":
+            penalty = distance(network.weights, network.received)
+        else:
+            penalty = squared_distance(network.weights, network.received) / 2
+        return cross_entropy(network.logits, batch.target).mean() + batch["proximal"] * penalty

@@ -1,0 +1,20 @@
+"""The oracle: FedAvg that knows which labels are right."""
+
+import numpy as np
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.local import Client
+from noisyfl.simulation.sides import ClientSide
+
+
+@METHODS.register("oracle")
+class Oracle(ClientSide):
+    """FedAvg trained on the truly clean samples alone (FedRN, footnote 5): wrong ones are left out,
+    not corrected, and a client counts for as many samples as it has clean ones.
+    """
+
+    reference = "Kim et al., FedRN, CIKM 2022, footnote 5"
+
+    def positions(self, client: Client) -> np.ndarray:
+        """The samples whose given label is the true one."""
+        return (client.given == client.true).nonzero()[:, 0].cpu().numpy()

@@ -1,0 +1,5 @@
+"""Where methods are known by name."""
+
+from noisyfl.options import Registry
+
+METHODS = Registry("method")

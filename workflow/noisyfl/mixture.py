@@ -1,0 +1,185 @@
+"""Mixtures of two one-dimensional Gaussians, fitted by the thousand.
+
+Equal to scikit-learn's ``GaussianMixture(2)`` (full covariance, initialised by k-means), but for
+many problems at a time and on any device. The start is not drawn: in one dimension the best split
+into two clusters can be found exactly, and k-means finds almost always the same one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+LARGEST = 1e100
+"""Values must be smaller than this, or their squares would overflow."""
+
+
+@dataclass(frozen=True)
+class TwoComponents:
+    """Fitted mixtures, one a problem. Component 0 is the one of smaller mean.
+
+    Attributes:
+        means: float64 [problems, 2].
+        variances: float64 [problems, 2].
+        weights: float64 [problems, 2], summing to 1.
+        converged: bool [problems], whether the tolerance was met.
+        iterations: int64 [problems].
+    """
+
+    means: Tensor
+    variances: Tensor
+    weights: Tensor
+    converged: Tensor
+    iterations: Tensor
+
+    def posterior(self, values: Tensor) -> Tensor:
+        """The probability of each component given each value.
+
+        Args:
+            values: [problems, n], not necessarily those of the fit.
+
+        Returns:
+            float64 [problems, n, 2].
+        """
+        parts = self.means.T, self.variances.T, self.weights.T
+        responsibility, _ = _e_step(values.double(), *parts)
+        return responsibility.permute(1, 2, 0)
+
+    def low(self, values: Tensor) -> Tensor:
+        """Which values component 0 claims, on a draw too: bool [problems, n].
+
+        Components differ in width, so that the wider one may claim both tails.
+        """
+        parts = self.means.T, self.variances.T, self.weights.T
+        joint = _log_joint(values.double(), *parts)
+        return joint[0] >= joint[1]
+
+
+def fit_two(
+    values: Tensor,
+    mask: Tensor | None = None,
+    *,
+    tolerance: float = 1e-3,
+    max_iterations: int = 100,
+    regularisation: float = 1e-6,
+) -> TwoComponents:
+    """Fit a mixture to each problem by expectation maximisation.
+
+    The result of a problem depends neither on the order of its values nor on the other problems.
+    Where there is nothing to split (fewer than two different values), component 0 has all weight
+    and both means are that value, so that every value is low; scikit-learn would put the empty
+    component's mean at 0. A problem without values has means 0 and equal weights.
+
+    Args:
+        values: [problems, n].
+        mask: bool [problems, n], which values count; all by default.
+        tolerance: stop once the mean log-likelihood of a value changes by less.
+        max_iterations: stop then in any case.
+        regularisation: added to the variances.
+
+    Raises:
+        ValueError: a value that counts is not finite, or not below 1e100 in size.
+    """
+    values = values.double()
+    if mask is None:
+        mask = torch.ones_like(values, dtype=torch.bool)
+    if not bool((~mask | (values.abs() < LARGEST)).all()):
+        raise ValueError(f"a mixture needs finite values below {LARGEST:g} in size")
+    # Sorted, with the values that do not count at the end: so neither order nor padding matters.
+    # There is always one of those, so that a problem may be empty.
+    values = pad(values.masked_fill(~mask, math.inf), (0, 1), value=math.inf).sort(dim=1).values
+    counts = mask.sum(1, keepdim=True)
+    real = torch.arange(values.shape[1], device=values.device) < counts
+    values = values.masked_fill(~real, 0.0)
+    # Sums of values far from 0 would lose what tells them apart. The middle value, unlike the mean,
+    # is exactly theirs where all are equal.
+    centre = values.gather(1, counts // 2)
+    values = (values - centre).masked_fill(~real, 0.0)
+
+    low = _best_split(values, real, counts)
+    means, variances, weights = _m_step(
+        values, torch.stack([low, real & ~low]).double(), regularisation
+    )
+    bound = values.new_full((len(values),), -math.inf)
+    converged = torch.zeros_like(bound, dtype=torch.bool)
+    iterations = torch.zeros_like(bound, dtype=torch.int64)
+    active = torch.arange(len(values), device=values.device)  # the problems still under way
+    for _ in range(max_iterations):
+        if not len(active):
+            break
+        responsibility, log_density = _e_step(
+            values, means[:, active], variances[:, active], weights[:, active]
+        )
+        means[:, active], variances[:, active], weights[:, active] = _m_step(
+            values, responsibility * real, regularisation
+        )
+        previous = bound[active]
+        bound[active] = (_total(log_density * real) / counts.clamp(min=1)).squeeze(1)
+        iterations[active] += 1
+        done = (bound[active] - previous).abs() < tolerance
+        converged[active] = done
+        if bool(done.any()):
+            active, values, real, counts = (x[~done] for x in (active, values, real, counts))
+
+    order = means.argsort(dim=0, stable=True)
+    means, variances, weights = (x.gather(0, order).T for x in (means, variances, weights))
+    return TwoComponents(means + centre, variances, weights, converged, iterations)
+
+
+def _total(values: Tensor) -> Tensor:
+    """The sums over the last dimension, which stays, added from first to last.
+
+    ``sum`` would group its terms by the tensor's shape, and so depend on batch and padding.
+    """
+    return values.cumsum(-1)[..., -1:]
+
+
+def _best_split(values: Tensor, real: Tensor, counts: Tensor) -> Tensor:
+    """The lower cluster of the best 2-means clustering of sorted, centred values: bool [p, n].
+
+    Clusters are intervals, so the best is the best of n - 1 cuts; a cut's between-cluster sum of
+    squares comes from prefix sums.
+    """
+    sums = values.cumsum(1)
+    sizes = torch.arange(1, values.shape[1] + 1, device=values.device)
+    rest = (counts - sizes).clamp(min=1)
+    between = sums**2 / sizes + (_total(values) - sums) ** 2 / rest
+    cuts = torch.zeros_like(real)  # a cut after a value needs a larger one behind it
+    cuts[:, :-1] = (values[:, 1:] > values[:, :-1]) & real[:, 1:]
+    best = between.masked_fill(~cuts, -1.0).argmax(1, keepdim=True)
+    last = torch.where(cuts.any(1, keepdim=True), best, counts - 1)
+    return sizes <= last + 1
+
+
+def _log_joint(values: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """Log of each component's weight times its density: [2, problems, n]."""
+    distance = (values - means[..., None]) ** 2 / variances[..., None]
+    constant = weights.log() - 0.5 * (math.log(2 * math.pi) + variances.log())
+    return constant[..., None] - 0.5 * distance
+
+
+def _e_step(
+    values: Tensor, means: Tensor, variances: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The responsibilities [2, problems, n] and the log density of each value [problems, n]."""
+    joint = _log_joint(values, means, variances, weights)
+    largest = joint.amax(0)
+    parts = (joint - largest).exp()
+    total = parts[0] + parts[1]
+    return parts / total, largest + total.log()
+
+
+def _m_step(
+    values: Tensor, responsibility: Tensor, regularisation: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Means, variances and weights, each [2, problems], from [2, problems, n]."""
+    # As in scikit-learn: a component without values keeps a share, and no division is by 0.
+    sizes = _total(responsibility) + 10 * torch.finfo(torch.float64).eps
+    means = _total(responsibility * values) / sizes
+    variances = _total(responsibility * (values - means) ** 2) / sizes + regularisation
+    weights = sizes / sizes.sum(0)
+    return means.squeeze(-1), variances.squeeze(-1), weights.squeeze(-1)

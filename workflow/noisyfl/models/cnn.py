@@ -1,0 +1,120 @@
+"""Convolutional networks without shortcuts."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from noisyfl.models import Shape
+
+
+class ConvNet(nn.Module):
+    """A body that turns images into flat features, and a linear classifier on top.
+
+    Args:
+        body: from images to features [n, width].
+        width: of the features.
+        classes: how many.
+    """
+
+    def __init__(self, body: nn.Sequential, width: int, classes: int) -> None:
+        super().__init__()
+        self.body = body
+        self.classifier = nn.Linear(width, classes)
+
+    def features(self, images: Tensor) -> Tensor:
+        """[n, width], what the classifier sees."""
+        return self.body(images)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[n, classes], the logits."""
+        return self.classifier(self.features(images))
+
+
+def cnn(shape: Shape, classes: int) -> ConvNet:
+    """Two 3x3 convolutions (16 and 32 channels), each with pooling, and a hidden layer of 64."""
+    height, width, channels = shape
+    body = nn.Sequential(
+        nn.Conv2d(channels, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * (height // 4) * (width // 4), 64),
+        nn.ReLU(),
+    )
+    return ConvNet(body, 64, classes)
+
+
+def cnn2conv(shape: Shape, classes: int) -> ConvNet:
+    """FedNoiL's network for Fashion-MNIST: two convolutions and one linear layer.
+
+    The paper says no more. Kernels of 5x5 with 32 and 64 channels are FedAvg's network (McMahan et
+    al., 2017) for MNIST; padding keeps the size, so that smaller images fit as well.
+    """
+    height, width, channels = shape
+    body = nn.Sequential(
+        nn.Conv2d(channels, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+    )
+    return ConvNet(body, 64 * (height // 4) * (width // 4), classes)
+
+
+def cnn4conv(shape: Shape, classes: int) -> ConvNet:
+    """FedRN's network (official code): four 3x3 convolutions of 64 channels, each with pooling.
+
+    Its batch normalisation keeps no running statistics: in evaluation too, a batch is normalised
+    by its own, so that an output depends on the batch that it is computed in.
+    """
+    height, width, channels = shape
+    layers: list[nn.Module] = []
+    for inputs in (channels, 64, 64, 64):
+        layers += [
+            nn.Conv2d(inputs, 64, 3, padding=1),
+            nn.BatchNorm2d(64, track_running_stats=False),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        ]
+    body = nn.Sequential(*layers, nn.Flatten())
+    return ConvNet(body, 64 * (height // 16) * (width // 16), classes)
+
+
+def cnn9(shape: Shape, classes: int) -> ConvNet:
+    """Co-teaching's nine-layer network (Han et al., 2018, Table 2), which RoFL uses.
+
+    Dropout is off in evaluation. In the official code of Co-teaching it stays on, and blurs every
+    prediction.
+    """
+
+    def convolution(inputs: int, outputs: int, padding: int) -> list[nn.Module]:
+        return [
+            nn.Conv2d(inputs, outputs, 3, padding=padding),
+            nn.BatchNorm2d(outputs),
+            nn.LeakyReLU(0.01),
+        ]
+
+    def reduction() -> list[nn.Module]:
+        return [nn.MaxPool2d(2), nn.Dropout2d(0.25)]
+
+    body = nn.Sequential(
+        *convolution(shape[2], 128, 1),
+        *convolution(128, 128, 1),
+        *convolution(128, 128, 1),
+        *reduction(),
+        *convolution(128, 256, 1),
+        *convolution(256, 256, 1),
+        *convolution(256, 256, 1),
+        *reduction(),
+        *convolution(256, 512, 0),
+        *convolution(512, 256, 0),
+        *convolution(256, 128, 0),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    return ConvNet(body, 128, classes)

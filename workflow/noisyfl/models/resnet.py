@@ -1,0 +1,94 @@
+"""Residual networks: torchvision's, with the stem that CIFAR's small images need, and without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+from torchvision.models import ResNet50_Weights
+from torchvision.models import resnet as torchvision_resnet
+
+from noisyfl.models import Shape
+
+
+class ResNet(torchvision_resnet.ResNet):
+    """torchvision's ResNet with its last layer replaced by ``classifier``.
+
+    Args:
+        block: what it is made of.
+        layers: blocks of each of the four stages.
+        classes: how many.
+        weights: what torchvision's network starts from, its last layer included.
+    """
+
+    fc: nn.Module
+
+    def __init__(
+        self,
+        block: type[torchvision_resnet.BasicBlock | torchvision_resnet.Bottleneck],
+        layers: list[int],
+        classes: int,
+        weights: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        super().__init__(block, layers)
+        if weights is not None:
+            self.load_state_dict(weights)
+        self.fc = nn.Identity()
+        self.classifier = nn.Linear(512 * block.expansion, classes)
+
+    def features(self, images: Tensor) -> Tensor:
+        """[n, width], the pooled output of the last stage."""
+        return super().forward(images)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[n, classes], the logits."""
+        return self.classifier(self.features(images))
+
+
+def cifar_resnet(layers: list[int], shape: Shape, classes: int) -> ResNet:
+    """A ResNet of basic blocks for small images: a 3x3 stem of stride 1 and no first pooling.
+
+    Args:
+        layers: blocks of each of the four stages.
+        shape: of an image: height, width, channels.
+        classes: how many.
+    """
+    network = ResNet(torchvision_resnet.BasicBlock, layers, classes)
+    network.conv1 = nn.Conv2d(shape[2], 64, 3, padding=1, bias=False)
+    network.maxpool = nn.Identity()
+    return _initialised(network)
+
+
+def resnet50(shape: Shape, classes: int, pretrained: bool) -> ResNet:
+    """torchvision's ResNet-50, from PyTorch's default initialisation or from ImageNet's weights.
+
+    Raises:
+        OSError: the weights are not on this machine and cannot be downloaded.
+    """
+    block, layers = torchvision_resnet.Bottleneck, [3, 4, 6, 3]
+    if pretrained:
+        return ResNet(block, layers, classes, _imagenet_weights())
+    network = ResNet(block, layers, classes)
+    network.conv1 = nn.Conv2d(shape[2], 64, 7, stride=2, padding=3, bias=False)
+    return _initialised(network)
+
+
+def _initialised(network: ResNet) -> ResNet:
+    """The network as PyTorch initialises its layers; torchvision initialises otherwise."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.BatchNorm2d | nn.Linear):
+            module.reset_parameters()
+    return network
+
+
+def _imagenet_weights() -> Mapping[str, Tensor]:
+    weights = ResNet50_Weights.IMAGENET1K_V1
+    try:
+        return weights.get_state_dict(progress=False, check_hash=True)
+    except OSError as error:
+        name = weights.url.rsplit("/", 1)[-1]
+        raise OSError(
+            f"model.pretrained: cannot download the ImageNet weights {weights.url} ({error}). "
+            f"Without a network, put the file {name} into the folder hub/checkpoints below "
+            "$TORCH_HOME (by default ~/.cache/torch)"
+        ) from error

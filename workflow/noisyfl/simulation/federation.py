@@ -1,0 +1,134 @@
+"""The federation: its clients, the global model, and what is written down about each round."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import torch
+
+from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.schedule import Schedule
+from noisyfl.simulation.executor import Executor
+from noisyfl.simulation.local import Client, Outputs, Pass, Update, Weights
+
+
+class Federation:
+    """All that lives during a run. A checkpoint of it is a checkpoint of the run.
+
+    Attributes:
+        clients: every client, at the index of its id.
+        weights: the global model.
+        state: what the server side keeps between rounds.
+        participants: clients in an ordinary round.
+    """
+
+    def __init__(
+        self,
+        partition: NoisyPartition,
+        schedule: Schedule,
+        seed: int,
+        executor: Executor,
+        weights: Weights,
+    ) -> None:
+        self.schedule = schedule
+        self.seed = seed
+        self.executor = executor
+        self.weights = weights
+        self.state: dict[str, Any] = {}
+        self.clients = [
+            Client(
+                id=number,
+                rows=torch.as_tensor(part.samples, device=executor.device),
+                given=torch.as_tensor(part.given_label, device=executor.device),
+                true=torch.as_tensor(part.true_label, device=executor.device),
+            )
+            for number, part in enumerate(partition.clients)
+        ]
+        self.participants = schedule.participants(len(self.clients))
+        self.records = Records()
+
+    def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
+        """Run the passes that a method asks for, and count them."""
+        self.records.forward += sum(len(request.client) for request in requests)
+        return self.executor.passes(requests, round)
+
+    def report(self, client: Client, **estimates: float) -> None:
+        """Write down what the method estimates of a client in this round."""
+        self.records.estimates[client.id].update(estimates)
+
+    def report_selection(self, client: Client, positions: torch.Tensor) -> None:
+        """Write down which samples of a client the method takes for clean.
+
+        Args:
+            client: whose samples.
+            positions: bool [samples].
+        """
+        clean = client.given == client.true
+        hits = float((positions & clean).sum())
+        self.records.selections.append((hits, float(positions.sum()), float(clean.sum())))
+
+    def close_round(
+        self,
+        round: int,
+        stage: str,
+        slots: int,
+        updates: list[Update],
+        evaluation: dict[str, float],
+        seconds: float,
+    ) -> None:
+        """Turn what was written down during a round into the rows of the artifact.
+
+        Label precision and recall are means over the clients that selected: clean among the
+        selected, and selected among the clean (a client without any is left out).
+        """
+        records = self.records
+        size = sum(value.numel() * value.element_size() for value in self.weights.values())
+        trained = sum(update.trained for update in updates)
+        losses = [update.loss for update in updates if update.trained]
+        picked = [hits / chosen for hits, chosen, _ in records.selections if chosen]
+        found = [hits / clean for hits, _, clean in records.selections if clean]
+        right = sum(int((client.labels == client.true).sum()) for client in self.clients)
+        records.slots += slots
+        records.rounds.append(
+            {
+                "round": round + 1,
+                "ordinary_rounds": records.slots / self.participants,
+                "stage": stage,
+                "participants": len(updates),
+                **evaluation,
+                "train_loss": _mean(losses),
+                "label_precision": _mean(picked),
+                "label_recall": _mean(found),
+                "label_accuracy": right / sum(map(len, self.clients)),
+                "participants_noise_level": _mean([u.client.noise_level for u in updates]),
+                "bytes_down": size * len(updates),
+                "bytes_up": size * len(updates),
+                "samples_forward": trained + records.forward,
+                "samples_backward": trained,
+                "seconds": seconds,
+            }
+        )
+        for client, estimates in sorted(records.estimates.items()):
+            records.clients.append({"round": round + 1, "client": client, **estimates})
+        records.forward = 0
+        records.selections.clear()
+        records.estimates.clear()
+
+
+class Records:
+    """The rows written so far, and the notes of the round under way."""
+
+    def __init__(self) -> None:
+        self.rounds: list[dict[str, Any]] = []
+        self.clients: list[dict[str, Any]] = []
+        self.slots = 0
+        self.forward = 0
+        self.selections: list[tuple[float, float, float]] = []
+        self.estimates: defaultdict[int, dict[str, float]] = defaultdict(dict)
+
+
+def _mean(values: list[float]) -> float:
+    """The mean, or NaN (written as a null) of nothing."""
+    return float(np.mean(values)) if values else float("nan")

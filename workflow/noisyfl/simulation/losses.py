@@ -1,0 +1,32 @@
+"""The differentiable terms that local losses are made of."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from noisyfl.simulation.local import Weights
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy of each sample, [batch]; ``target`` holds labels [batch]."""
+    return functional.cross_entropy(logits, target, reduction="none")
+
+
+def squared_distance(weights: Weights, received: Weights) -> Tensor:
+    """Sum over all trainable parameters of the squared difference, a scalar."""
+    total = torch.zeros((), device=next(iter(weights.values())).device)
+    for name, weight in weights.items():
+        total = total + (weight - received[name]).square().sum()
+    return total
+
+
+def distance(weights: Weights, received: Weights) -> Tensor:
+    """Euclidean distance over all trainable parameters, a scalar.
+
+    Its gradient where the two are equal is 0, not the NaN of a plain square root.
+    """
+    squared = squared_distance(weights, received)
+    apart = squared > 0
+    return torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)

@@ -1,0 +1,122 @@
+"""A run's spec: everything that decides its result, as one plain mapping, and the id made of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noisyfl.catalogue import canonical_method
+from noisyfl.data import augment, noisy_partition
+from noisyfl.data.datasets import dataset
+from noisyfl.models import MODELS, check_model
+from noisyfl.options import BadInput, did_you_mean
+from noisyfl.schedule import SCHEDULES
+
+SIMULATION_REVISION = 1
+"""Raised when the simulation's own arithmetic changes: every run goes stale."""
+
+PARTITION_KEYS = ("dataset", "partition", "label_noise", "noise_level")
+KEYS = (
+    *PARTITION_KEYS,
+    "seed",
+    "model",
+    "augmentation",
+    "normalization",
+    "schedule",
+    "method",
+)
+"""What a user gives for a run. All but the method and the seed are its setting."""
+
+
+def canonical_run(
+    given: Mapping[str, Any], where: str, label_folder: Path | None = None
+) -> dict[str, Any]:
+    """Check a run and fill in every default.
+
+    Args:
+        given: a mapping with the keys of :data:`KEYS`.
+        where: what the error messages call it.
+        label_folder: where files of human labels lie.
+
+    Raises:
+        BadInput: naming ``where``, the key, the value and what was expected.
+    """
+    for key in given:
+        if key not in KEYS:
+            hint = did_you_mean(key, KEYS)
+            raise BadInput(f"{where}: unknown key {key!r}{hint} (known: {', '.join(KEYS)})")
+    for key in KEYS:
+        if key not in given:
+            raise BadInput(f"{where}: key {key!r} is missing")
+    seed = given["seed"]
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise BadInput(f"{where}.seed: got {seed!r}, expected a whole number, at least 0")
+    facts = dataset(given["dataset"], f"{where}.dataset")
+    partition = noisy_partition.canonical(
+        {key: given[key] for key in (*PARTITION_KEYS, "seed")}, where, label_folder
+    )
+    noisy_partition.check(partition, where)
+    model = MODELS.canonical(given["model"], f"{where}.model")
+    check_model(model, facts.shape, f"{where}.model")
+    for key, known in (
+        ("augmentation", augment.AUGMENTATIONS),
+        ("normalization", augment.NORMALIZATIONS),
+    ):
+        if given[key] not in known:
+            hint = did_you_mean(str(given[key]), known)
+            raise BadInput(f"{where}.{key}: got {given[key]!r}{hint} (known: {', '.join(known)})")
+    schedule = SCHEDULES.canonical({"name": "schedule", **given["schedule"]}, where)
+    return {
+        "noisy_partition": partition,
+        "seed": seed,
+        "model": model,
+        "augmentation": given["augmentation"],
+        "normalization": given["normalization"],
+        "schedule": {key: value for key, value in schedule.items() if key != "name"},
+        "method": canonical_method(given["method"], f"{where}.method"),
+        "simulation_revision": SIMULATION_REVISION,
+    }
+
+
+def canonical_json(spec: Mapping[str, Any]) -> str:
+    """The one text of a spec: sorted keys, no spaces."""
+    return json.dumps(spec, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def identity(spec: Mapping[str, Any]) -> str:
+    """The id of a canonical spec: the first 16 hex digits of the SHA-256 of its canonical JSON."""
+    return hashlib.sha256(canonical_json(spec).encode()).hexdigest()[:16]
+
+
+def describe_run(spec: Mapping[str, Any]) -> str:
+    """A run in words: method, dataset, partition, noise and seed."""
+    partition = spec["noisy_partition"]
+    return (
+        f"{spec['method']['name']} on {partition['dataset']}, {partition['partition']['name']}, "
+        f"{partition['label_noise']['name']} noise, level {partition['noise_level']['name']}, "
+        f"seed {spec['seed']}"
+    )
+
+
+def check_run(spec: Any, where: str) -> None:
+    """Raise :class:`BadInput` unless :func:`canonical_run` would make ``spec`` as it is.
+
+    A spec of another revision is not, since it names a run that today's code cannot make.
+    """
+    try:
+        partition = spec["noisy_partition"]
+        given = {key: partition[key] for key in PARTITION_KEYS}
+        given |= {key: spec[key] for key in KEYS if key not in given}
+        given["method"] = {k: v for k, v in spec["method"].items() if k != "revision"}
+        canonical = canonical_run(given, where)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{where}: not a run's spec ({error!r})") from error
+    if canonical != spec:
+        differing = [key for key in canonical if canonical[key] != spec.get(key)]
+        raise BadInput(
+            f"{where}: not a canonical spec of this version; {', '.join(differing)} would now be "
+            f"{', '.join(canonical_json(canonical[key]) for key in differing)}"
+        )

@@ -1,0 +1,163 @@
+"""From a spec to a run's artifact: a pure function of the spec and its noisy partition."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import resource
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pyarrow as pa
+import torch
+
+from noisyfl import __version__
+from noisyfl.artifacts import RunFiles, write_json, write_table
+from noisyfl.catalogue import source_digest
+from noisyfl.data import augment, noisy_partition
+from noisyfl.data.datasets import DATASETS, Part, read_part
+from noisyfl.methods import METHODS, sides
+from noisyfl.models import build_model
+from noisyfl.options import BadInput
+from noisyfl.schedule import SCHEDULES
+from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.executor import Images, LoopExecutor
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.training import simulate
+from noisyfl.spec import describe_run, identity
+
+
+def choose_device(wanted: str) -> torch.device:
+    """``auto`` is the first GPU if there is one, else the CPU; else any name that torch knows.
+
+    A run on a CPU uses one thread, so that its arithmetic does not depend on the machine's cores;
+    the cores are filled with runs.
+    """
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(wanted)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise BadInput(f"device: got {wanted!r}, but torch sees no GPU here")
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    return device
+
+
+def train_run(
+    spec: Mapping[str, Any],
+    train_data: Path,
+    test_data: Path,
+    partition_path: Path,
+    files: RunFiles,
+    *,
+    checkpoint_path: Path,
+    device: str = "auto",
+    checkpoint_seconds: float = 60.0,
+    log: Callable[[str], None] = print,
+) -> None:
+    """Train one run and write its artifact.
+
+    Args:
+        spec: canonical, as :func:`noisyfl.spec.canonical_run` makes it.
+        train_data: the dataset's training part.
+        test_data: its test part.
+        partition_path: the noisy partition that the spec names.
+        files: where the artifact goes.
+        checkpoint_path: where a checkpoint lies while the run is under way.
+        device: see :func:`choose_device`.
+        checkpoint_seconds: time between two checkpoints.
+        log: takes one line at a time.
+
+    Raises:
+        BadInput: the partition is of another spec.
+        Interrupted: the process was asked to end; run it again to go on.
+    """
+    begun = time.perf_counter()
+    where = choose_device(device)
+    partition = noisy_partition.read(partition_path)
+    if partition.spec != spec["noisy_partition"]:
+        raise BadInput(f"{partition_path}: this is the partition of another spec than the run's")
+    federation = build_federation(
+        spec, read_part(train_data), read_part(test_data), partition, where
+    )
+    method = {key: value for key, value in spec["method"].items() if key != "revision"}
+    server, client = sides(METHODS.build(method, "method"))
+    key = {"spec": identity(spec), "source": source_digest(), "torch": torch.__version__}
+    checkpoint = Checkpoint(checkpoint_path, key, checkpoint_seconds)
+    checkpoint.end_on_sigterm()
+    log(f"run {key['spec']}: {describe_run(spec)} on {where}")
+    ready = time.perf_counter()
+    status = simulate(federation, server, client, checkpoint, log)
+    provenance = {
+        "status": status,
+        "noisyfl": __version__,
+        "source_digest": source_digest(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "pyarrow": pa.__version__,
+        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else _processor(),
+        "setup_seconds": ready - begun,
+        "training_seconds": sum(row["seconds"] for row in federation.records.rounds),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    write_run(spec, federation, provenance, files)
+    checkpoint.remove()
+    log(f"{status}: {files.folder}")
+
+
+def build_federation(
+    spec: Mapping[str, Any],
+    train: Part,
+    test: Part,
+    partition: noisy_partition.NoisyPartition,
+    device: torch.device,
+) -> Federation:
+    """The federation of a spec before its first round, on a device."""
+    facts = DATASETS[train.name]
+    schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
+    module = build_model(spec["model"], facts.shape, len(facts.classes), spec["seed"]).to(device)
+    executor = LoopExecutor(
+        module=module,
+        train=Images(train.images, train.labels, device),
+        test=Images(test.images, test.labels, device),
+        view=augment.View(facts, spec["augmentation"], spec["normalization"], device),
+        schedule=schedule,
+        seed=spec["seed"],
+        device=device,
+    )
+    weights = {name: value.clone() for name, value in module.state_dict().items()}
+    return Federation(partition, schedule, spec["seed"], executor, weights)
+
+
+def write_run(
+    spec: Mapping[str, Any], federation: Federation, provenance: dict[str, Any], files: RunFiles
+) -> None:
+    """Write the four files of a run's artifact; the provenance, which says how it ended, last."""
+    metadata = {"run": identity(spec)}
+    write_json(files.spec, spec)
+    write_table(files.rounds, _table(federation.records.rounds, {}), metadata)
+    keys = {"round": pa.int64(), "client": pa.int64()}
+    write_table(files.clients, _table(federation.records.clients, keys), metadata)
+    write_json(files.provenance, provenance)
+
+
+def _table(rows: list[dict[str, Any]], keys: dict[str, pa.DataType]) -> pa.Table:
+    """Rows as a table, with a column for every key of any of them; NaN becomes null."""
+    names = list(dict.fromkeys([*keys, *(name for row in rows for name in row)]))
+    columns = {
+        name: [None if _is_nan(value := row.get(name)) else value for row in rows] for name in names
+    }
+    return pa.table({name: pa.array(values, keys.get(name)) for name, values in columns.items()})
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _processor() -> str:
+    return f"{platform.machine()} CPU, {os.cpu_count()} cores"

@@ -1,0 +1,18 @@
+"""Rule figure: one figure as PNG and PDF."""
+
+import json
+from pathlib import Path
+
+from noisyfl.artifacts import RunFiles
+from noisyfl.job import job
+from noisyfl.reporting.figures import draw_figure
+
+with job(snakemake.log[0]) as log:
+    draw_figure(
+        json.loads(snakemake.params.description),
+        {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},
+        [Path(path) for path in snakemake.input.partitions],
+        png=Path(snakemake.output.png),
+        pdf=Path(snakemake.output.pdf),
+    )
+    log("done")

@@ -1,0 +1,19 @@
+"""Rule table: one table as CSV, Markdown and HTML."""
+
+import json
+from pathlib import Path
+
+from noisyfl.artifacts import RunFiles
+from noisyfl.job import job
+from noisyfl.reporting.tables import print_table
+
+with job(snakemake.log[0]) as log:
+    print_table(
+        json.loads(snakemake.params.description),
+        {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},
+        Path(snakemake.input.published),
+        csv=Path(snakemake.output.csv),
+        markdown=Path(snakemake.output.md),
+        html=Path(snakemake.output.html),
+    )
+    log("done")
