@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from noisyfl import lid as module
 from noisyfl.lid import lid
 

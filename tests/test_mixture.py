@@ -5,9 +5,10 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from noisyfl.mixture import TwoComponents, fit_two
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
+
+from noisyfl.mixture import TwoComponents, fit_two
 
 RNG = np.random.default_rng(0)
 HARD = {

@@ -4,9 +4,10 @@ import urllib.error
 
 import pytest
 import torch
+from torch import nn
+
 from noisyfl.models import MODELS, build_model, check_model
 from noisyfl.options import BadInput
-from torch import nn
 
 CIFAR = (32, 32, 3)
 FASHION = (28, 28, 1)

@@ -137,3 +137,25 @@ def test_a_job_whose_node_is_lost_runs_on_another(small: Path) -> None:
             subprocess.run([ONE_MACHINE, "node-up", lost], check=True)
     assert (small / "paper.txt").exists()
     assert len(set(lives.read_text().split())) == 2
+
+
+def test_a_table_is_made_of_runs_that_each_had_a_gpu(tmp_path: Path) -> None:
+    for folder in ("config", "profiles", "rules", "slurm", "workflow"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    shutil.copy(REPOSITORY / "Snakefile", tmp_path)
+    one_trial = ["--configfile", "config/smoke.yaml", "--config", "trials=1"]
+    with snakemake(tmp_path, "fedcorr_table2", *one_trial) as running:
+        succeed(running, tmp_path, seconds=400)
+    assert (tmp_path / "results/smoke/tables/fedcorr/table2.csv").read_text().count("\n") > 1
+    trained = list(tmp_path.glob("results/runs/*/rounds.parquet"))
+    done = jobs(tmp_path)
+    assert trained
+    assert len(done) == len(trained)
+    for job in done:
+        assert job["Comment"].startswith("rule_train")
+        assert job["JobState"] == "COMPLETED"
+        assert job["TresPerJob"] == "gres:gpu:1"
+        assert job["CPUs/Task"] == "2"
+
+    with snakemake(tmp_path, "fedcorr_table2", *one_trial) as running:
+        assert "Nothing to be done" in succeed(running, tmp_path, seconds=60)

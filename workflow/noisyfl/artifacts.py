@@ -128,19 +128,19 @@ def checksum(table: pa.Table) -> str:
     for name, column in zip(table.column_names, table.columns, strict=True):
         digest.update(f"{name}:{column.type}:{len(column)};".encode())
         for chunk in column.chunks:
-            digest.update(_values(chunk))
+            digest.update(_values(chunk, nullable=column.null_count > 0))
     return digest.hexdigest()
 
 
-def _values(chunk: pa.Array) -> bytes | memoryview:
-    """The values of a chunk as bytes that do not depend on its offset or its validity buffer."""
+def _values(chunk: pa.Array, nullable: bool) -> bytes | memoryview:
+    """The values of a chunk as bytes that depend neither on its offset nor on its neighbours."""
     if pa.types.is_fixed_size_binary(chunk.type):
         width = chunk.type.byte_width
         return memoryview(chunk.buffers()[1])[chunk.offset * width :][: len(chunk) * width]
     if pa.types.is_string(chunk.type):
-        return json.dumps(chunk.to_pylist()).encode()
-    if chunk.null_count:  # nulls of any type read back as NaN
-        return chunk.cast(pa.float64()).to_numpy(zero_copy_only=False).tobytes()
+        return "".join(json.dumps(value) for value in chunk.to_pylist()).encode()
+    if nullable:  # nulls read back as NaN
+        chunk = chunk.cast(pa.float64())
     return np.ascontiguousarray(chunk.to_numpy(zero_copy_only=False)).tobytes()
 
 

@@ -1,0 +1,300 @@
+"""FedCorr's equations and rules on cases small enough to work out by hand."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from noisyfl.lid import lid
+from noisyfl.methods import METHODS
+from noisyfl.schedule import SCHEDULES
+from noisyfl.simulation.local import Batch, Client, Network, Outputs, Update
+from noisyfl.simulation.sides import Turn
+
+
+def fedcorr(**options):
+    return METHODS.build({"name": "fedcorr", **options}, "test")
+
+
+class FakeFederation:
+    """Clients of given labels, and an executor that answers with given logits."""
+
+    def __init__(self, clients=100, samples=4, rounds=1000, participation=0.1, classes=3):
+        self.schedule = SCHEDULES.build(
+            {
+                "name": "schedule",
+                "rounds": rounds,
+                "participation": participation,
+                "local_epochs": 1,
+                "batch_size": 2,
+                "learning_rate": 0.1,
+            },
+            "test",
+        )
+        self.seed = 1
+        self.weights = {"global": torch.zeros(1)}
+        labels = torch.arange(samples) % classes
+        self.clients = [
+            Client(number, torch.arange(samples), labels.clone(), labels.clone())
+            for number in range(clients)
+        ]
+        self.participants = self.schedule.participants(clients)
+        self.answers = {}
+        self.reports = {}
+        self.selections = {}
+
+    def passes(self, requests, round):
+        kinds = ["global" if "global" in request.weights else "local" for request in requests]
+        return [
+            Outputs(self.answers[kind, request.client.id], torch.empty(0))
+            for kind, request in zip(kinds, requests, strict=True)
+        ]
+
+    def report(self, client, **estimates):
+        self.reports[client.id] = estimates
+
+    def report_selection(self, client, positions):
+        self.selections[client.id] = positions
+
+
+@pytest.mark.parametrize(
+    ("clients", "participation", "rounds", "t1", "t2", "ends"),
+    [
+        (100, 0.1, 1000, 5, 500, (500, 1000, 1450)),  # CIFAR-10: T1 N = 500, T3 = 450
+        (50, 0.1, 1000, 10, 450, (500, 950, 1400)),  # CIFAR-100: T3 = 450
+        (500, 0.02, 200, 2, 50, (1000, 1050, 1100)),  # Clothing1M: T3 = 50
+    ],
+)
+def test_stages_end_where_the_paper_ends_them(clients, participation, rounds, t1, t2, ends):
+    federation = FakeFederation(clients, rounds=rounds, participation=participation)
+    method = fedcorr(preprocessing_iterations=t1, finetuning_rounds=t2)
+    assert method.rounds(federation) == ends[2]
+    stages = [method.stage(round, federation) for round in range(ends[2])]
+    assert stages.index("finetuning") == ends[0]
+    assert stages.index("usual training") == ends[1]
+    # The three stages together cost as many local updates as the budget's ordinary rounds.
+    slots = sum(method.slots(round, federation) for round in range(ends[2]))
+    assert slots == rounds * federation.participants
+
+
+def test_ablations_shorten_the_stages():
+    federation = FakeFederation()
+    assert fedcorr(variant="without_finetuning").rounds(federation) == 950
+    assert fedcorr(variant="without_usual_training").rounds(federation) == 1000
+    grouped = fedcorr(variant="without_fraction_scheduling")
+    assert grouped.rounds(federation) == 50 + 500 + 450
+    assert len(grouped.select(0, federation)) == 10
+
+
+def test_an_iteration_visits_every_client_once():
+    federation = FakeFederation(clients=20)
+    for options, rounds in (({}, 20), ({"fraction_scheduling": False}, 10)):
+        method = fedcorr(**options)
+        visits = np.concatenate([method.select(round, federation) for round in range(rounds)])
+        assert sorted(visits) == list(range(20))
+    orders = [
+        [int(fedcorr().select(20 * iteration + i, federation)[0]) for i in range(20)]
+        for iteration in range(2)
+    ]
+    assert orders[0] != orders[1]
+
+
+def test_with_replacement_leaves_out_as_many_clients_as_the_official_code():
+    """At a fraction of 0.1 about 9.6 of 100 clients are never visited in an iteration."""
+    federation = FakeFederation(clients=100)
+    method = fedcorr(fraction_scheduling=False, preprocessing_sampling="with_replacement")
+    missed = []
+    for seed in range(40):
+        federation.seed = seed
+        visits = np.concatenate([method.select(round, federation) for round in range(10)])
+        missed.append(100 - len(set(visits)))
+    assert np.mean(missed) == pytest.approx(9.6, abs=1.2)
+
+
+def test_finetuning_is_among_clean_clients_and_falls_back_to_the_cleanest():
+    federation = FakeFederation(clients=20, participation=0.25)
+    method = fedcorr(preprocessing_iterations=1, finetuning_rounds=5)
+    for client in federation.clients:
+        level = 0.1 if client.id in (2, 5, 7) else 0.5
+        client.state["noise_level"] = torch.tensor(level, dtype=torch.float64)
+    assert set(method.select(20, federation)) == {2, 5, 7}
+    for client in federation.clients:
+        client.state["noise_level"] = torch.tensor(0.2 + 0.01 * client.id)
+    assert set(method.select(21, federation)) == {0, 1, 2, 3, 4}
+
+
+def turn(stage="preprocessing"):
+    return Turn(seed=1, round=3, stage=stage, client=0, number=0, batch_size=2)
+
+
+def test_what_a_local_epoch_plans_in_each_stage():
+    client = FakeFederation().clients[0]
+    assert set(fedcorr().epoch(client, turn()).extras) == {"share", "partner"}
+    client.state["noise_level"] = torch.tensor(0.4)
+    epoch = fedcorr(beta=5).epoch(client, turn())
+    assert epoch.extras["proximal"] == [0.0, pytest.approx(2.0)]
+    squared = fedcorr(beta=5, prox_form="squared").epoch(client, turn())
+    assert squared.extras["proximal"] == [pytest.approx(2.0)] * 2
+    assert "proximal" not in fedcorr().epoch(client, turn("finetuning")).extras
+    assert set(fedcorr().epoch(client, turn("usual training")).extras) == {"share", "partner"}
+    assert not fedcorr(mixup_stages="preprocessing").epoch(client, turn("finetuning")).extras
+    assert "share" not in fedcorr(variant="without_mixup").epoch(client, turn()).extras
+    assert "proximal" not in fedcorr(variant="without_local_proximal").epoch(client, turn()).extras
+
+
+def test_mixup_changes_no_other_dice():
+    client = FakeFederation(samples=9).clients[0]
+    plain = fedcorr(mixup=False).epoch(client, turn()).steps
+    mixed = fedcorr().epoch(client, turn()).steps
+    assert all((a == b).all() for a, b in zip(plain, mixed, strict=True))
+
+
+def test_mixup_blends_images_and_losses():
+    method = fedcorr()
+    batch = Batch(
+        torch.tensor([0, 1]), {"share": torch.tensor(0.75), "partner": torch.tensor([1, 0])}
+    )
+    images = torch.tensor([[4.0], [8.0]])
+    assert method.inputs(images, batch).tolist() == [[5.0], [7.0]]
+    logits = torch.tensor([[math.log(3.0), 0.0], [0.0, 0.0]])
+    own = [-math.log(3 / 4), -math.log(1 / 2)]
+    other = [-math.log(1 / 4), -math.log(1 / 2)]
+    expected = np.mean([0.75 * a + 0.25 * b for a, b in zip(own, other, strict=True)])
+    loss = method.loss(Network(logits, torch.empty(0), {}, {}), batch)
+    assert float(loss) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("form", "pull"), [("norm", 2.0 * 1.0), ("squared", 2.0 * 2 * 5.0)])
+def test_the_proximal_term_pulls_as_the_equation_says(form, pull):
+    """With beta mu = 2 and a distance of 5: gradient 2 of the norm, 2 * 2 * 5 of its square."""
+    weight = torch.tensor([3.0, 4.0], requires_grad=True)
+    network = Network(torch.zeros(1, 2), torch.empty(0), {"w": weight}, {"w": torch.zeros(2)})
+    batch = Batch(torch.tensor([0]), {"proximal": torch.tensor(2.0)})
+    loss = fedcorr(prox_form=form).loss(network, batch)
+    (gradient,) = torch.autograd.grad(loss, [weight])
+    assert float(gradient.norm()) == pytest.approx(pull)
+    assert float((gradient * weight.detach()).sum()) > 0
+
+
+def test_loss_forms():
+    client = FakeFederation(samples=2, classes=2).clients[0]
+    logits = torch.tensor([[10.0, 0.0], [10.0, 0.0]])  # sure of class 0; the labels are 0 and 1
+    plain = fedcorr(loss_form="cross_entropy")._losses(logits, client)
+    assert plain.tolist() == pytest.approx([0.0, 10.0], abs=1e-4)
+    # The softmax is (1, 0); cross-entropy of it taken for logits is log(e + 1) - 1 and log(e + 1).
+    double = fedcorr()._losses(logits, client)
+    assert double.tolist() == pytest.approx([math.log(math.e + 1) - 1, math.log(math.e + 1)], 1e-3)
+
+
+def iteration(**options):
+    """The end of an iteration: clients 4 to 7 have high scores and 12 wrong labels of 30."""
+    federation = FakeFederation(clients=8, samples=30, participation=0.25)
+    method = fedcorr(preprocessing_iterations=1, **options)
+    for client in federation.clients:
+        sure = torch.nn.functional.one_hot(client.true, 3).double() * 8
+        federation.answers["global", client.id] = sure
+        if client.id >= 4:
+            client.given[:12] = (client.true[:12] + 1) % 3
+            client.labels = client.given.clone()
+        client.state["lid"] = torch.tensor((3.0 if client.id >= 4 else 1.0) + client.id / 100)
+        # Losses that differ a little within each kind, as measured ones do.
+        blur = torch.linspace(0.9, 1.1, 30)[:, None]
+        client.state["losses"] = method._losses(sure * blur, client)
+    method._end_iteration(0, federation)
+    return federation
+
+
+def test_scores_are_the_mean_lid_of_the_local_models_predictions():
+    federation = FakeFederation(clients=1, samples=40)
+    client = federation.clients[0]
+    logits = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    federation.answers["local", 0] = logits
+    method = fedcorr(lid_neighbours=7, loss_form="cross_entropy")
+    method._score(0, [Update(client, {"local": torch.zeros(1)}, 40, 0.0, 40)], federation)
+    assert float(client.state["lid"]) == pytest.approx(float(lid(logits.softmax(1), 7).mean()))
+    expected = torch.nn.functional.cross_entropy(logits, client.labels, reduction="none")
+    assert client.state["losses"].tolist() == pytest.approx(expected.tolist())
+
+
+def test_an_iteration_finds_the_noisy_clients_and_corrects_at_most_the_ratio():
+    federation = iteration()
+    assert [r["called_noisy"] for r in federation.reports.values()] == [0.0] * 4 + [1.0] * 4
+    for client in federation.clients[:4]:
+        assert torch.equal(client.labels, client.given)
+        assert federation.reports[client.id]["estimated_noise_level"] == 0
+        assert bool(federation.selections[client.id].all())
+    for client in federation.clients[4:]:
+        assert federation.reports[client.id]["estimated_noise_level"] == pytest.approx(12 / 30)
+        changed = int((client.labels != client.given).sum())
+        assert changed == 6
+        assert int((client.labels == client.true).sum()) == 18 + changed
+
+
+def test_without_correction_estimates_but_changes_no_label():
+    federation = iteration(correction=False)
+    assert federation.reports[5]["estimated_noise_level"] > 0
+    assert all(torch.equal(c.labels, c.given) for c in federation.clients)
+
+
+def test_global_ranking_relabels_only_what_the_mixture_called_noisy():
+    federation = iteration(ranking="global", relabel_ratio=1.0)
+    for client in federation.clients[4:]:
+        changed = client.labels != client.given
+        assert bool(changed.any())
+        assert not bool((changed & federation.selections[client.id]).any())
+
+
+def test_an_unsure_model_relabels_nothing():
+    federation = iteration(confidence=0.9999)
+    assert all(torch.equal(c.labels, c.given) for c in federation.clients)
+
+
+@pytest.mark.parametrize(
+    ("rule", "corrected"), [("noisy_clients", {1, 2}), ("above_threshold", {2, 3})]
+)
+def test_whom_finetuning_corrects(rule, corrected):
+    federation = FakeFederation(clients=4, samples=6)
+    states = {0: (False, 0.0), 1: (True, 0.05), 2: (True, 0.6), 3: (False, 0.6)}
+    for client in federation.clients:
+        noisy, level = states[client.id]
+        client.state = {"noisy": torch.tensor(noisy), "noise_level": torch.tensor(level)}
+        federation.answers["global", client.id] = torch.tensor(
+            [[0.0, 0.0, 9.0]] * 5 + [[0.1, 0, 0]]
+        )
+    fedcorr(finetuning_relabels=rule)._correct_after_finetuning(0, federation)
+    changed = {c.id for c in federation.clients if not torch.equal(c.labels, c.given)}
+    assert changed == corrected
+    # Every sample of which the model is sure, whatever its loss; the last one it is not sure of.
+    assert federation.clients[2].labels.tolist() == [2, 2, 2, 2, 2, 2]
+    assert federation.clients[2].labels[5] == federation.clients[2].given[5]
+
+
+def test_after_round_corrects_at_the_ends_of_stages(monkeypatch):
+    federation = FakeFederation(clients=4, rounds=10, participation=0.5)
+    method = fedcorr(preprocessing_iterations=2, finetuning_rounds=3)
+    calls = []
+    cls = type(method)
+    monkeypatch.setattr(cls, "_score", lambda *a: calls.append(("score", a[1])))
+    monkeypatch.setattr(cls, "_end_iteration", lambda *a: calls.append(("end", a[1])))
+    monkeypatch.setattr(cls, "_correct_after_finetuning", lambda *a: calls.append(("fix", a[1])))
+    for round in range(method.rounds(federation)):
+        method.after_round(round, [], federation)
+    assert [call for call in calls if call[0] != "score"] == [("end", 3), ("end", 7), ("fix", 10)]
+    assert [call[1] for call in calls if call[0] == "score"] == list(range(8))
+
+
+def test_declared_variants_are_table_6():
+    from noisyfl.catalogue import methods
+
+    assert set(methods()["fedcorr"].variants) == {
+        "paper",
+        "without_correction",
+        "without_fraction_scheduling",
+        "without_local_proximal",
+        "without_finetuning",
+        "without_usual_training",
+        "without_mixup",
+    }
+    assert SimpleNamespace(**methods()["fedcorr"].facts).revision == 1

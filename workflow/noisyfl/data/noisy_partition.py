@@ -1,0 +1,246 @@
+"""Noisy partitions: which sample is on which client, with its true and its given label.
+
+The artifact has one row a (client, sample). Rows are sorted by client, and within a client by
+sample. The spec that made it is in its metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from noisyfl.artifacts import DamagedArtifact, read_table, write_table
+from noisyfl.data.datasets import Dataset, dataset
+from noisyfl.data.label_noise import LABEL_NOISES, Context, LabelNoise
+from noisyfl.data.noise_level import NOISE_LEVELS, NoiseLevel
+from noisyfl.data.partition import PARTITIONS, Partition
+from noisyfl.options import BadInput, did_you_mean
+from noisyfl.randomness import stream
+
+REVISION = 1
+"""Raised when the arithmetic of a partition, a noise level or a label noise changes."""
+
+KEYS = ("dataset", "partition", "label_noise", "noise_level", "seed")
+"""What a user gives for a noisy partition."""
+
+COLUMNS = ("client", "sample", "true_label", "given_label")
+
+NONE = {"name": "none"}
+
+
+@dataclass(frozen=True)
+class ClientSamples:
+    """One client's part of a noisy partition; all arrays int64 [samples].
+
+    Attributes:
+        samples: rows of the dataset's training part, ascending.
+        true_label: what the dataset says.
+        given_label: what the client is told.
+    """
+
+    samples: np.ndarray
+    true_label: np.ndarray
+    given_label: np.ndarray
+
+
+@dataclass(frozen=True)
+class NoisyPartition:
+    """A noisy partition as read from its file.
+
+    Attributes:
+        spec: what made it, canonical.
+        clients: each client's samples, at the index of its number.
+        noise_levels: the intended level of each client, [clients]; NaN for human labels.
+        realised: the share of each client's labels that are not the true ones, [clients].
+    """
+
+    spec: dict[str, Any]
+    clients: tuple[ClientSamples, ...]
+    noise_levels: np.ndarray
+    realised: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The components that a spec describes."""
+
+    facts: Dataset
+    partition: Partition
+    noise: LabelNoise
+    level: NoiseLevel
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any], where: str) -> _Parts:
+        return cls(
+            dataset(spec["dataset"], f"{where}.dataset"),
+            PARTITIONS.build(spec["partition"], f"{where}.partition"),
+            LABEL_NOISES.build(spec["label_noise"], f"{where}.label_noise"),
+            NOISE_LEVELS.build(spec["noise_level"], f"{where}.noise_level"),
+        )
+
+
+def canonical(
+    given: Mapping[str, Any], where: str, data_folder: Path | None = None
+) -> dict[str, Any]:
+    """The spec of a noisy partition, checked and with every default filled in.
+
+    Without noise there is no level, and the other way round: all clean settings share one spec.
+
+    Args:
+        given: a mapping with the keys of :data:`KEYS`; the level may be left out where the label
+            noise does not use one.
+        where: what the error messages call it.
+        data_folder: where files of human labels lie; their checksum becomes part of the spec.
+
+    Raises:
+        BadInput: naming ``where``, the key, the value and what was expected.
+    """
+    for key in given:
+        if key not in KEYS:
+            hint = did_you_mean(key, KEYS)
+            raise BadInput(f"{where}: unknown key {key!r}{hint} (known: {', '.join(KEYS)})")
+    for key in ("dataset", "partition", "label_noise", "seed"):
+        if key not in given:
+            raise BadInput(f"{where}: key {key!r} is missing")
+    seed = given["seed"]
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise BadInput(f"{where}.seed: got {seed!r}, expected a whole number, at least 0")
+    noise, level = _canonical_noise(given, where, data_folder)
+    return {
+        "dataset": dataset(given["dataset"], f"{where}.dataset").name,
+        "partition": PARTITIONS.canonical(given["partition"], f"{where}.partition"),
+        "label_noise": noise,
+        "noise_level": level,
+        "seed": seed,
+        "revision": REVISION,
+    }
+
+
+def _canonical_noise(
+    given: Mapping[str, Any], where: str, data_folder: Path | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The label noise and its level."""
+    component = LABEL_NOISES.build(given["label_noise"], f"{where}.label_noise")
+    noise = LABEL_NOISES.canonical(given["label_noise"], f"{where}.label_noise")
+    if component.uses_level and "noise_level" not in given:
+        raise BadInput(f"{where}: key 'noise_level' is missing, and {noise['name']} noise needs it")
+    level = NOISE_LEVELS.canonical(given.get("noise_level", NONE), f"{where}.noise_level")
+    if noise["name"] == "human":
+        if level != NONE:
+            raise BadInput(
+                f"{where}.noise_level: got {level['name']!r}, expected none, since human labels "
+                "are as noisy as they are"
+            )
+        if data_folder is not None:
+            noise["sha256"] = component.digest(data_folder, f"{where}.label_noise.human")
+        return noise, level
+    return (NONE, NONE) if NONE in (noise, level) else (noise, level)
+
+
+def check(spec: Mapping[str, Any], where: str) -> None:
+    """Find what is wrong with a canonical spec before any job starts, and without data.
+
+    Raises:
+        BadInput: more clients than samples, a map of classes that the dataset does not have, ...
+    """
+    parts = _Parts.of(spec, where)
+    clients = parts.partition.clients
+    parts.partition.check(parts.facts.train_size, f"{where}.partition")
+    parts.level.check(clients, f"{where}.noise_level")
+    parts.noise.check(parts.facts, clients, f"{where}.label_noise")
+    if parts.noise.by_client and parts.level.scope == "dataset":
+        raise BadInput(
+            f"{where}.noise_level.{parts.level.name}.scope: got 'dataset', expected 'client', "
+            f"since {parts.noise.name} noise depends on the client"
+        )
+
+
+def make(
+    spec: Mapping[str, Any], labels: np.ndarray, data_folder: Path | None = None
+) -> tuple[pa.Table, dict[str, Any]]:
+    """Make a noisy partition.
+
+    The partition, the levels and each client's flips have streams of their own: another partition
+    leaves the levels as they are, and another level the partition.
+
+    Args:
+        spec: canonical.
+        labels: the training part's labels, int64 [n].
+        data_folder: where files of human labels lie.
+
+    Returns:
+        The table with :data:`COLUMNS`, int32, and its metadata: the spec, and for each client the
+        intended and the realised noise level.
+
+    Raises:
+        BadInput: the spec cannot be made, or is of another revision.
+    """
+    if spec["revision"] != REVISION:
+        raise BadInput(
+            f"noisy partition: the spec is of revision {spec['revision']}, and this version "
+            f"makes revision {REVISION}"
+        )
+    check(spec, "noisy partition")
+    parts = _Parts.of(spec, "noisy partition")
+    facts, seed = parts.facts, spec["seed"]
+    if len(labels) != facts.train_size:
+        raise BadInput(
+            f"noisy partition: got {len(labels)} labels, expected the {facts.train_size} of the "
+            f"training part of {facts.name}"
+        )
+    rows = parts.partition.assign(labels, len(facts.classes), stream(seed, "partition"))
+    levels = parts.level.draw(len(rows), stream(seed, "noise level"))
+    context = Context(facts, seed, data_folder)
+    true = [labels[part] for part in rows]
+    if parts.noise.whole or parts.level.scope == "dataset":
+        (whole,) = parts.noise.flip([labels], levels[:1], context)
+        given = [whole[part] for part in rows]
+    else:
+        given = parts.noise.flip(true, levels, context)
+    clients = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+    columns = (clients, *(np.concatenate(column) for column in (rows, true, given)))
+    table = pa.table(
+        {name: pa.array(c, pa.int32()) for name, c in zip(COLUMNS, columns, strict=True)}
+    )
+    known = parts.noise.uses_level or spec["label_noise"] == NONE
+    metadata = {
+        "spec": dict(spec),
+        "revision": REVISION,
+        "noise_levels": levels.tolist() if known else [None] * len(rows),
+        "realised_noise": [float(np.mean(t != g)) for t, g in zip(true, given, strict=True)],
+    }
+    return table, metadata
+
+
+def write(
+    path: Path, spec: Mapping[str, Any], labels: np.ndarray, data_folder: Path | None = None
+) -> None:
+    """Make a noisy partition and write it; the arguments are those of :func:`make`."""
+    table, metadata = make(spec, labels, data_folder)
+    write_table(path, table, metadata)
+
+
+def read(path: Path) -> NoisyPartition:
+    """A noisy partition that :func:`write` wrote, verified against its checksum.
+
+    Raises:
+        DamagedArtifact: the file is truncated, altered, or not a noisy partition.
+        FileNotFoundError: there is none.
+    """
+    table, metadata = read_table(path)
+    if tuple(table.column_names) != COLUMNS:
+        raise DamagedArtifact(f"{path}: not a noisy partition (columns {table.column_names})")
+    client, *columns = (table[name].to_numpy().astype(np.int64) for name in COLUMNS)
+    ends = np.searchsorted(client, np.arange(1, len(metadata["noise_levels"])))
+    pieces = zip(*(np.split(column, ends) for column in columns), strict=True)
+    return NoisyPartition(
+        spec=metadata["spec"],
+        clients=tuple(ClientSamples(*(array.copy() for array in piece)) for piece in pieces),
+        noise_levels=np.array(metadata["noise_levels"], dtype=np.float64),
+        realised=np.array(metadata["realised_noise"], dtype=np.float64),
+    )

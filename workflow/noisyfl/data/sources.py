@@ -1,0 +1,207 @@
+"""Where a dataset's images come from: official files in a folder, or a library that ships them.
+
+Every file is checked before it is read, whoever put it there. Nothing is written to the folder
+unless a download was asked for.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import tarfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from noisyfl.options import BadInput
+from noisyfl.randomness import stream
+
+Arrays = tuple[np.ndarray, np.ndarray]
+"""Images, uint8 [n, height, width, channels], and labels, int64 [n]."""
+
+DIGITS_TEST_SIZE = 360
+
+IDX_CONTENTS: dict[str, dict[str, str]] = {
+    "mnist": {
+        "train-images-idx3-ubyte": (
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
+        ),
+        "train-labels-idx1-ubyte": (
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
+        ),
+        "t10k-images-idx3-ubyte": (
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"
+        ),
+        "t10k-labels-idx1-ubyte": (
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"
+        ),
+    },
+    "fashion_mnist": {
+        "train-images-idx3-ubyte": (
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"
+        ),
+        "train-labels-idx1-ubyte": (
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"
+        ),
+        "t10k-images-idx3-ubyte": (
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"
+        ),
+        "t10k-labels-idx1-ubyte": (
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"
+        ),
+    },
+}
+"""SHA-256 of the official files once unpacked: the same whoever packed them."""
+
+
+def load_digits(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
+    """The 1,797 digits of 8x8 pixels that ship with scikit-learn; the arguments are not needed.
+
+    Pixels from 0 to 16 are scaled to 0 to 255 and rounded. 360 images are for testing, of each
+    class its share (largest remainders). Which ones is drawn from a stream of its own, so that the
+    split is the same in every run, trial and scale.
+    """
+    from sklearn.datasets import load_digits as bundled
+
+    digits = bundled()
+    images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None]
+    labels = digits.target.astype(np.int64)
+    shares = np.bincount(labels) * (DIGITS_TEST_SIZE / len(labels))
+    sizes = np.floor(shares).astype(int)
+    most = np.argsort(sizes - shares, kind="stable")
+    sizes[most[: DIGITS_TEST_SIZE - sizes.sum()]] += 1
+    rng = stream(0, "digits", "test part")
+    tested = np.zeros(len(labels), dtype=bool)
+    for label, size in enumerate(sizes):
+        tested[rng.permutation(np.flatnonzero(labels == label))[:size]] = True
+    return (images[~tested], labels[~tested]), (images[tested], labels[tested])
+
+
+def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
+    """MNIST or Fashion-MNIST from its four official files, packed (``.gz``) or not.
+
+    They lie where torchvision puts them (``MNIST/raw``, ``FashionMNIST/raw``), or in the folder
+    itself.
+
+    Raises:
+        BadInput: a file is missing or damaged, or could not be downloaded.
+    """
+    from torchvision import datasets
+
+    loader = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
+    raw = folder / loader.__name__ / "raw"
+    expected = IDX_CONTENTS[name]
+    try:
+        contents = _idx_contents(name, expected, [raw, folder])
+    except BadInput:
+        if not download:
+            raise
+        # torchvision takes any unpacked file for a good one, and would leave it as it is.
+        for file, sha256 in expected.items():
+            if (raw / file).is_file() and _sha256((raw / file).read_bytes()) != sha256:
+                (raw / file).unlink()
+        _download(name, folder, lambda: loader(folder, download=True))
+        contents = _idx_contents(name, expected, [raw])
+    with TemporaryDirectory() as temporary:
+        unpacked = Path(temporary) / loader.__name__ / "raw"
+        unpacked.mkdir(parents=True)
+        for file, content in contents.items():
+            (unpacked / file).write_bytes(content)
+        train, test = (loader(temporary, train=part) for part in (True, False))
+    return _idx_arrays(train), _idx_arrays(test)
+
+
+def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
+    """CIFAR-10 or CIFAR-100 from the official Python batches, or from the archive that holds them.
+
+    Raises:
+        BadInput: a file is missing or damaged, or could not be downloaded.
+    """
+    from torchvision import datasets
+
+    loader = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[name]
+    files = [*loader.train_list, *loader.test_list, [loader.meta["filename"], loader.meta["md5"]]]
+    archive = folder / loader.filename
+    with TemporaryDirectory() as temporary:
+        root = folder
+        problem = _md5_problem({folder / loader.base_folder / file: md5 for file, md5 in files})
+        if problem and not _md5_problem({archive: loader.tgz_md5}):
+            root = Path(temporary)
+            with tarfile.open(archive) as packed:
+                packed.extractall(root, filter="data")
+        elif problem and download:
+            _download(name, folder, lambda: loader(folder, download=True))
+        elif problem:
+            if archive.exists():
+                problem += "; " + _md5_problem({archive: loader.tgz_md5})
+            raise BadInput(f"{name}: {problem}; {_remedy(archive.name, folder)}")
+        train, test = (loader(root, train=part) for part in (True, False))
+    return _cifar_arrays(train), _cifar_arrays(test)
+
+
+def _idx_contents(name: str, expected: Mapping[str, str], folders: list[Path]) -> dict[str, bytes]:
+    return {file: _idx_content(name, file, sha256, folders) for file, sha256 in expected.items()}
+
+
+def _idx_content(name: str, file: str, sha256: str, folders: list[Path]) -> bytes:
+    """What one official file holds, unpacked, from the first place where it is whole."""
+    problems = []
+    readers: dict[str, Callable[[Path], bytes]] = {
+        file: Path.read_bytes,
+        f"{file}.gz": lambda path: gzip.decompress(path.read_bytes()),
+    }
+    for path, read in ((folder / key, read) for folder in folders for key, read in readers.items()):
+        try:
+            content = read(path)
+        except FileNotFoundError:
+            continue
+        except (OSError, EOFError, zlib.error) as error:
+            problems.append(f"{path} cannot be read ({error})")
+            continue
+        if _sha256(content) == sha256:
+            return content
+        problems.append(f"{path} holds content of SHA-256 {_sha256(content)}, expected {sha256}")
+    if not problems:
+        places = " or ".join(str(folder) for folder in folders)
+        problems.append(f"neither {file} nor {file}.gz is in {places}")
+    raise BadInput(f"{name}: {'; '.join(problems)}; {_remedy(f'{file}.gz', folders[0])}")
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _md5_problem(files: Mapping[Path, str]) -> str:
+    """What is wrong with the first file that is not as it should be; empty if all are."""
+    for path, expected in files.items():
+        if not path.is_file():
+            return f"there is no file {path} (of MD5 {expected})"
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "md5").hexdigest()
+        if found != expected:
+            return f"{path} has MD5 {found}, expected {expected}"
+    return ""
+
+
+def _remedy(file: str, folder: Path) -> str:
+    return f"set data.download: true, or put the official {file} into {folder}"
+
+
+def _download(name: str, folder: Path, fetch: Callable[[], Any]) -> None:
+    try:
+        fetch()
+    except (OSError, RuntimeError, http.client.HTTPException) as error:
+        raise BadInput(f"{name}: could not be downloaded into {folder}: {error}") from error
+
+
+def _idx_arrays(part: Any) -> Arrays:
+    return part.data.numpy()[..., None], part.targets.numpy()
+
+
+def _cifar_arrays(part: Any) -> Arrays:
+    return part.data, np.array(part.targets, dtype=np.int64)
