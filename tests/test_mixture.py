@@ -111,6 +111,28 @@ def test_scikit_learn_on_anything(values: list[float], scale: float) -> None:
     assert_same(fit_two(torch.tensor(array)[None]), fit_sklearn(array), array)
 
 
+def test_components_that_change_places() -> None:
+    """The component that starts as the lower one may end with the larger mean."""
+    values = np.repeat(
+        [-65, -17, -13, -9, -8, -7, -5, -3, -2, 0, 1, 2, 5, 7, 11, 13, 14, 17, 27, 29, 38, 45],
+        [1, 1, 1, 1, 1, 1, 2, 1, 2, 2, 1, 1, 1, 1, 3, 2, 1, 1, 2, 1, 1, 1],
+    ).astype(float)
+    values *= 100
+    mixture = fit_sklearn(values)
+    assert mixture.means_[0, 0] > mixture.means_[1, 0]
+    fit = fit_two(torch.tensor(values)[None])
+    assert fit.means[0, 0] < fit.means[0, 1]
+    assert_same(fit, mixture, values)
+
+
+def test_a_draw_is_low() -> None:
+    pair = torch.tensor([[-1.0, 1.0]], dtype=torch.float64)
+    fit = TwoComponents(pair, pair**2, pair**2 / 2, pair[:, 0] < 0, torch.ones(1))
+    between = torch.tensor([[-0.1, 0.0, 0.1]])
+    assert fit.posterior(between)[0, 1].tolist() == [0.5, 0.5]
+    assert fit.low(between).tolist() == [[True, True, False]]
+
+
 def test_options() -> None:
     values = HARD["overlapping"]
     given = torch.tensor(values)[None]

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torchvision.transforms import RandomCrop, functional
+
 from noisyfl.data.augment import AUGMENTATIONS, View, apply, draw, normalize, padding, statistics
 from noisyfl.options import BadInput
-from torchvision.transforms import RandomCrop, functional
 
 SHAPES = [(8, 8, 1), (28, 28, 1), (32, 32, 3), (20, 36, 3)]
 

@@ -72,15 +72,17 @@ def train_specs(specs: list[Path], results: Path, data: Path, download: bool, de
             print(f"{identity(spec)} is trained already: {run.folder}")
             continue
         partition = spec["noisy_partition"]
-        parts = [layout.data(partition["dataset"], part) for part in ("train", "test")]
-        if not all(part.exists() for part in parts):
-            prepare(partition["dataset"], data, download, *parts)
+        train = layout.data(partition["dataset"], "train")
+        test = layout.data(partition["dataset"], "test")
+        if not (train.exists() and test.exists()):
+            prepare(partition["dataset"], data, download, train, test)
         partition_path = layout.partition(identity(partition))
         if not partition_path.exists():
-            noisy_partition.write(partition_path, partition, read_part(parts[0]).labels, data)
+            noisy_partition.write(partition_path, partition, read_part(train).labels, data)
         train_run(
             spec,
-            *parts,
+            train,
+            test,
             partition_path,
             run,
             checkpoint_path=results / "checkpoints" / f"{identity(spec)}.pt",

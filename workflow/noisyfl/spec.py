@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.catalogue import canonical_method
+from noisyfl.catalogue import canonical_method, methods
 from noisyfl.data import augment, noisy_partition
 from noisyfl.data.datasets import dataset
+from noisyfl.data.label_noise import LABEL_NOISES
+from noisyfl.data.noise_level import NOISE_LEVELS
+from noisyfl.data.partition import PARTITIONS
 from noisyfl.models import MODELS, check_model
-from noisyfl.options import BadInput, did_you_mean
+from noisyfl.options import BadInput, Declaration, did_you_mean
 from noisyfl.schedule import SCHEDULES
 
 SIMULATION_REVISION = 1
@@ -51,9 +54,6 @@ def canonical_run(
     for key in KEYS:
         if key not in given:
             raise BadInput(f"{where}: key {key!r} is missing")
-    seed = given["seed"]
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise BadInput(f"{where}.seed: got {seed!r}, expected a whole number, at least 0")
     facts = dataset(given["dataset"], f"{where}.dataset")
     partition = noisy_partition.canonical(
         {key: given[key] for key in (*PARTITION_KEYS, "seed")}, where, label_folder
@@ -68,10 +68,11 @@ def canonical_run(
         if given[key] not in known:
             hint = did_you_mean(str(given[key]), known)
             raise BadInput(f"{where}.{key}: got {given[key]!r}{hint} (known: {', '.join(known)})")
+    augment.statistics(given["normalization"], facts, f"{where}.normalization")
     schedule = SCHEDULES.canonical({"name": "schedule", **given["schedule"]}, where)
     return {
         "noisy_partition": partition,
-        "seed": seed,
+        "seed": given["seed"],
         "model": model,
         "augmentation": given["augmentation"],
         "normalization": given["normalization"],
@@ -92,13 +93,29 @@ def identity(spec: Mapping[str, Any]) -> str:
 
 
 def describe_run(spec: Mapping[str, Any]) -> str:
-    """A run in words: method, dataset, partition, noise and seed."""
-    partition = spec["noisy_partition"]
+    """A run in words: its method, dataset, partition, noise and seed."""
+    given = spec["noisy_partition"]
+    method = in_words(spec["method"], methods())
+    partition = in_words(given["partition"], PARTITIONS.declarations())
+    noise = in_words(given["label_noise"], LABEL_NOISES.declarations())
+    level = in_words(given["noise_level"], NOISE_LEVELS.declarations())
+    words = f"{method} on {given['dataset']}, {partition}, {noise} label noise"
     return (
-        f"{spec['method']['name']} on {partition['dataset']}, {partition['partition']['name']}, "
-        f"{partition['label_noise']['name']} noise, level {partition['noise_level']['name']}, "
-        f"seed {spec['seed']}"
+        f"{words} at {level}, seed {spec['seed']}"
+        if level != "none"
+        else (f"{words}, seed {spec['seed']}")
     )
+
+
+def in_words(component: Mapping[str, Any], declared: Mapping[str, Declaration]) -> str:
+    """``name(option=value, ...)`` with the options that are not as they come."""
+    options = {option.name: option for option in declared[component["name"]].options}
+    changed = [
+        f"{key}={value}"
+        for key, value in component.items()
+        if key in options and (options[key].required or value != options[key].default)
+    ]
+    return component["name"] + (f"({', '.join(changed)})" if changed else "")
 
 
 def check_run(spec: Any, where: str) -> None:

@@ -46,7 +46,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Part:
-    """The training or the test part of a dataset. The arrays are read-only.
+    """The training or the test part of a dataset.
 
     Attributes:
         name: the dataset's.
@@ -207,7 +207,7 @@ def read_part(path: Path) -> Part:
         name=metadata["dataset"],
         classes=tuple(metadata["classes"]),
         images=pixels.reshape(table.num_rows, *metadata["shape"]),
-        labels=table["label"].to_numpy(),
+        labels=table["label"].to_numpy().copy(),
     )
 
 

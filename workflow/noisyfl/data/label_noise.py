@@ -141,10 +141,10 @@ class Symmetric(Flipping):
 
     | paper | include_true | count | scope of the level |
     |---|---|---|---|
-    | RoFL (section 4.1) | false | bernoulli | dataset |
+    | RoFL (appendix) | false | bernoulli | dataset |
     | FedNoiL (section 5.1; true class and count open) | false | exact | client |
-    | FedCNI (section 4.1) | true | exact | client |
-    | FedCorr (section 5; count of the official code) | true | bernoulli | client |
+    | FedCNI (appendix A.1) | true | exact | client |
+    | FedCorr (section 3.1; count of the official code) | true | bernoulli | client |
     | FedRN (section 5.1; both of the official code) | false | floor | client |
 
     With the true class among M, a share 1 / M of the flips changes nothing.
@@ -194,7 +194,7 @@ class Asymmetric(Flipping):
 
     ``classic`` (Patrini et al., CVPR 2017) leaves some classes as they are, so that fewer labels
     change than the level says. ``full`` (CIFAR-10) keeps its arrows and adds others until every
-    class has one; it is the default reading of FedCNI's pair noise (section 4.1), whose examples
+    class has one; it is the default reading of FedCNI's pair noise (appendix A.1), whose examples
     are ``classic`` arrows and whose levels are reached. ``superclass`` (CIFAR-100) is the next
     class of the same superclass, cyclically. FedCNI counts exactly.
     """
@@ -346,18 +346,19 @@ class Human(LabelNoise):
     def _read(self, path: Path, where: str) -> np.ndarray:
         """The array or column under the key, of whatever type and length."""
         try:
-            if path.suffix == ".npy":
-                return np.load(path, allow_pickle=False)
-            if path.suffix == ".npz":
-                with np.load(path, allow_pickle=False) as arrays:
+            with path.open("rb") as file:
+                if path.suffix == ".npy":
+                    return np.load(file, allow_pickle=False)
+                if path.suffix == ".npz":
+                    arrays = np.load(file, allow_pickle=False)
                     known = arrays.files
                     if self.key in known:
                         return arrays[self.key]
-            else:
-                table = csv.read_csv(path)
-                known = table.column_names
-                if self.key in known:
-                    return table[self.key].to_numpy()
+                else:
+                    table = csv.read_csv(file)
+                    known = table.column_names
+                    if self.key in known:
+                        return table[self.key].to_numpy()
         except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise BadInput(f"{where}.file: cannot read {path}: {error}") from error
         hint = did_you_mean(str(self.key), known)

@@ -53,7 +53,7 @@ class NoNoise(NoiseLevel):
 
 @NOISE_LEVELS.register("constant")
 class Constant(NoiseLevel):
-    """One level for all. RoFL's main tables: of the dataset, before it is split (section 4.1)."""
+    """One level for all. RoFL's main tables: of the dataset, before it is split (appendix)."""
 
     level: float = option(doc="share of labels flipped", at_least=0, at_most=1)
     scope: str = option(
@@ -85,10 +85,10 @@ class ClientLinear(NoiseLevel):
         return self.ramps
 
     def check(self, clients: int, where: str) -> None:
-        """Every ramp has a client, and rises."""
-        super().check(clients, where)
+        """Every ramp rises, and has a client."""
         if self.low > self.high:
             raise BadInput(f"{where}.{self.name}: low={self.low} is more than high={self.high}")
+        super().check(clients, where)
 
     def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
         """The ramps, one after the other."""
@@ -132,14 +132,14 @@ class ClientVariance(NoiseLevel):
         return 5
 
     def check(self, clients: int, where: str) -> None:
-        """Every group has a client, and a level that is one."""
-        super().check(clients, where)
+        """Every group has a level that is one, and a client."""
         low, high = self.level - self.eta, self.level + self.eta
         if low < -1e-9 or high > 1 + 1e-9:  # 0.4 - 0.4 and the like, in floating point
             raise BadInput(
                 f"{where}.{self.name}: level={self.level} and eta={self.eta} make levels from "
                 f"{low:g} to {high:g}, expected levels from 0 to 1"
             )
+        super().check(clients, where)
 
     def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
         """The level of each client's group."""
@@ -171,7 +171,7 @@ class TruncatedNormal(NoiseLevel):
 
 @NOISE_LEVELS.register("bernoulli_uniform")
 class BernoulliUniform(NoiseLevel):
-    """A client is noisy with probability rho, and then at a level from U(tau, 1) (FedCorr, sec. 5).
+    """A client is noisy with probability rho, and then at a level from U(tau, 1) (FedCorr, eq. 4).
 
     FedCorr: (rho, tau) of (0.4, 0) up to (0.8, 0.5). The number of noisy clients varies with the
     seed.

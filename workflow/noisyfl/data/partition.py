@@ -16,7 +16,7 @@ from noisyfl.options import BadInput, Registry, option
 
 PARTITIONS = Registry("partition")
 
-TRIES = 10_000
+TRIES = 2_000
 """How often a draw that leaves a client with too little is thrown again."""
 
 
@@ -203,7 +203,7 @@ class DirichletOfficial(Partition):
 
 @PARTITIONS.register("bernoulli_dirichlet")
 class BernoulliDirichlet(Partition):
-    """FedCorr's non-IID partition: who may hold a class, then who holds how much of it (section 5).
+    """FedCorr's non-IID partition: who may hold a class, then who holds how much (section 3.1).
 
     Client i may hold class j with probability p; a client with no class at all draws its classes
     again (as the official code does; the text is silent). Each sample of class j goes to one of its

@@ -196,7 +196,8 @@ def _download(name: str, folder: Path, fetch: Callable[[], Any]) -> None:
     try:
         fetch()
     except (OSError, RuntimeError, http.client.HTTPException) as error:
-        raise BadInput(f"{name}: could not be downloaded into {folder}: {error}") from error
+        reason = " ".join(str(error).split())
+        raise BadInput(f"{name}: could not be downloaded into {folder}: {reason}") from error
 
 
 def _idx_arrays(part: Any) -> Arrays:

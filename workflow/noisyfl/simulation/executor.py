@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -65,6 +66,8 @@ class LoopExecutor:
         device: torch.device,
     ) -> None:
         self.module = module
+        self._features = cast(Callable[[Tensor], Tensor], module.features)
+        self._classifier = cast(nn.Linear, module.classifier)
         self.train = train
         self.test = test
         self.view = view
@@ -102,8 +105,8 @@ class LoopExecutor:
                 index = torch.from_numpy(positions).to(self.device)
                 images = self.view.training(self.train.pixels[client.rows[index]], rng)
                 batch = Batch(epoch.targets[index], self._extras(epoch, step))
-                features = module.features(side.inputs(images, batch))
-                network = Network(module.classifier(features), features, weights, anchor)
+                features = self._features(side.inputs(images, batch))
+                network = Network(self._classifier(features), features, weights, anchor)
                 loss = side.loss(network, batch)
                 optimizer.step(loss)
                 losses.append(loss.detach())
@@ -132,11 +135,11 @@ class LoopExecutor:
             rng = stream(self.seed, request.purpose, round, request.client.id)
             features = torch.cat(
                 [
-                    self.module.features(self.view.training(self.train.pixels[rows], rng))
+                    self._features(self.view.training(self.train.pixels[rows], rng))
                     for rows in request.client.rows.split(self.schedule.pass_batch_size)
                 ]
             )
-            answers.append(Outputs(self.module.classifier(features), features))
+            answers.append(Outputs(self._classifier(features), features))
         return answers
 
     @torch.no_grad()

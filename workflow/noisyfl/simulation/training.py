@@ -30,6 +30,8 @@ def simulate(
     log(line)
     total = server.rounds(federation)
     unit = federation.participants * federation.schedule.evaluate_every
+    left = sum(server.slots(round, federation) for round in range(start, total))
+    spent = 0
     begun = time.perf_counter()
     for round in range(start, total):
         round_begun = time.perf_counter()
@@ -52,12 +54,13 @@ def simulate(
         )
         seconds = time.perf_counter() - round_begun
         federation.close_round(round, stage, slots, updates, evaluation, seconds)
+        left, spent = left - slots, spent + slots
         if due:
-            speed = (round + 1 - start) / (time.perf_counter() - begun)
+            elapsed = time.perf_counter() - begun
             log(
                 f"round {round + 1}/{total} ({stage})  "
                 f"test accuracy {100 * evaluation['test_accuracy']:.2f} %  "
-                f"{speed:.3g} rounds/s  {(total - round - 1) / speed:.0f} s left"
+                f"{(round + 1 - start) / elapsed:.3g} rounds/s  {left * elapsed / spent:.0f} s left"
             )
         if not finite:
             log(f"diverged in round {round + 1}: the global model is not finite")

@@ -1,0 +1,293 @@
+"""Noisy partitions: from a spec to a file and back."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noisyfl.artifacts import DamagedArtifact, checksum, write_table
+from noisyfl.data import noisy_partition
+from noisyfl.options import BadInput
+
+LABELS = np.random.default_rng(0).permutation(np.arange(1437) % 10)
+"""As many labels as the training part of digits has."""
+
+
+def canonical(where="spec", data_folder=None, **given):
+    return noisy_partition.canonical({**SETTING, **given}, where, data_folder)
+
+
+SETTING = {
+    "dataset": "digits",
+    "partition": "iid(clients=20)",
+    "label_noise": "symmetric",
+    "noise_level": "constant(level=0.3)",
+    "seed": 1,
+}
+
+
+def made(tmp_path, **given):
+    path = tmp_path / "partition.parquet"
+    noisy_partition.write(path, canonical(**given), LABELS)
+    return noisy_partition.read(path)
+
+
+def test_a_spec_has_every_default_and_the_revision():
+    assert canonical() == {
+        "dataset": "digits",
+        "partition": {"name": "iid", "clients": 20, "stratified": False},
+        "label_noise": {
+            "name": "symmetric",
+            "count": "exact",
+            "include_true": False,
+            "noise_classes": None,
+        },
+        "noise_level": {"name": "constant", "level": 0.3, "scope": "client"},
+        "seed": 1,
+        "revision": noisy_partition.REVISION,
+    }
+    assert json.loads(json.dumps(canonical())) == canonical()
+
+
+def test_a_canonical_spec_is_its_own_canonical_spec():
+    spec = canonical(partition="dirichlet(clients=5, alpha=1)")
+    given = {key: spec[key] for key in noisy_partition.KEYS}
+    assert noisy_partition.canonical(given, "spec") == spec
+
+
+def test_all_clean_settings_share_one_spec():
+    clean = canonical(label_noise="none", noise_level="none")
+    assert clean["label_noise"] == clean["noise_level"] == {"name": "none"}
+    assert canonical(noise_level="none") == clean
+    assert canonical(label_noise="none") == clean
+    without_level = {key: SETTING[key] for key in SETTING if key != "noise_level"}
+    assert noisy_partition.canonical({**without_level, "label_noise": "none"}, "spec") == clean
+
+
+def test_the_checksum_of_human_labels_becomes_part_of_the_spec(tmp_path):
+    np.save(tmp_path / "labels.npy", (LABELS + 1) % 10)
+    noise = {"label_noise": "human(file='labels.npy')", "noise_level": "none"}
+    assert canonical(**noise)["label_noise"]["sha256"] == ""
+    spec = canonical(data_folder=tmp_path, **noise)
+    assert len(spec["label_noise"]["sha256"]) == 64
+    path = tmp_path / "partition.parquet"
+    noisy_partition.write(path, spec, LABELS, tmp_path)
+    partition = noisy_partition.read(path)
+    assert (partition.realised == 1).all()
+    assert np.isnan(partition.noise_levels).all()
+    for client in partition.clients:
+        assert (client.given_label == (LABELS[client.samples] + 1) % 10).all()
+    np.save(tmp_path / "labels.npy", LABELS)
+    with pytest.raises(
+        BadInput, match=r"label_noise\.human\.sha256: .*labels\.npy has .* expected"
+    ):
+        noisy_partition.make(spec, LABELS, tmp_path)
+    with pytest.raises(BadInput, match=r"spec\.label_noise\.human\.file: cannot read .*none\.npy"):
+        canonical(data_folder=tmp_path, label_noise="human(file='none.npy')", noise_level="none")
+
+
+def test_human_labels_of_the_wrong_number_are_refused(tmp_path):
+    np.save(tmp_path / "labels.npy", LABELS[:-1])
+    spec = canonical(label_noise="human(file='labels.npy')", noise_level="none")
+    with pytest.raises(BadInput, match=r"labels\.npy holds int64 \(1436,\).* 1437 training"):
+        noisy_partition.make(spec, LABELS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"dataset": "digit"}, r"a\.yaml\.dataset: .*'digit'; did you mean 'digits'"),
+        ({"dataset": 3}, r"a\.yaml\.dataset: got 3, expected the name of a dataset"),
+        ({"noise": "pair"}, "a.yaml: unknown key 'noise'; did you mean 'noise_level'"),
+        ({"seed": -1}, r"a\.yaml\.seed: got -1, expected a whole number, at least 0"),
+        ({"seed": True}, r"a\.yaml\.seed: got True"),
+        ({"partition": "iid"}, r"a\.yaml\.partition\.iid: option 'clients' is missing"),
+        ({"partition": "dirichlet(clients=3, alpha=0)"}, r"alpha: got 0\.0, expected above 0"),
+        (
+            {"noise_level": "constant(level=1.5)"},
+            r"a\.yaml\.noise_level\.constant\.level: got 1\.5",
+        ),
+        ({"label_noise": "symmetrical"}, r"a\.yaml\.label_noise: no label noise is called"),
+        (
+            {"label_noise": "human(file='labels.npy')"},
+            r"a\.yaml\.noise_level: got 'constant', expected none",
+        ),
+    ],
+)
+def test_bad_specs_are_refused_with_key_and_value(given, message):
+    with pytest.raises(BadInput, match=message):
+        canonical(where="a.yaml", **given)
+
+
+@pytest.mark.parametrize("key", noisy_partition.KEYS)
+def test_a_missing_key_is_named(key):
+    given = {name: value for name, value in SETTING.items() if name != key}
+    with pytest.raises(BadInput, match=f"spec: key '{key}' is missing"):
+        noisy_partition.canonical(given, "spec")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"partition": "iid(clients=2000)"}, r"s\.partition\.iid: clients=2000 needs 2000 .* 1437"),
+        ({"partition": "shard(clients=100, shards=20)"}, "clients=100 with shards=20 needs 2000"),
+        ({"noise_level": "client_variance(level=0.9, eta=0.4)"}, r"s\.noise_level\.client_var"),
+        ({"noise_level": f"groups(levels={[0.1] * 21})"}, "21 groups of clients.*clients=20"),
+        ({"label_noise": "asymmetric(map='full')"}, r"s\.label_noise\.asymmetric\.map: got 'full'"),
+        (
+            {"label_noise": "mixed", "noise_level": "constant(level=0.3, scope='dataset')"},
+            r"s\.noise_level\.constant\.scope: got 'dataset', expected 'client', since mixed",
+        ),
+    ],
+)
+def test_what_cannot_be_made_is_found_without_data(given, message):
+    spec = canonical(**given)
+    with pytest.raises(BadInput, match=message):
+        noisy_partition.check(spec, "s")
+
+
+def test_a_spec_of_another_revision_or_dataset_is_not_made():
+    with pytest.raises(BadInput, match="spec is of revision 0, and this version makes revision"):
+        noisy_partition.make({**canonical(), "revision": 0}, LABELS)
+    with pytest.raises(BadInput, match="got 1436 labels, expected the 1437 of the training part"):
+        noisy_partition.make(canonical(), LABELS[1:])
+
+
+NOISES = st.sampled_from(
+    [
+        {"label_noise": "symmetric(count='bernoulli')"},
+        {"label_noise": "pair(direction=-1)", "noise_level": "client_linear(low=0, high=0.4)"},
+        {"label_noise": "mixed", "noise_level": "truncnorm(mu=0.4, sigma=0.2)"},
+        {"label_noise": "pair4groups", "noise_level": "bernoulli_uniform(rho=0.5, tau=0.5)"},
+        {"noise_level": "constant(level=0.4, scope='dataset')"},
+        {"label_noise": "none"},
+    ]
+)
+SPLITS = st.sampled_from(
+    ["iid(clients=20)", "shard(clients=7, shards=2)", "dirichlet(clients=10, alpha=0.5)"]
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(noise=NOISES, split=SPLITS, seed=st.integers(0, 2**40))
+def test_what_is_written_is_what_is_read(tmp_path_factory, noise, split, seed):
+    partition = made(tmp_path_factory.mktemp("p"), partition=split, seed=seed, **noise)
+    assert partition.spec == canonical(partition=split, seed=seed, **noise)
+    assert len(partition.clients) == partition.spec["partition"]["clients"]
+    together = np.concatenate([client.samples for client in partition.clients])
+    assert len(np.unique(together)) == len(together)
+    for client, realised in zip(partition.clients, partition.realised, strict=True):
+        assert (client.true_label == LABELS[client.samples]).all()
+        assert (np.diff(client.samples) > 0).all()
+        assert (client.given_label != client.true_label).mean() == realised
+        for array in (client.samples, client.true_label, client.given_label):
+            assert array.dtype == np.int64
+            assert array.flags.writeable
+            assert len(array) == len(client.samples)
+
+
+def test_the_same_spec_makes_the_same_bytes(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        noisy_partition.write(tmp_path / name, canonical(seed=seed), LABELS)
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_what_is_drawn_for_one_thing_does_not_move_another(tmp_path):
+    level = "bernoulli_uniform(rho=0.5, tau=0.2)"
+    base = made(tmp_path, noise_level=level)
+    split = made(tmp_path, noise_level=level, partition="shard(clients=20, shards=2)")
+    noise = made(tmp_path, noise_level=level, label_noise="pair")
+    quiet = made(tmp_path, noise_level="constant(level=0.1)")
+    assert (base.noise_levels == split.noise_levels).all()
+    for other in (noise, quiet):
+        pairs = zip(base.clients, other.clients, strict=True)
+        assert all((a.samples == b.samples).all() for a, b in pairs)
+
+
+def test_dataset_scope_flips_before_the_split(tmp_path):
+    level = "constant(level=0.4, scope='dataset')"
+    partitions = [
+        made(tmp_path, noise_level=level, partition=f"iid(clients={clients}, stratified=True)")
+        for clients in (20, 30)
+    ]
+    given_labels = []
+    for partition in partitions:
+        whole = np.empty_like(LABELS)
+        for client in partition.clients:
+            whole[client.samples] = client.given_label
+        given_labels.append(whole)
+        assert (partition.noise_levels == 0.4).all()
+    assert (given_labels[0] == given_labels[1]).all()
+    assert (given_labels[0] != LABELS).sum() == round(0.4 * 1437)
+    assert partitions[0].realised.std() > 0.02
+
+
+def test_fedcorrs_noise_level_is_what_the_paper_says(tmp_path):
+    rates = [
+        made(
+            tmp_path,
+            partition="iid(clients=100)",
+            label_noise="symmetric(include_true=True, count='bernoulli')",
+            noise_level="bernoulli_uniform(rho=0.6, tau=0.5)",
+            seed=seed,
+        ).realised.mean()
+        for seed in range(10)
+    ]
+    assert np.mean(rates) == pytest.approx(0.405, abs=0.03)
+
+
+def test_the_file_can_be_read_with_pandas_alone(tmp_path):
+    partition = made(tmp_path)
+    frame = pd.read_parquet(tmp_path / "partition.parquet")
+    assert list(frame.columns) == ["client", "sample", "true_label", "given_label"]
+    assert frame.equals(frame.sort_values(["client", "sample"]))
+    wrong = (frame.true_label != frame.given_label).groupby(frame.client).mean()
+    np.testing.assert_array_equal(wrong.to_numpy(), partition.realised)
+
+
+def test_damaged_or_foreign_files_are_refused(tmp_path):
+    made(tmp_path)
+    path = tmp_path / "partition.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:-20])
+    with pytest.raises(DamagedArtifact, match=r"partition\.parquet: not a whole Parquet file"):
+        noisy_partition.read(path)
+    path.write_bytes(content)
+    table = pq.read_table(path)
+    given_label = table["given_label"].to_numpy().copy()
+    given_label[0] = (given_label[0] + 1) % 10
+    altered = table.set_column(3, "given_label", pa.array(given_label, pa.int32()))
+    pq.write_table(altered.replace_schema_metadata(table.schema.metadata), path)
+    with pytest.raises(DamagedArtifact, match=r"partition\.parquet: the content does not fit"):
+        noisy_partition.read(path)
+    write_table(path, pa.table({"round": [1]}), {})
+    with pytest.raises(DamagedArtifact, match="not a noisy partition"):
+        noisy_partition.read(path)
+    with pytest.raises(FileNotFoundError):
+        noisy_partition.read(tmp_path / "none.parquet")
+
+
+def test_the_revision_stands_for_the_bytes_that_are_made():
+    """If this fails the arithmetic has changed: raise REVISION, then note the new checksums."""
+    specs = {
+        "f1d82a12512b8646": {
+            "partition": "bernoulli_dirichlet(clients=20, p=0.7, alpha=10)",
+            "label_noise": "symmetric(include_true=True, count='bernoulli')",
+            "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
+        },
+        "a08fe01823cb6d91": {
+            "partition": "shard(clients=20, shards=2)",
+            "label_noise": "mixed(count='floor')",
+            "noise_level": "client_linear(low=0, high=0.4, ramps=2)",
+        },
+    }
+    tables = [noisy_partition.make(canonical(**given), LABELS)[0] for given in specs.values()]
+    assert [checksum(table)[:16] for table in tables] == list(specs)
+    assert noisy_partition.REVISION == 1

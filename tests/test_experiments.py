@@ -1,0 +1,280 @@
+"""Configuration: what it expands to, and what is refused before any job starts."""
+
+import copy
+
+import pytest
+import yaml
+
+from noisyfl.experiments import ROOT, check_config, load_config, make_plan, merge
+from noisyfl.options import BadInput
+from noisyfl.spec import canonical_run, check_run, describe_run, identity
+
+CONFIG = {"scale": "tiny", "experiments": ["paper"]}
+PAPER = {
+    "title": "A paper",
+    "settings": {
+        "base": {
+            "dataset": "cifar10",
+            "clients": 10,
+            "partition": "iid",
+            "label_noise": "symmetric",
+            "noise_level": "none",
+            "model": "resnet18",
+            "augmentation": "crop_flip",
+            "normalization": "imagenet",
+            "schedule": {
+                "rounds": 100,
+                "participation": 0.2,
+                "local_epochs": 5,
+                "batch_size": 10,
+                "learning_rate": 0.1,
+            },
+        }
+    },
+    "tables": {
+        "one": {
+            "title": "Table 1",
+            "setting": "base",
+            "trials": 2,
+            "statistic": "best",
+            "columns": [
+                {"name": "clean"},
+                {"name": "noisy", "with": {"noise_level": "constant(level=0.4)"}},
+            ],
+            "rows": [
+                {"name": "FedAvg", "method": "fedavg"},
+                {"name": "FedProx", "method": "fedprox(mu=0.1)"},
+            ],
+        }
+    },
+}
+DIGITS = {"dataset": "digits", "model": "cnn", "augmentation": "none", "normalization": "dataset"}
+
+
+def plan(tmp_path, paper=PAPER, config=CONFIG):
+    (tmp_path / "paper.yaml").write_text(yaml.safe_dump(paper))
+    return make_plan(check_config(config, "my.yaml"), tmp_path, "my.yaml")
+
+
+def edited(content, path, value):
+    """A copy of ``content`` with one value changed; None deletes the key."""
+    content = copy.deepcopy(content)
+    place = content
+    for part in path[:-1]:
+        place = place.setdefault(part, {}) if isinstance(place, dict) else place[part]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return content
+
+
+def test_a_table_is_rows_by_columns_by_trials(tmp_path):
+    made = plan(tmp_path)
+    table = made.tables["paper/one"]
+    assert [[len(cell) for cell in row] for row in table.runs] == [[2, 2], [2, 2]]
+    assert len(made.runs) == 8
+    assert len(made.partitions) == 4  # two noises by two seeds, whatever the method
+    spec = made.runs[table.runs[1][1][0]]
+    assert spec["method"] == {
+        "name": "fedprox",
+        "mu": 0.1,
+        "prox_form": "squared",
+        "revision": 1,
+    }
+    assert spec["noisy_partition"]["noise_level"]["level"] == 0.4
+    assert spec["noisy_partition"]["partition"]["clients"] == 10
+    assert table.description["as_published"] == [[True, True], [True, True]]
+
+
+def test_the_overlay_has_the_last_word(tmp_path):
+    overlay = {
+        "datasets": {"cifar10": DIGITS},
+        "setting": {"clients": 5, "schedule": {"rounds": 3}},
+        "methods": {"fedprox": {"mu": 0.7}},
+        "columns": {"paper/one": ["noisy"]},
+    }
+    made = plan(tmp_path, config={**CONFIG, "trials": 3, "overlay": overlay})
+    table = made.tables["paper/one"]
+    assert [[len(cell) for cell in row] for row in table.runs] == [[3], [3]]
+    spec = made.runs[table.runs[1][0][0]]
+    assert spec["noisy_partition"]["dataset"] == "digits"
+    assert spec["noisy_partition"]["partition"]["clients"] == 5
+    assert spec["noisy_partition"]["noise_level"]["level"] == 0.4
+    assert spec["schedule"]["rounds"] == 3
+    assert spec["schedule"]["local_epochs"] == 5
+    assert spec["method"]["mu"] == 0.7
+    assert table.description["as_published"] == [[False], [False]]
+
+
+def test_tables_that_share_runs_name_them_alike(tmp_path):
+    paper = copy.deepcopy(PAPER)
+    paper["tables"]["two"] = copy.deepcopy(PAPER["tables"]["one"])
+    paper["tables"]["two"]["rows"] = [{"name": "Again", "method": {"name": "fedavg"}}]
+    made = plan(tmp_path, paper)
+    assert made.tables["paper/two"].runs == made.tables["paper/one"].runs[:1]
+    assert len(made.runs) == 8
+
+
+def test_an_id_names_everything_that_decides_the_result(tmp_path):
+    run = next(iter(plan(tmp_path).runs.values()))
+    for path, value in [
+        (("schedule", "learning_rate"), 0.2),
+        (("method", "revision"), 2),
+        (("noisy_partition", "revision"), 2),
+        (("simulation_revision",), 2),
+        (("seed",), 9),
+    ]:
+        assert identity(edited(run, path, value)) != identity(run)
+    assert identity(dict(reversed(run.items()))) == identity(run)
+
+
+def test_a_default_given_is_a_default_left_out(tmp_path):
+    rows = ("tables", "one", "rows", 1, "method")
+    assert plan(tmp_path, edited(PAPER, rows, "fedprox(mu=0.01)")).runs == (
+        plan(tmp_path, edited(PAPER, rows, "fedprox")).runs
+    )
+
+
+COLUMN = ("tables", "one", "columns", 1, "with")
+ROW = ("tables", "one", "rows", 1, "method")
+SCHEDULE = ("settings", "base", "schedule")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (ROW, "fedprx", "tables.one.rows[1].method: no method is called 'fedprx'; did you mean"),
+        (ROW, "fedprox(mue=1)", "method.fedprox: unknown option 'mue'; did you mean 'mu'?"),
+        (ROW, "fedprox(mu=-1)", "rows[1].method.fedprox.mu: got -1.0, expected at least 0"),
+        (ROW, "fedcorr(variant='x')", "method.fedcorr.variant: got 'x'"),
+        (("settings", "base", "dataset"), "cifar", "no dataset is called 'cifar'"),
+        (("settings", "base", "model"), "resnet", "no model is called 'resnet'"),
+        (("settings", "base", "augmentation"), "flip", "augmentation: got 'flip'"),
+        (("settings", "base", "partition"), "iidd", "no partition is called 'iidd'; did you mean"),
+        (("settings", "base", "partition"), "dirichlet(alpha=0)", "alpha: got 0.0, expected"),
+        (("settings", "base", "clients"), 60_000, "clients=60000 needs 60000 training samples"),
+        (("settings", "base", "clients"), 0, "settings.base.clients: 0 is less than the minimum"),
+        ((*COLUMN, "label_noise"), "symetric", "no label noise is called 'symetric'; did you mean"),
+        ((*COLUMN, "noise_level"), "constant(level=1.2)", "constant.level: got 1.2, expected"),
+        ((*COLUMN, "noise_level"), "constnt(level=1)", "no noise level is called 'constnt'"),
+        ((*COLUMN, "nois"), "x", "unknown key 'nois'"),
+        ((*SCHEDULE, "round"), 5, "unknown option 'round'; did you mean 'rounds'?"),
+        ((*SCHEDULE, "participation"), 1.5, "participation: got 1.5, expected above 0 and"),
+        ((*SCHEDULE, "batch_size"), None, "option 'batch_size' is missing"),
+        (("settings", "base", "model"), None, "key 'model' is missing"),
+        (("tables", "one", "statistic"), "worst", "tables.one.statistic: 'worst' is not one of"),
+        (("tables", "one", "setting"), "bse", "no setting is called 'bse'; did you mean 'base'?"),
+        (("tables", "one", "trials"), 0, "tables.one.trials: 0 is less than the minimum of 1"),
+        (("tables", "one", "rows"), [], "tables.one.rows: [] "),
+        (("tables", "one", "colums"), [], "tables.one: unknown key 'colums'; did you mean"),
+        (("tilte",), "x", "unknown key 'tilte'; did you mean 'title'?"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_an_experiment_names_file_key_value_and_expectation(
+    tmp_path, path, value, words
+):
+    with pytest.raises(BadInput) as caught:
+        plan(tmp_path, edited(PAPER, path, value))
+    assert "paper.yaml" in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"experiments": ["paper"]}, "my.yaml: 'scale' is missing"),
+        ({**CONFIG, "experiments": ["papr"]}, "no experiment is called 'papr'; did you mean"),
+        ({**CONFIG, "trials": "3"}, "my.yaml: trials: got '3', expected integer or null"),
+        ({**CONFIG, "trails": 3}, "my.yaml: unknown key 'trails'; did you mean 'trials'?"),
+        ({**CONFIG, "data": {"downlod": True}}, "my.yaml: data: unknown key 'downlod'; did you"),
+        ({**CONFIG, "overlay": {"columns": {"paper/one": ["nosy"]}}},
+         "overlay.columns.paper/one: no column is called 'nosy'; did you mean 'noisy'?"),
+        ({**CONFIG, "overlay": {"columns": {"paper/on": ["noisy"]}}},
+         "overlay.columns: no table is called 'paper/on'; did you mean 'paper/one'?"),
+        ({**CONFIG, "overlay": {"methods": {"fedpro": {}}}},
+         "overlay.methods: no method is called 'fedpro'; did you mean 'fedprox'?"),
+        ({**CONFIG, "overlay": {"methods": {"fedprox": {"nu": 1}}}}, "unknown option 'nu'"),
+        ({**CONFIG, "overlay": {"setting": {"client": 3}}}, "setting: unknown key 'client'"),
+        ({**CONFIG, "overlay": {"datasets": {"cifar10": {"dataset": "digits"}}}},
+         "imagenet is for 3 channels"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_scale_names_file_key_value_and_expectation(tmp_path, config, words):
+    with pytest.raises(BadInput) as caught:
+        plan(tmp_path, config=config)
+    assert words in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(BadInput, match=r"nothing\.yaml: there is no such file"):
+        load_config(tmp_path / "nothing.yaml")
+    (tmp_path / "list.yaml").write_text("- 1")
+    with pytest.raises(BadInput, match="got list, expected keys and values"):
+        load_config(tmp_path / "list.yaml")
+    (tmp_path / "broken.yaml").write_text("a: [1")
+    with pytest.raises(BadInput, match=r"broken\.yaml: not YAML"):
+        load_config(tmp_path / "broken.yaml")
+
+
+def test_merge_changes_options_or_replaces_components():
+    base = {"partition": "dirichlet(alpha=1, clients=5)", "schedule": {"rounds": 1, "a": 2}}
+    changed = merge(base, {"partition": {"alpha": 3}, "schedule": {"rounds": 9}}, "here")
+    assert changed["partition"] == {"name": "dirichlet", "alpha": 3, "clients": 5}
+    assert changed["schedule"] == {"rounds": 9, "a": 2}
+    assert merge(base, {"partition": "iid"}, "here")["partition"] == "iid"
+
+
+@pytest.mark.parametrize("name", ["config", "smoke", "paper"])
+def test_the_shipped_scales_expand(name):
+    config = load_config(ROOT / "config" / f"{name}.yaml")
+    made = make_plan(config, ROOT / "config" / "papers", name)
+    assert {"fedcorr/table2", "fedcorr/table6"} <= set(made.tables)
+    assert {"fedcorr/figure2", "fedcorr/figure3"} <= set(made.figures)
+    for run, spec in made.runs.items():
+        assert run == identity(spec)
+        check_run(spec, "here")
+
+
+def test_the_paper_scale_is_the_paper():
+    config = load_config(ROOT / "config" / "paper.yaml")
+    made = make_plan(config, ROOT / "config" / "papers", "paper")
+    table2, table6 = made.tables["fedcorr/table2"], made.tables["fedcorr/table6"]
+    assert (len(table2.runs[0]), len(table2.runs[0][0])) == (7, 5)
+    assert all(all(row) for row in table2.description["as_published"])
+    assert table6.runs[0] == table2.runs[2]  # the full method is trained once for both
+    spec = made.runs[table2.runs[2][4][0]]
+    assert spec["noisy_partition"]["noise_level"] == {
+        "name": "bernoulli_uniform",
+        "rho": 0.6,
+        "tau": 0.5,
+    }
+    assert spec["schedule"]["rounds"] == 1000
+    assert describe_run(spec) == (
+        "fedcorr on cifar10, iid(clients=100), symmetric(count=bernoulli, include_true=True) "
+        "label noise at bernoulli_uniform(rho=0.6, tau=0.5), seed 1"
+    )
+
+
+def test_quick_overview_and_table_2_share_runs():
+    config = load_config(ROOT / "config" / "config.yaml")
+    made = make_plan(config, ROOT / "config" / "papers", "quick")
+    shared = set(made.tables["fedcorr/table2"].run_ids()) & set(
+        made.tables["overview/methods"].run_ids()
+    )
+    assert len(shared) == 3 * config["trials"]
+
+
+def test_a_spec_of_another_version_is_refused(tmp_path):
+    spec = next(iter(plan(tmp_path).runs.values()))
+    check_run(spec, "a.json")
+    for path, value in [(("method", "revision"), 7), (("schedule", "rounds"), None)]:
+        with pytest.raises(BadInput, match=r"a\.json"):
+            check_run(edited(spec, path, value), "a.json")
+    with pytest.raises(BadInput, match=r"a\.json: not a run's spec"):
+        check_run({"hello": 1}, "a.json")
+
+
+def test_unknown_key_of_a_run():
+    with pytest.raises(BadInput, match="here: unknown key 'modle'; did you mean 'model'"):
+        canonical_run({"modle": 1}, "here")

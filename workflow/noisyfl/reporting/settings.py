@@ -1,0 +1,214 @@
+"""How a table's numbers were made, in words: settings, methods, machines, and what stands in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noisyfl.reporting.cells import Cell, Content, Row
+from noisyfl.reporting.runs import Run
+from noisyfl.reporting.statistics import WORDS
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing of a setting, for the cells of a table.
+
+    Attributes:
+        values: by the columns, rows or cells that have it; a single one, under an empty name,
+            where all do.
+    """
+
+    name: str
+    values: Mapping[str, str]
+
+
+def component(given: Mapping[str, Any]) -> str:
+    """A component as a configuration writes it: ``name(option=value, ...)``."""
+    options = {k: v for k, v in given.items() if k not in ("name", "revision")}
+    inner = ", ".join(f"{key}={value!r}" for key, value in options.items())
+    return f"{given['name']}({inner})" if inner else given["name"]
+
+
+def setting_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Everything of a run but its method and seed, in words."""
+    partition = spec["noisy_partition"]
+    schedule = {key.replace("_", " "): str(value) for key, value in spec["schedule"].items()}
+    clients = partition["partition"]["clients"]
+    return {
+        "dataset": partition["dataset"],
+        "clients": str(clients),
+        "partition": component(partition["partition"]),
+        "label noise": component(partition["label_noise"]),
+        "noise level": component(partition["noise_level"]),
+        "model": component(spec["model"]),
+        "augmentation": spec["augmentation"],
+        "normalization": spec["normalization"],
+        **schedule,
+    }
+
+
+def settings(content: Content) -> list[Setting]:
+    """The settings of the trained cells, each told once where it is the same everywhere."""
+    rows = content.trained
+    by_cell = {
+        (row.name, column): setting_of(cell.runs[0].spec)
+        for row in rows
+        for column, cell in zip(content.columns, row.cells, strict=True)
+    }
+    names = dict.fromkeys(name for setting in by_cell.values() for name in setting)
+    return [
+        Setting(name, _condensed({at: s.get(name, "") for at, s in by_cell.items()}))
+        for name in names
+    ]
+
+
+def _condensed(values: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """Values by (row, column), under the shortest names that still tell them apart."""
+    for naming in (lambda at: "", lambda at: at[1], lambda at: at[0], ", ".join):
+        found: dict[str, set[str]] = {}
+        for at, value in values.items():
+            found.setdefault(naming(at), set()).add(value)
+        if all(len(group) == 1 for group in found.values()):
+            break
+    return {name: group.pop() for name, group in found.items()}
+
+
+def methods(content: Content) -> dict[str, list[str]]:
+    """Each trained row's method with every option as it was run, by the row's name."""
+    return {row.name: list(dict.fromkeys(_methods(row))) for row in content.trained}
+
+
+def _methods(row: Row) -> Iterable[str]:
+    for cell in row.cells:
+        for run in cell.runs:
+            method = run.spec["method"]
+            yield f"{component(method)}, revision {method['revision']}"
+
+
+def banner(content: Content) -> list[str]:
+    """What a reader must know before comparing with the paper; empty where all is the paper's.
+
+    The first sentence warns, the others say what stands in for what.
+    """
+    foreign = [cell for cell in content.cells if not cell.as_published]
+    if not foreign:
+        return []
+    scale = content.description["scale"]
+    has_paper = content.description["published"] is not None
+    if not has_paper:
+        warning = f"Scale “{scale}”: its values are laid over this experiment's own settings."
+    elif len(foreign) == len(content.cells):
+        warning = (
+            f"Scale “{scale}”: not the paper's settings. Compare our numbers with each other, and "
+            "not with the published ones in brackets."
+        )
+    else:
+        warning = (
+            f"Scale “{scale}”: the numbers marked † were not made in the paper's settings, and are "
+            "not to be compared with the published ones in brackets."
+        )
+    return [warning, *_stand_ins(foreign), _size(foreign)]
+
+
+def _stand_ins(cells: list[Cell]) -> list[str]:
+    """Datasets, partitions and numbers of trials, where the paper's are known and are others."""
+    found: dict[str, None] = {}
+    for cell in cells:
+        if cell.published is None:
+            continue
+        paper, setting = cell.published.fields, setting_of(cell.runs[0].spec)
+        if paper["dataset"] != setting["dataset"]:
+            found[f"{setting['dataset']} stands in for {paper['dataset']}."] = None
+        found[f"The partition is {setting['partition']}; the paper's is {paper['partition']}."] = (
+            None
+        )
+        if paper["trials"] and int(paper["trials"]) != len(cell.runs):
+            found[f"{count(len(cell.runs), 'trial')}; the paper's are {paper['trials']}."] = None
+    return list(found)
+
+
+def _size(cells: list[Cell]) -> str:
+    """Clients, rounds and the like of the cells."""
+    every = [setting_of(cell.runs[0].spec) for cell in cells]
+
+    def values(name: str) -> str:
+        return " or ".join(dict.fromkeys(setting[name] for setting in every))
+
+    return (
+        f"Here: {values('dataset')}, {values('clients')} clients, {values('rounds')} rounds, "
+        f"participation {values('participation')}, {values('local epochs')} local epochs, "
+        f"model {values('model')}."
+    )
+
+
+def notes(content: Content) -> list[str]:
+    """How to read the cells; only what the table has is explained."""
+    several = any(len(cell.runs) > 1 for cell in content.cells)
+    spread = "mean ± sample standard deviation over the trials" if several else "a single trial"
+    found = [f"Ours: {WORDS[content.statistic]}, in percent; {spread}. The best is in bold."]
+    if any(cell.published for row in content.rows for cell in row.cells):
+        found.append("In brackets: the number that the paper prints.")
+    if not all(row.trained for row in content.rows):
+        found.append("Not run: lines of the paper's table that are not trained here.")
+    if any(cell.diverged for cell in content.cells):
+        found.append(
+            "Diverged: in so many trials the global model ceased to be finite; the number is that "
+            "of the other trials, and never the best."
+        )
+    starred = any(c.summaries and c.summaries[content.statistic].starred for c in content.cells)
+    starred_there = any(c.published and c.published.starred for r in content.rows for c in r.cells)
+    if starred or starred_there:
+        found.append("*: the maximum, since most of the runs did not converge.")
+    note = content.description["note"]
+    return [*found, note] if note else found
+
+
+def making(content: Content) -> dict[str, list[str]]:
+    """Number of runs, time, machines and software, by what it is."""
+    runs = {run.id: run for cell in content.cells for run in cell.runs}
+    return {
+        "runs": [f"{count(len(runs), 'run')}, {_trials(content)} a cell"],
+        "training time": [duration(sum(r.provenance["training_seconds"] for r in runs.values()))],
+        "device": _listed(runs.values(), lambda run: run.provenance["device"]),
+        "software": _listed(runs.values(), _software),
+        "source": _listed(runs.values(), lambda run: run.provenance["source_digest"][:16]),
+        "folder": _listed(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
+    }
+
+
+def _trials(content: Content) -> str:
+    counts = sorted({len(cell.runs) for cell in content.cells})
+    return " or ".join(count(number, "trial") for number in counts)
+
+
+def _software(run: Run) -> str:
+    made = run.provenance
+    return f"noisyfl {made['noisyfl']}, torch {made['torch']}, Python {made['python']}"
+
+
+def _listed(runs: Iterable[Run], what: Any) -> list[str]:
+    """Each value, with the number of its runs where there are several values."""
+    found = Counter(what(run) for run in runs)
+    if len(found) == 1:
+        return list(found)
+    return [f"{value} ({count(number, 'run')})" for value, number in found.most_common()]
+
+
+def count(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """A time in its two largest units."""
+    minutes, hours = seconds / 60, seconds / 3600
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    if hours < 1:
+        return f"{int(minutes)} min {int(seconds % 60)} s"
+    if hours < 48:
+        return f"{int(hours)} h {int(minutes % 60)} min"
+    return f"{int(hours / 24)} d {int(hours % 24)} h"
