@@ -25,6 +25,7 @@ def table():
             "share": pa.array([None if i == 3 else i / 10 for i in range(10)]),
             "stage": [f"stage {i % 2}" for i in range(10)],
             "flag": [i < 3 for i in range(10)],
+            "nothing": pa.nulls(10),
         }
     )
 
@@ -42,7 +43,7 @@ def test_what_is_written_is_read(tmp_path, table):
 def test_checksum_sees_values_and_not_layout(table):
     pieces = pa.concat_tables([table.slice(0, 3), table.slice(3)])
     assert checksum(pieces) == checksum(table)
-    for name in table.column_names:
+    for name in table.column_names[:-1]:
         turned = table.set_column(
             table.column_names.index(name), name, table[name].take(list(range(9, -1, -1)))
         )

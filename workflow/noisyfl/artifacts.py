@@ -8,10 +8,11 @@ a file whose content does not fit its checksum is refused.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.json
 import pyarrow.parquet as pq
 
 METADATA_KEY = b"noisyfl"
@@ -97,7 +99,9 @@ def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, 
         FileNotFoundError: there is none.
     """
     try:
-        table = pq.read_table(path, columns=columns, memory_map=True)
+        # Not pq.read_table, which imports pandas: a second, in every run.
+        with pq.ParquetFile(path, memory_map=True) as file:
+            table = file.read(columns)
     except (pa.ArrowInvalid, pa.ArrowIOError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -127,21 +131,49 @@ def checksum(table: pa.Table) -> str:
     digest = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
         digest.update(f"{name}:{column.type}:{len(column)};".encode())
+        if column.null_count:
+            for chunk in column.chunks:
+                digest.update(to_numpy(chunk.is_valid()).data)
         for chunk in column.chunks:
-            digest.update(_values(chunk, nullable=column.null_count > 0))
+            digest.update(_values(chunk.drop_null()))
     return digest.hexdigest()
 
 
-def _values(chunk: pa.Array, nullable: bool) -> bytes | memoryview:
-    """The values of a chunk as bytes that depend neither on its offset nor on its neighbours."""
+def _values(chunk: pa.Array) -> bytes | memoryview:
+    """The values of a chunk without nulls as bytes that do not depend on its offset."""
+    if not len(chunk):
+        return b""
     if pa.types.is_fixed_size_binary(chunk.type):
         width = chunk.type.byte_width
         return memoryview(chunk.buffers()[1])[chunk.offset * width :][: len(chunk) * width]
     if pa.types.is_string(chunk.type):
         return "".join(json.dumps(value) for value in chunk.to_pylist()).encode()
-    if nullable:  # nulls read back as NaN
-        chunk = chunk.cast(pa.float64())
-    return np.ascontiguousarray(chunk.to_numpy(zero_copy_only=False)).tobytes()
+    return to_numpy(chunk).data
+
+
+def to_numpy(chunk: pa.Array) -> np.ndarray:
+    """The numbers or flags of a chunk without nulls, without importing pandas as Arrow would."""
+    if pa.types.is_boolean(chunk.type):
+        chunk = chunk.cast(pa.uint8())
+    return np.from_dlpack(chunk)
+
+
+def table_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """Rows as a table, with a column for every key of any of them.
+
+    Args:
+        rows: numbers and text by column; None and NaN become null.
+        columns: columns that the table has in any case, and their types.
+    """
+    lines = [
+        json.dumps({key: None if value != value else value for key, value in row.items()})
+        for row in rows
+    ]
+    options = pa.json.ParseOptions(explicit_schema=pa.schema(list(columns.items())))
+    if not lines:
+        return options.explicit_schema.empty_table()
+    # Arrow's own constructors import pandas; its JSON reader keeps every bit of a float, too.
+    return pa.json.read_json(io.BytesIO("\n".join(lines).encode()), parse_options=options)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import resource
@@ -16,7 +15,7 @@ import pyarrow as pa
 import torch
 
 from noisyfl import __version__
-from noisyfl.artifacts import RunFiles, write_json, write_table
+from noisyfl.artifacts import RunFiles, table_of, write_json, write_table
 from noisyfl.catalogue import source_digest
 from noisyfl.data import augment, noisy_partition
 from noisyfl.data.datasets import DATASETS, Part, read_part
@@ -26,7 +25,7 @@ from noisyfl.options import BadInput
 from noisyfl.schedule import SCHEDULES
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.executor import Images, LoopExecutor
-from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
 from noisyfl.simulation.training import simulate
 from noisyfl.spec import describe_run, identity
 
@@ -86,7 +85,7 @@ def train_run(
     )
     method = {key: value for key, value in spec["method"].items() if key != "revision"}
     server, client = sides(METHODS.build(method, "method"))
-    key = {"spec": identity(spec), "source": source_digest(), "torch": torch.__version__}
+    key = {"spec": identity(spec), "source": source_digest(), "torch": str(torch.__version__)}
     checkpoint = Checkpoint(checkpoint_path, key, checkpoint_seconds)
     checkpoint.end_on_sigterm()
     log(f"run {key['spec']}: {describe_run(spec)} on {where}")
@@ -97,7 +96,7 @@ def train_run(
         "noisyfl": __version__,
         "source_digest": source_digest(),
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "numpy": numpy.__version__,
         "pyarrow": pa.__version__,
         "device": torch.cuda.get_device_name(where) if where.type == "cuda" else _processor(),
@@ -140,23 +139,10 @@ def write_run(
     """Write the four files of a run's artifact; the provenance, which says how it ended, last."""
     metadata = {"run": identity(spec)}
     write_json(files.spec, spec)
-    write_table(files.rounds, _table(federation.records.rounds, {}), metadata)
-    keys = {"round": pa.int64(), "client": pa.int64()}
-    write_table(files.clients, _table(federation.records.clients, keys), metadata)
+    records = federation.records
+    write_table(files.rounds, table_of(records.rounds, ROUND_COLUMNS), metadata)
+    write_table(files.clients, table_of(records.clients, CLIENT_COLUMNS), metadata)
     write_json(files.provenance, provenance)
-
-
-def _table(rows: list[dict[str, Any]], keys: dict[str, pa.DataType]) -> pa.Table:
-    """Rows as a table, with a column for every key of any of them; NaN becomes null."""
-    names = list(dict.fromkeys([*keys, *(name for row in rows for name in row)]))
-    columns = {
-        name: [None if _is_nan(value := row.get(name)) else value for row in rows] for name in names
-    }
-    return pa.table({name: pa.array(values, keys.get(name)) for name, values in columns.items()})
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _processor() -> str:

@@ -3,10 +3,9 @@
 import json
 from pathlib import Path
 
-from noisyfl.reporting.tables import print_table
-
 from noisyfl.artifacts import RunFiles
 from noisyfl.job import job
+from noisyfl.reporting.tables import print_table
 
 with job(snakemake.log[0]) as log:
     print_table(

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from noisyfl.artifacts import DamagedArtifact, read_table, write_table
+from noisyfl.artifacts import DamagedArtifact, read_table, to_numpy, write_table
 from noisyfl.data.sources import Arrays, load_cifar, load_digits, load_idx
 from noisyfl.options import BadInput, find
 
@@ -207,7 +207,7 @@ def read_part(path: Path) -> Part:
         name=metadata["dataset"],
         classes=tuple(metadata["classes"]),
         images=pixels.reshape(table.num_rows, *metadata["shape"]),
-        labels=table["label"].to_numpy().copy(),
+        labels=to_numpy(table["label"].combine_chunks()).copy(),
     )
 
 

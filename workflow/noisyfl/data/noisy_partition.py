@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisyfl.artifacts import DamagedArtifact, read_table, write_table
+from noisyfl.artifacts import DamagedArtifact, read_table, to_numpy, write_table
 from noisyfl.data.datasets import Dataset, dataset
 from noisyfl.data.label_noise import LABEL_NOISES, Context, LabelNoise
 from noisyfl.data.noise_level import NOISE_LEVELS, NoiseLevel
@@ -235,7 +235,7 @@ def read(path: Path) -> NoisyPartition:
     table, metadata = read_table(path)
     if tuple(table.column_names) != COLUMNS:
         raise DamagedArtifact(f"{path}: not a noisy partition (columns {table.column_names})")
-    client, *columns = (table[name].to_numpy().astype(np.int64) for name in COLUMNS)
+    client, *columns = (to_numpy(table[name].combine_chunks()).astype(np.int64) for name in COLUMNS)
     ends = np.searchsorted(client, np.arange(1, len(metadata["noise_levels"])))
     pieces = zip(*(np.split(column, ends) for column in columns), strict=True)
     return NoisyPartition(

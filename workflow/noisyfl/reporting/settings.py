@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noisyfl.reporting.cells import Cell, Content, Row
+from noisyfl.reporting.cells import Cell, Content
 from noisyfl.reporting.runs import Run
 from noisyfl.reporting.statistics import WORDS
+from noisyfl.schedule import SCHEDULES
+
+CLIENTS = re.compile(r"\bn=(\d+)")
+"""The number of clients in a published partition."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +22,8 @@ class Setting:
     """One thing of a setting, for the cells of a table.
 
     Attributes:
-        values: by the columns, rows or cells that have it; a single one, under an empty name,
-            where all do.
+        values: by the columns, rows or cells that have it, separated by semicolons; a single one,
+            under an empty name, where all do.
     """
 
     name: str
@@ -35,11 +40,11 @@ def component(given: Mapping[str, Any]) -> str:
 def setting_of(spec: Mapping[str, Any]) -> dict[str, str]:
     """Everything of a run but its method and seed, in words."""
     partition = spec["noisy_partition"]
-    schedule = {key.replace("_", " "): str(value) for key, value in spec["schedule"].items()}
-    clients = partition["partition"]["clients"]
+    declared = SCHEDULES.declarations()["schedule"].options
+    schedule = {o.name.replace("_", " "): str(spec["schedule"][o.name]) for o in declared}
     return {
         "dataset": partition["dataset"],
-        "clients": str(clients),
+        "clients": str(partition["partition"]["clients"]),
         "partition": component(partition["partition"]),
         "label noise": component(partition["label_noise"]),
         "noise level": component(partition["noise_level"]),
@@ -58,9 +63,9 @@ def settings(content: Content) -> list[Setting]:
         for row in rows
         for column, cell in zip(content.columns, row.cells, strict=True)
     }
-    names = dict.fromkeys(name for setting in by_cell.values() for name in setting)
+    names = next(iter(by_cell.values()))
     return [
-        Setting(name, _condensed({at: s.get(name, "") for at, s in by_cell.items()}))
+        Setting(name, _condensed({at: setting[name] for at, setting in by_cell.items()}))
         for name in names
     ]
 
@@ -73,19 +78,19 @@ def _condensed(values: Mapping[tuple[str, str], str]) -> dict[str, str]:
             found.setdefault(naming(at), set()).add(value)
         if all(len(group) == 1 for group in found.values()):
             break
-    return {name: group.pop() for name, group in found.items()}
+    places: dict[str, list[str]] = {}
+    for name, group in found.items():
+        places.setdefault(group.pop(), []).append(name)
+    return {"; ".join(names): value for value, names in places.items()}
 
 
-def methods(content: Content) -> dict[str, list[str]]:
-    """Each trained row's method with every option as it was run, by the row's name."""
-    return {row.name: list(dict.fromkeys(_methods(row))) for row in content.trained}
-
-
-def _methods(row: Row) -> Iterable[str]:
-    for cell in row.cells:
-        for run in cell.runs:
-            method = run.spec["method"]
-            yield f"{component(method)}, revision {method['revision']}"
+def methods(content: Content) -> dict[str, list[tuple[str, int]]]:
+    """Each trained row's methods with every option as they were run, and their revisions."""
+    found = {}
+    for row in content.trained:
+        specs = [run.spec["method"] for cell in row.cells for run in cell.runs]
+        found[row.name] = list(dict.fromkeys((component(m), m["revision"]) for m in specs))
+    return found
 
 
 def banner(content: Content) -> list[str]:
@@ -114,7 +119,7 @@ def banner(content: Content) -> list[str]:
 
 
 def _stand_ins(cells: list[Cell]) -> list[str]:
-    """Datasets, partitions and numbers of trials, where the paper's are known and are others."""
+    """Datasets and numbers of clients and trials, where the paper's are known and are others."""
     found: dict[str, None] = {}
     for cell in cells:
         if cell.published is None:
@@ -122,11 +127,11 @@ def _stand_ins(cells: list[Cell]) -> list[str]:
         paper, setting = cell.published.fields, setting_of(cell.runs[0].spec)
         if paper["dataset"] != setting["dataset"]:
             found[f"{setting['dataset']} stands in for {paper['dataset']}."] = None
-        found[f"The partition is {setting['partition']}; the paper's is {paper['partition']}."] = (
-            None
-        )
+        there = CLIENTS.search(paper["partition"])
+        if there and there[1] != setting["clients"]:
+            found[f"{setting['clients']} clients; the paper has {there[1]}."] = None
         if paper["trials"] and int(paper["trials"]) != len(cell.runs):
-            found[f"{count(len(cell.runs), 'trial')}; the paper's are {paper['trials']}."] = None
+            found[f"{count(len(cell.runs), 'trial')}; the paper has {paper['trials']}."] = None
     return list(found)
 
 
@@ -174,14 +179,14 @@ def making(content: Content) -> dict[str, list[str]]:
         "training time": [duration(sum(r.provenance["training_seconds"] for r in runs.values()))],
         "device": _listed(runs.values(), lambda run: run.provenance["device"]),
         "software": _listed(runs.values(), _software),
-        "source": _listed(runs.values(), lambda run: run.provenance["source_digest"][:16]),
+        "source digest": _listed(runs.values(), lambda run: run.provenance["source_digest"][:16]),
         "folder": _listed(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
     }
 
 
 def _trials(content: Content) -> str:
-    counts = sorted({len(cell.runs) for cell in content.cells})
-    return " or ".join(count(number, "trial") for number in counts)
+    *fewer, most = sorted({len(cell.runs) for cell in content.cells})
+    return " or ".join([*map(str, fewer), count(most, "trial")])
 
 
 def _software(run: Run) -> str:
@@ -194,7 +199,8 @@ def _listed(runs: Iterable[Run], what: Any) -> list[str]:
     found = Counter(what(run) for run in runs)
     if len(found) == 1:
         return list(found)
-    return [f"{value} ({count(number, 'run')})" for value, number in found.most_common()]
+    listed = [f"{value} ({count(number, 'run')})" for value, number in found.most_common()]
+    return [f"{len(found)} different ones", *listed]
 
 
 def count(number: int, noun: str) -> str:
@@ -204,11 +210,8 @@ def count(number: int, noun: str) -> str:
 
 def duration(seconds: float) -> str:
     """A time in its two largest units."""
-    minutes, hours = seconds / 60, seconds / 3600
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    if hours < 1:
-        return f"{int(minutes)} min {int(seconds % 60)} s"
-    if hours < 48:
-        return f"{int(hours)} h {int(minutes % 60)} min"
-    return f"{int(hours / 24)} d {int(hours % 24)} h"
+    whole = round(seconds)
+    for unit, size, part, smaller in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {part}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"

@@ -6,12 +6,36 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.schedule import Schedule
 from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.local import Client, Outputs, Pass, Update, Weights
+
+ROUND_COLUMNS = {
+    "round": pa.int64(),
+    "ordinary_rounds": pa.float64(),
+    "stage": pa.string(),
+    "participants": pa.int64(),
+    "test_accuracy": pa.float64(),
+    "test_loss": pa.float64(),
+    "train_loss": pa.float64(),
+    "label_precision": pa.float64(),
+    "label_recall": pa.float64(),
+    "label_accuracy": pa.float64(),
+    "participants_noise_level": pa.float64(),
+    "bytes_down": pa.int64(),
+    "bytes_up": pa.int64(),
+    "samples_forward": pa.int64(),
+    "samples_backward": pa.int64(),
+    "seconds": pa.float64(),
+}
+"""The columns of ``rounds``, which every run has; docs/artifacts.md says what they mean."""
+
+CLIENT_COLUMNS = {"round": pa.int64(), "client": pa.int64()}
+"""The columns that ``clients`` always has; a method's estimates follow."""
 
 
 class Federation:

@@ -1,0 +1,316 @@
+"""Whole runs on a small real federation: determinism, resuming, divergence, bookkeeping."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from noisyfl.artifacts import Results, read_table
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets import prepare, read_part
+from noisyfl.simulation.checkpoint import Interrupted
+from noisyfl.simulation.federation import ROUND_COLUMNS
+from noisyfl.spec import canonical_run, identity
+from noisyfl.train import train_run
+
+SETTING = {
+    "dataset": "digits",
+    "partition": "dirichlet(alpha=5, clients=6)",
+    "label_noise": "symmetric",
+    "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
+    "model": "cnn",
+    "augmentation": "crop",
+    "normalization": "dataset",
+    "schedule": {
+        "rounds": 8,
+        "participation": 0.5,
+        "local_epochs": 1,
+        "batch_size": 20,
+        "learning_rate": 0.05,
+        "momentum": 0.5,
+        "weight_decay": 0.0001,
+    },
+    "seed": 3,
+}
+METHODS = [
+    "fedavg",
+    "fedprox(mu=0.1)",
+    "oracle",
+    "fedcorr(preprocessing_iterations=2, finetuning_rounds=2)",
+    'fedcorr(variant="paper", preprocessing_iterations=2, finetuning_rounds=2)',
+]
+
+
+def spec_of(method, **changes):
+    return canonical_run({**SETTING, "method": method, **changes}, "test")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    results = Results(tmp_path_factory.mktemp("data"))
+    prepare("digits", None, False, results.data("digits", "train"), results.data("digits", "test"))
+    return results
+
+
+def inputs(spec, data):
+    partition = data.partition(identity(spec["noisy_partition"]))
+    if not partition.exists():
+        labels = read_part(data.data("digits", "train")).labels
+        noisy_partition.write(partition, spec["noisy_partition"], labels)
+    return data.data("digits", "train"), data.data("digits", "test"), partition
+
+
+def train(spec, data, root, log=None, **options):
+    files = Results(root).run(identity(spec))
+    lines = [] if log is None else log
+    train_run(
+        spec,
+        *inputs(spec, data),
+        files,
+        checkpoint_path=root / "run.pt",
+        device="cpu",
+        log=lines.append,
+        **options,
+    )
+    return files
+
+
+def content(files):
+    """Everything of a run that its spec decides: all but the seconds."""
+    rounds = read_table(files.rounds)[0].drop_columns(["seconds"])
+    return rounds, read_table(files.clients)[0], files.spec.read_bytes()
+
+
+def same(one, other):
+    return all(
+        a == b if isinstance(a, bytes) else a.equals(b) for a, b in zip(one, other, strict=True)
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path):
+    spec = spec_of(method)
+    first = content(train(spec, data, tmp_path / "a"))
+    torch.manual_seed(99)
+    np.random.seed(99)
+    assert same(first, content(train(spec, data, tmp_path / "b")))
+    assert not same(first, content(train(spec_of(method, seed=4), data, tmp_path / "c")))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_interrupted_after_every_round_ends_the_same(method, data, tmp_path, monkeypatch):
+    spec = spec_of(method)
+    whole = content(train(spec, data, tmp_path / "whole"))
+    interruptions = 0
+    for _ in range(30):
+        monkeypatch.setattr(
+            "noisyfl.simulation.checkpoint.Checkpoint.end_on_sigterm",
+            lambda self: setattr(self, "_asked_to_end", True),
+        )
+        try:
+            files = train(spec, data, tmp_path / "pieces")
+            break
+        except Interrupted:
+            interruptions += 1
+            assert not (tmp_path / "pieces" / "runs").exists()
+    assert interruptions >= 7
+    assert same(whole, content(files))
+    assert not (tmp_path / "pieces" / "run.pt").exists()
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint(data, tmp_path):
+    spec = spec_of(METHODS[3], schedule={**SETTING["schedule"], "rounds": 30})
+    whole = content(train(spec, data, tmp_path / "whole"))
+    train_part, test_part, partition = inputs(spec, data)
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    script = f"""
+import json
+from pathlib import Path
+from noisyfl.artifacts import Results
+from noisyfl.train import train_run
+root = Path({str(tmp_path / "killed")!r})
+train_run(
+    json.loads(Path({str(tmp_path / "spec.json")!r}).read_text()),
+    Path({str(train_part)!r}), Path({str(test_part)!r}), Path({str(partition)!r}),
+    Results(root).run({identity(spec)!r}), checkpoint_path=root / "run.pt",
+    checkpoint_seconds=0.05, device="cpu",
+)
+"""
+    kills = 0
+    for attempt in range(20):
+        with subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, bufsize=1
+        ) as process:
+            for line in process.stdout:
+                if attempt < 3 and line.startswith("round "):
+                    time.sleep(0.2 * attempt)
+                    process.send_signal(signal.SIGKILL if attempt != 1 else signal.SIGTERM)
+                    kills += 1
+                    break
+            process.stdout.read()
+        if process.returncode == 0:
+            break
+    assert kills == 3
+    assert same(whole, content(Results(tmp_path / "killed").run(identity(spec))))
+
+
+def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
+    spec = spec_of("fedavg")
+    path = tmp_path / "run.pt"
+    whole = content(train(spec, data, tmp_path / "whole"))
+
+    def interrupt(spec):
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "noisyfl.simulation.checkpoint.Checkpoint.end_on_sigterm",
+                lambda self: setattr(self, "_asked_to_end", True),
+            )
+            with pytest.raises(Interrupted):
+                train(spec, data, tmp_path)
+
+    interrupt(spec_of("fedprox"))
+    lines = []
+    assert same(whole, content(train(spec, data, tmp_path, lines)))
+    assert "checkpoint of another spec refused; starting over" in lines
+
+    interrupt(spec)
+    monkeypatch.setattr("noisyfl.train.source_digest", lambda: "another")
+    lines = []
+    train(spec, data, tmp_path, lines)
+    assert "checkpoint of another source refused; starting over" in lines
+
+    path.write_bytes(b"half a checkpo")
+    lines = []
+    train(spec, data, tmp_path, lines)
+    assert any(line.startswith("checkpoint unreadable") for line in lines)
+
+
+def test_divergence_is_a_result(data, tmp_path):
+    spec = spec_of("fedavg", schedule={**SETTING["schedule"], "learning_rate": 1e12})
+    files = train(spec, data, tmp_path)
+    assert json.loads(files.provenance.read_text())["status"] == "diverged"
+    rounds = read_table(files.rounds)[0].to_pylist()
+    assert 1 <= len(rounds) < 8
+    assert rounds[-1]["test_accuracy"] is not None
+
+
+def test_methods_in_one_setting_see_the_same_clients(data, tmp_path):
+    levels = [
+        read_table(train(spec_of(method), data, tmp_path / method).rounds)[0][
+            "participants_noise_level"
+        ].to_pylist()
+        for method in ("fedavg", "fedprox", "oracle")
+    ]
+    assert levels[0] == levels[1] == levels[2]
+    assert len(set(levels[0])) > 1
+
+
+def test_mixup_changes_no_participant(data, tmp_path):
+    """Nor does any other switch of FedCorr that leaves the stages as long as they are."""
+    levels = []
+    for number, switch in enumerate(("mixup", "correction", "local_proximal")):
+        method = {
+            "name": "fedcorr",
+            "preprocessing_iterations": 1,
+            "finetuning_rounds": 0,
+            switch: False,
+        }
+        files = train(spec_of(method), data, tmp_path / str(number))
+        levels.append(read_table(files.rounds)[0]["participants_noise_level"].to_pylist())
+    assert levels[0] == levels[1] == levels[2]
+
+
+def test_what_a_round_counts(data, tmp_path):
+    files = train(spec_of("fedavg", partition="iid(clients=6)"), data, tmp_path)
+    table, _ = read_table(files.rounds)
+    assert table.schema.remove_metadata() == pa.schema(list(ROUND_COLUMNS.items()))
+    rounds = table.to_pylist()
+    samples = 1437 // 6
+    weights = (16 * 9 + 16) + (32 * 16 * 9 + 32) + (64 * 128 + 64) + (10 * 64 + 10)
+    for number, row in enumerate(rounds, start=1):
+        assert row["round"] == number
+        assert row["ordinary_rounds"] == number
+        assert row["participants"] == 3
+        # 239 samples in batches of 20: the last has 19, so none is left out.
+        assert row["samples_backward"] == row["samples_forward"] == 3 * samples
+        assert row["bytes_down"] == row["bytes_up"] == 3 * 4 * weights
+        assert row["label_precision"] is None
+
+
+def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
+    schedule = {**SETTING["schedule"], "evaluate_every": 3}
+    accuracy = read_table(train(spec_of("fedavg", schedule=schedule), data, tmp_path / "a").rounds)[
+        0
+    ]["test_accuracy"].to_pylist()
+    assert [x is not None for x in accuracy] == [False, False, True] * 2 + [False, True]
+    # FedCorr's 12 one-client rounds are worth 4 ordinary ones: evaluated as often, not 12 times.
+    files = train(spec_of(METHODS[3]), data, tmp_path / "b")
+    rounds = read_table(files.rounds)[0].to_pylist()
+    assert rounds[-1]["ordinary_rounds"] == 8
+    evaluated = [row["round"] for row in rounds if row["test_accuracy"] is not None]
+    assert evaluated == [3, 6, 9, 12, 13, 14, 15, 16]
+    assert [row["stage"] for row in rounds[11:]] == (
+        ["preprocessing"] + ["finetuning"] * 2 + ["usual training"] * 2
+    )
+
+
+def test_fedcorr_writes_down_what_it_estimates(data, tmp_path):
+    files = train(spec_of(METHODS[3]), data, tmp_path)
+    clients = read_table(files.clients)[0]
+    assert clients.column_names == [
+        "round",
+        "client",
+        "lid",
+        "cumulative_lid",
+        "called_noisy",
+        "estimated_noise_level",
+        "label_accuracy",
+    ]
+    rows = clients.to_pylist()
+    assert [(row["round"], row["client"]) for row in rows] == [
+        (round, client) for round in (6, 12) for client in range(6)
+    ]
+    for before, after in zip(rows[:6], rows[6:], strict=True):
+        assert after["cumulative_lid"] == pytest.approx(before["lid"] + after["lid"])
+    rounds = read_table(files.rounds)[0].to_pylist()
+    noted = [row["round"] for row in rounds if row["label_precision"] is not None]
+    assert noted == [6, 12]
+
+
+def test_a_partition_of_another_spec_is_refused(data, tmp_path):
+    spec, other = spec_of("fedavg"), spec_of("fedavg", seed=8)
+    train_part, test_part, _ = inputs(spec, data)
+    with pytest.raises(ValueError, match="the partition of another spec"):
+        train_run(
+            spec,
+            train_part,
+            test_part,
+            inputs(other, data)[2],
+            Results(tmp_path).run("x"),
+            checkpoint_path=tmp_path / "run.pt",
+            device="cpu",
+        )
+
+
+def test_a_full_disk_leaves_no_half_artifact(data, tmp_path, monkeypatch):
+    spec = spec_of("fedavg", schedule={**SETTING["schedule"], "rounds": 1})
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pyarrow.parquet.write_table", full)
+        with pytest.raises(OSError, match="No space left"):
+            train(spec, data, tmp_path)
+    files = Results(tmp_path).run(identity(spec))
+    assert not files.rounds.exists()
+    assert not files.provenance.exists()
+    assert [path.name for path in files.folder.iterdir()] == ["spec.json"]
+    train(spec, data, tmp_path)
+    assert all(path.exists() for path in files.all())
