@@ -15,6 +15,10 @@ if "scale" not in config:
     configfile: "config/config.yaml"
 
 
+# With `--sdm apptainer`, jobs run in the image that envs/apptainer.def describes.
+container: "noisyfl.sif"
+
+
 include: "rules/common.smk"
 
 

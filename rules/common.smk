@@ -84,7 +84,11 @@ def partition_dataset(wildcards):
 def label_file(wildcards):
     """The file of human labels that a noisy partition takes its given labels from, if it does."""
     noise = partition_spec(wildcards)["label_noise"]
-    return [Path(CONFIG["data"]["folder"]) / noise["file"]] if noise["name"] == "human" else []
+    return (
+        [Path(CONFIG["data"]["folder"]) / noise["file"]]
+        if noise["name"] == "human"
+        else []
+    )
 
 
 def run_spec(wildcards):
@@ -141,6 +145,11 @@ def table_description(wildcards):
     return canonical_json(table_of(wildcards).description)
 
 
+def table_title(wildcards):
+    """What a table is called."""
+    return table_of(wildcards).description["title"]
+
+
 def table_folders(wildcards):
     """The folder of each run of a table."""
     return {run: str(run_files(run).folder) for run in table_of(wildcards).run_ids()}
@@ -153,12 +162,24 @@ def figure_runs(wildcards):
 
 def figure_partitions(wildcards):
     """The noisy partitions that a figure is drawn from."""
-    return [RESULTS.partition(partition) for partition in figure_of(wildcards).partitions]
+    return [
+        RESULTS.partition(partition) for partition in figure_of(wildcards).partitions
+    ]
 
 
 def figure_description(wildcards):
     """What a figure shows, as canonical JSON."""
     return canonical_json(figure_of(wildcards).description)
+
+
+def figure_title(wildcards):
+    """What a figure is called."""
+    return figure_of(wildcards).description["title"]
+
+
+def figure_caption(wildcards):
+    """What a figure shows, in words."""
+    return figure_of(wildcards).description["caption"]
 
 
 def figure_folders(wildcards):

@@ -8,6 +8,7 @@ rule data:
     benchmark:
         RESULTS.root / "benchmarks" / "data" / "{dataset}.tsv"
     retries: 2
+    localrule: True
     params:
         # Where the files come from does not change what they hold.
         folder=CONFIG["data"]["folder"],

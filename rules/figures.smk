@@ -13,10 +13,12 @@ rule figure:
         pdf=SCALE / "figures" / "{experiment}" / "{name}.pdf",
     log:
         SCALE / "logs" / "figures" / "{experiment}" / "{name}.log",
+    localrule: True
     params:
+        title=figure_title,
+        caption=figure_caption,
         description=figure_description,
         folders=figure_folders,
-    localrule: True
     message:
         "Drawing {wildcards.experiment}/{wildcards.name}"
     script:

@@ -10,6 +10,7 @@ rule partition:
         RESULTS.root / "logs" / "partitions" / "{partition}.log",
     benchmark:
         RESULTS.root / "benchmarks" / "partitions" / "{partition}.tsv"
+    localrule: True
     params:
         spec=partition_spec_text,
         label_folder=CONFIG["data"]["folder"],

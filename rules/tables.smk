@@ -14,10 +14,11 @@ rule table:
         ),
     log:
         SCALE / "logs" / "tables" / "{experiment}" / "{name}.log",
+    localrule: True
     params:
+        title=table_title,
         description=table_description,
         folders=table_folders,
-    localrule: True
     message:
         "Printing {wildcards.experiment}/{wildcards.name}"
     script:

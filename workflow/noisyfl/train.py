@@ -29,6 +29,9 @@ from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federat
 from noisyfl.simulation.training import simulate
 from noisyfl.spec import describe_run, identity
 
+SMALL_IMAGE = 16
+"""Side, in pixels, up to which torch's own convolutions are faster on a CPU than oneDNN's."""
+
 
 def choose_device(wanted: str) -> torch.device:
     """``auto`` is the first GPU if there is one, else the CPU; else any name that torch knows.
@@ -119,6 +122,8 @@ def build_federation(
     """The federation of a spec before its first round, on a device."""
     facts = DATASETS[train.name]
     schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
+    # oneDNN prepares every convolution anew, which takes longer than convolving a few pixels does.
+    torch.backends.mkldnn.enabled = min(facts.shape[:2]) > SMALL_IMAGE  # type: ignore[assignment]
     module = build_model(spec["model"], facts.shape, len(facts.classes), spec["seed"]).to(device)
     executor = LoopExecutor(
         module=module,
