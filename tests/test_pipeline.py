@@ -1,0 +1,292 @@
+"""The pipeline as its users drive it: Snakemake, in a copy of the repository."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from noisyfl.experiments import ROOT
+
+SETTING = """
+title: Two tables that share runs
+settings:
+  tiny:
+    dataset: digits
+    clients: 4
+    partition: iid
+    label_noise: symmetric
+    noise_level: constant(level=0.4)
+    model: cnn
+    augmentation: none
+    normalization: dataset
+    schedule: {rounds: 2, participation: 0.5, local_epochs: 1, batch_size: 20, learning_rate: 0.1}
+"""
+TABLES = """
+tables:
+  one:
+    title: Table one
+    setting: tiny
+    trials: 1
+    statistic: best
+    columns: [{name: noisy}]
+    rows:
+      - {name: FedAvg, method: fedavg}
+      - {name: FedProx, method: fedprox(mu=0.1)}
+  two:
+    title: Table two
+    setting: tiny
+    trials: 1
+    statistic: last
+    columns: [{name: noisy}]
+    rows:
+      - {name: FedAvg, method: fedavg}
+figures:
+  curves: {kind: accuracy_by_round, title: Curves, caption: By round, table: one}
+"""
+
+LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.egg-info")
+
+
+class Repository:
+    """A copy of the repository's workflow, and Snakemake run in it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("Snakefile", "rules", "workflow", "config", "profiles", "reproduced"):
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(
+                    source,
+                    folder / name,
+                    ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
+                )
+            elif source.exists():
+                shutil.copy(source, folder / name)
+        self.write("config/tiny.yaml", "scale: tiny\nexperiments: [tiny]\n")
+        self.write("config/papers/tiny.yaml", SETTING + TABLES)
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def edit(self, name, old, new):
+        """Change a file of the copy; returns how to undo it."""
+        path = self.folder / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        return lambda: path.write_text(text)
+
+    def snakemake(self, *arguments, config="config/tiny.yaml"):
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
+        return subprocess.run(
+            [*command, "--configfile", config],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(self.folder / "workflow")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def jobs(self, *arguments):
+        """What a dry run would do: the number of jobs by rule."""
+        dry = self.snakemake("--dry-run", *arguments)
+        assert dry.returncode == 0, dry.stdout + dry.stderr
+        stats = (dry.stdout + dry.stderr).partition("Job stats:")[2]
+        found = dict(re.findall(r"^(\w+) +(\d+)$", stats, re.MULTILINE))
+        return {rule: int(count) for rule, count in found.items() if rule != "total"}
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    made = Repository(tmp_path_factory.mktemp("repository"))
+    planned = made.jobs()
+    assert planned == {"data": 1, "partition": 1, "train": 2, "table": 2, "figure": 1, "all": 1}
+    run = made.snakemake()
+    assert run.returncode == 0, run.stdout + run.stderr
+    return made
+
+
+def test_everything_is_made_once_and_then_nothing_is_to_be_done(repository):
+    results = repository.folder / "results"
+    assert len(list((results / "runs").iterdir())) == 2
+    for ending in ("csv", "md", "html"):
+        assert (results / "tiny" / "tables" / "tiny" / f"one.{ending}").stat().st_size
+    for ending in ("png", "pdf"):
+        assert (results / "tiny" / "figures" / "tiny" / f"curves.{ending}").stat().st_size
+    assert repository.jobs() == {}
+
+
+def test_artifacts_are_read_without_code_of_ours(repository):
+    results = repository.folder / "results"
+    for run in (results / "runs").iterdir():
+        spec = json.loads((run / "spec.json").read_text())
+        assert spec["noisy_partition"]["dataset"] == "digits"
+        rounds = pd.read_parquet(run / "rounds.parquet")
+        assert rounds["round"].tolist() == [1, 2]
+        provenance = json.loads((run / "provenance.json").read_text())
+        assert provenance["status"] == "finished"
+    (partition,) = (results / "partitions").glob("*.parquet")
+    frame = pd.read_parquet(partition)
+    assert list(frame.columns) == ["client", "sample", "true_label", "given_label"]
+    assert not frame["sample"].duplicated().any()
+    level = json.loads(pq.read_schema(partition).metadata[b"noisyfl"])["realised_noise"]
+    assert (frame["true_label"] != frame["given_label"]).groupby(
+        frame["client"]
+    ).mean().tolist() == (pytest.approx(level))
+    digits = pd.read_parquet(results / "data" / "digits" / "test.parquet")
+    assert len(digits.loc[0, "image"]) == 64
+
+
+def test_logs_and_benchmarks_lie_where_snakemake_users_look(repository):
+    (log, *_) = (repository.folder / "results" / "logs" / "runs").glob("*.log")
+    assert re.search(r"round 1/2 \(training\)  test accuracy \d", log.read_text())
+    (benchmark, *_) = (repository.folder / "results" / "benchmarks" / "runs").glob("*.tsv")
+    assert "max_rss" in benchmark.read_text()
+
+
+def test_a_lost_table_is_one_job(repository):
+    (repository.folder / "results" / "tiny" / "tables" / "tiny" / "two.csv").unlink()
+    assert repository.jobs("tiny_two") == {"table": 1, "tiny_two": 1}
+    assert repository.jobs() == {"table": 1, "all": 1}
+    assert repository.snakemake().returncode == 0
+    assert repository.jobs() == {}
+
+
+def test_a_lost_partition_or_dataset_is_not_missed_by_what_is_whole(repository):
+    (partition,) = (repository.folder / "results" / "partitions").glob("*.parquet")
+    away = partition.rename(partition.with_suffix(".away"))
+    assert repository.jobs() == {}
+    away.rename(partition)
+
+
+def test_another_hyperparameter_retrains_that_method_only(repository):
+    undo = repository.edit("config/papers/tiny.yaml", "mu=0.1", "mu=0.2")
+    try:
+        # Table two does not hold FedProx.
+        assert repository.jobs() == {"train": 1, "table": 1, "figure": 1, "all": 1}
+    finally:
+        undo()
+    assert repository.jobs() == {}
+
+
+def test_a_raised_revision_retrains_that_method_only(repository):
+    undo = repository.edit(
+        "workflow/noisyfl/methods/fedprox.py",
+        '    reference = "Li',
+        '    revision = 2\n    reference = "Li',
+    )
+    try:
+        assert repository.jobs() == {"train": 1, "table": 1, "figure": 1, "all": 1}
+    finally:
+        undo()
+
+
+def test_other_edits_of_the_source_retrain_nothing(repository):
+    undo = repository.edit("workflow/noisyfl/methods/fedprox.py", "Cross-entropy", "Cross entropy")
+    try:
+        (repository.folder / "workflow" / "scripts" / "train.py").touch()
+        assert repository.jobs() == {}
+    finally:
+        undo()
+
+
+def test_a_reproduced_run_is_not_trained(repository):
+    runs = repository.folder / "results" / "runs"
+    tracked = repository.folder / "reproduced" / "runs"
+    (run, *_) = [p for p in runs.iterdir() if '"fedavg"' in (p / "spec.json").read_text()]
+    shutil.copytree(run, tracked / run.name)
+    away = run.rename(run.with_suffix(".away"))
+    try:
+        assert repository.jobs() == {"table": 2, "figure": 1, "all": 1}
+    finally:
+        away.rename(run)
+        shutil.rmtree(tracked / run.name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("fedprox(mu=0.1)", "fedproxy(mu=0.1)", "no method is called 'fedproxy'; did you mean"),
+        ("level=0.4", "level=1.4", "constant.level: got 1.4, expected at least 0 and at most 1"),
+        ("clients: 4", "clients: 4000", "clients=4000 needs 4000 training samples"),
+        ("statistic: last", "statistik: last", "unknown key 'statistik'; did you mean 'statistic'"),
+    ],
+)
+def test_bad_input_stops_everything_before_any_job(repository, old, new, words):
+    undo = repository.edit("config/papers/tiny.yaml", old, new)
+    try:
+        run = repository.snakemake()
+    finally:
+        undo()
+    output = run.stdout + run.stderr
+    assert run.returncode == 1
+    assert words in output
+    assert "papers/tiny.yaml" in output
+    assert "Traceback" not in output
+
+
+def test_a_damaged_partition_fails_its_runs_in_words(repository):
+    (partition,) = (repository.folder / "results" / "partitions").glob("*.parquet")
+    whole = partition.read_bytes()
+    partition.write_bytes(whole[: len(whole) // 2])
+    try:
+        run = repository.snakemake("tiny_two", "--forcerun", "train")
+        output = run.stdout + run.stderr
+        assert run.returncode == 1
+        assert "not a whole Parquet file" in output
+        assert "delete it to have it made again" in output
+    finally:
+        partition.write_bytes(whole)
+    assert repository.snakemake().returncode == 0
+
+
+def test_train_on_the_command_line_makes_the_same_artifact(repository, tmp_path):
+    specs = tmp_path / "specs"
+    environment = {**os.environ, "PYTHONPATH": str(repository.folder / "workflow")}
+
+    def noisyfl(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "noisyfl", *map(str, arguments)],
+            cwd=repository.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    made = noisyfl("specs", "tiny_two", specs, "--config", "config/tiny.yaml")
+    assert made.returncode == 0, made.stderr
+    (spec,) = specs.iterdir()
+    trained = noisyfl("train", spec, "--results", tmp_path / "elsewhere")
+    assert trained.returncode == 0, trained.stderr
+    theirs = repository.folder / "results" / "runs" / spec.stem
+    ours = tmp_path / "elsewhere" / "runs" / spec.stem
+    assert (ours / "spec.json").read_bytes() == (theirs / "spec.json").read_bytes()
+    one, other = (pd.read_parquet(run / "rounds.parquet") for run in (ours, theirs))
+    pd.testing.assert_frame_equal(
+        one.drop(columns="seconds"), other.drop(columns="seconds"), check_exact=True
+    )
+    again = noisyfl("train", spec, "--results", tmp_path / "elsewhere")
+    assert "is trained already" in again.stdout
+    listed = noisyfl("runs", "--results", tmp_path / "elsewhere")
+    assert f"{spec.stem}  finished  this source  fedavg on digits" in listed.stdout
+    assert "fedcorr (revision 1)" in noisyfl("methods").stdout
+    wrong = noisyfl("specs", "tiny_to", specs, "--config", "config/tiny.yaml")
+    assert wrong.returncode == 1
+    assert "no target is called 'tiny_to'; did you mean 'tiny_two'?" in wrong.stderr
+
+
+def test_the_report_is_one_page_with_tables_and_figures(repository):
+    run = repository.snakemake("--report", "report.html")
+    assert run.returncode == 0, run.stderr
+    page = (repository.folder / "report.html").read_text()
+    assert "Table one" in page
+    assert "Curves" in page
+    # Nothing that a browser would fetch.
+    assert not re.search(r"""<(script|link|img)[^>]+(src|href)=["']https?://""", page)
