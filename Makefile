@@ -27,7 +27,7 @@ shown := results/quick/tables results/quick/figures
 report := results/quick/report.html
 
 demo: .venv/installed
-	$(bin)/snakemake --cores all
+	$(bin)/snakemake --cores all --quiet host reason
 	@if [ -e $(report) ] && [ -z "$$(find $(shown) -type f -newer $(report) -print -quit)" ]; \
 	then echo "$(report) is up to date"; else $(bin)/snakemake --report $(report); fi
 	@printf '\nTables:\n'; ls results/quick/tables/*/*.md

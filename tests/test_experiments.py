@@ -94,6 +94,8 @@ def test_the_overlay_has_the_last_word(tmp_path):
         "methods": {"fedprox": {"mu": 0.7}},
         "columns": {"paper/one": ["noisy"]},
     }
+    own = plan(tmp_path, config={**CONFIG, "overlay": {"trials": {"paper/one": 1}}})
+    assert [[len(cell) for cell in row] for row in own.tables["paper/one"].runs] == [[1, 1]] * 2
     made = plan(tmp_path, config={**CONFIG, "trials": 3, "overlay": overlay})
     table = made.tables["paper/one"]
     assert [[len(cell) for cell in row] for row in table.runs] == [[3], [3]]
@@ -192,6 +194,7 @@ def test_a_mistake_in_an_experiment_names_file_key_value_and_expectation(
          "overlay.columns.paper/one: no column is called 'nosy'; did you mean 'noisy'?"),
         ({**CONFIG, "overlay": {"columns": {"paper/on": ["noisy"]}}},
          "overlay.columns: no table is called 'paper/on'; did you mean 'paper/one'?"),
+        ({**CONFIG, "overlay": {"trials": {"paper/on": 1}}}, "overlay.trials: no table is called"),
         ({**CONFIG, "overlay": {"methods": {"fedpro": {}}}},
          "overlay.methods: no method is called 'fedpro'; did you mean 'fedprox'?"),
         ({**CONFIG, "overlay": {"methods": {"fedprox": {"nu": 1}}}}, "unknown option 'nu'"),

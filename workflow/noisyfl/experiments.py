@@ -115,8 +115,9 @@ def make_plan(config: Mapping[str, Any], experiments: Path, where: str) -> Plan:
     for name in config["experiments"]:
         path = find(known, name, "experiment", f"{where}: experiments")
         _Expansion(plan, config, where, name, path).expand()
-    for key in config["overlay"].get("columns", {}):
-        find(plan.tables, key, "table", f"{where}: overlay.columns")
+    for part in ("columns", "trials"):
+        for key in config["overlay"].get(part, {}):
+            find(plan.tables, key, "table", f"{where}: overlay.{part}")
     for key in config["overlay"].get("methods", {}):
         find(methods(), key, "method", f"{where}: overlay.methods")
     return plan
@@ -146,7 +147,8 @@ class _Expansion:
     def _table(self, name: str, given: Mapping[str, Any]) -> Table:
         where = f"{self.where}: tables.{name}"
         columns = self._columns(name, given["columns"])
-        seeds = range(1, (self.trials or given["trials"]) + 1)
+        own = self.overlay.get("trials", {}).get(f"{self.name}/{name}")
+        seeds = range(1, (own or self.trials or given["trials"]) + 1)
         cells: list[list[tuple[str, ...]]] = []
         as_published: list[list[bool]] = []
         for r, row in enumerate(given["rows"]):
