@@ -76,11 +76,7 @@ class Declaration:
                 raise BadInput(f"{where}.variant: got {variant!r}{hint} (known: {known})")
             given = {**self.variants[variant], **given}
         options = {option.name: option for option in self.options}
-        for key in given:
-            if key not in options:
-                known = ", ".join(options) or "none"
-                hint = did_you_mean(key, options)
-                raise BadInput(f"{where}: unknown option {key!r}{hint} (known: {known})")
+        check_keys(given, options, where, "option")
         checked: dict[str, Any] = {"name": self.name}
         for key, option in options.items():
             if key in given:
@@ -119,6 +115,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` if a known word is close, else an empty string."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str = "key") -> None:
+    """Raise :class:`BadInput` if a key is given that is not known."""
+    known = list(known)
+    for key in given:
+        if key not in known:
+            hint = did_you_mean(str(key), known)
+            listed = ", ".join(known) or "none"
+            raise BadInput(f"{where}: unknown {kind} {key!r}{hint} (known: {listed})")
 
 
 def parse_component(text: str, where: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from noisyfl.data.label_noise import LABEL_NOISES
 from noisyfl.data.noise_level import NOISE_LEVELS
 from noisyfl.data.partition import PARTITIONS
 from noisyfl.models import MODELS, check_model
-from noisyfl.options import BadInput, Declaration, did_you_mean
+from noisyfl.options import BadInput, Declaration, check_keys, did_you_mean
 from noisyfl.schedule import SCHEDULES
 
 SIMULATION_REVISION = 1
@@ -47,10 +47,7 @@ def canonical_run(
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    for key in given:
-        if key not in KEYS:
-            hint = did_you_mean(key, KEYS)
-            raise BadInput(f"{where}: unknown key {key!r}{hint} (known: {', '.join(KEYS)})")
+    check_keys(given, KEYS, where)
     for key in KEYS:
         if key not in given:
             raise BadInput(f"{where}: key {key!r} is missing")
@@ -97,14 +94,13 @@ def describe_run(spec: Mapping[str, Any]) -> str:
     given = spec["noisy_partition"]
     method = in_words(spec["method"], methods())
     partition = in_words(given["partition"], PARTITIONS.declarations())
+    words = f"{method} on {given['dataset']}, {partition}"
+    if given["label_noise"]["name"] == "none":
+        return f"{words}, no label noise, seed {spec['seed']}"
     noise = in_words(given["label_noise"], LABEL_NOISES.declarations())
     level = in_words(given["noise_level"], NOISE_LEVELS.declarations())
-    words = f"{method} on {given['dataset']}, {partition}, {noise} label noise"
-    return (
-        f"{words} at {level}, seed {spec['seed']}"
-        if level != "none"
-        else (f"{words}, seed {spec['seed']}")
-    )
+    at = "" if level == "none" else f" at {level}"
+    return f"{words}, {noise} label noise{at}, seed {spec['seed']}"
 
 
 def in_words(component: Mapping[str, Any], declared: Mapping[str, Declaration]) -> str:

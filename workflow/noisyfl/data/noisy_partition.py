@@ -19,7 +19,7 @@ from noisyfl.data.datasets import Dataset, dataset
 from noisyfl.data.label_noise import LABEL_NOISES, Context, LabelNoise
 from noisyfl.data.noise_level import NOISE_LEVELS, NoiseLevel
 from noisyfl.data.partition import PARTITIONS, Partition
-from noisyfl.options import BadInput, did_you_mean
+from noisyfl.options import BadInput, check_keys
 from noisyfl.randomness import stream
 
 REVISION = 1
@@ -100,10 +100,7 @@ def canonical(
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    for key in given:
-        if key not in KEYS:
-            hint = did_you_mean(key, KEYS)
-            raise BadInput(f"{where}: unknown key {key!r}{hint} (known: {', '.join(KEYS)})")
+    check_keys(given, KEYS, where)
     for key in ("dataset", "partition", "label_noise", "seed"):
         if key not in given:
             raise BadInput(f"{where}: key {key!r} is missing")
