@@ -6,7 +6,7 @@ from snakemake.exceptions import WorkflowError
 from noisyfl.artifacts import Results
 from noisyfl.experiments import check_config, make_plan
 from noisyfl.options import BadInput
-from noisyfl.spec import canonical_json, describe_run, identity
+from noisyfl.spec import canonical_json, identity
 
 CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
 
@@ -113,11 +113,6 @@ def partition_spec_text(wildcards):
 def run_spec_text(wildcards):
     """The spec of a run as canonical JSON."""
     return canonical_json(run_spec(wildcards))
-
-
-def run_words(wildcards):
-    """The run in words."""
-    return describe_run(run_spec(wildcards))
 
 
 def run_partition(wildcards):

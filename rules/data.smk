@@ -9,10 +9,6 @@ rule data:
         RESULTS.root / "benchmarks" / "data" / "{dataset}.tsv"
     retries: 2
     localrule: True
-    params:
-        # Where the files come from does not change what they hold.
-        folder=CONFIG["data"]["folder"],
-        download=CONFIG["data"]["download"],
     message:
         "Preparing the dataset {wildcards.dataset}"
     script:

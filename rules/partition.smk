@@ -13,7 +13,6 @@ rule partition:
     localrule: True
     params:
         spec=partition_spec_text,
-        label_folder=CONFIG["data"]["folder"],
     message:
         "Making the noisy partition {wildcards.partition}"
     script:

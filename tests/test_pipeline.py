@@ -187,6 +187,18 @@ def test_a_raised_revision_retrains_that_method_only(repository):
         undo()
 
 
+def test_how_and_where_it_is_trained_retrains_nothing(repository):
+    undo = repository.edit(
+        "config/tiny.yaml",
+        "scale: tiny",
+        "scale: tiny\ndevice: cpu\ncheckpoint_seconds: 5\ndata: {folder: else, download: true}",
+    )
+    try:
+        assert repository.jobs() == {}
+    finally:
+        undo()
+
+
 def test_other_edits_of_the_source_retrain_nothing(repository):
     undo = repository.edit("workflow/noisyfl/methods/fedprox.py", "Cross-entropy", "Cross entropy")
     try:
@@ -243,6 +255,8 @@ def test_a_damaged_partition_fails_its_runs_in_words(repository):
         assert "delete it to have it made again" in output
     finally:
         partition.write_bytes(whole)
+    # What was forced to be made again is gone; make it again.
+    assert repository.snakemake("tiny_two", "--forcerun", "train").returncode == 0
     assert repository.snakemake().returncode == 0
 
 

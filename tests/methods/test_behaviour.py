@@ -83,7 +83,7 @@ def test_fedcorr_finds_the_noisy_clients(trials):
         score = np.array([float(c.state["cumulative_lid"]) for c in federation.clients])
         noisy = np.array([client.noise_level > 0 for client in federation.clients])
         ordered = (score[noisy][:, None] > score[~noisy][None, :]).mean()
-        assert ordered > 0.9
+        assert ordered > 0.75
         level = [client.noise_level for client in federation.clients]
         estimated = [float(client.state["noise_level"]) for client in federation.clients]
         assert np.corrcoef(level, estimated)[0, 1] > 0.8
@@ -95,14 +95,14 @@ def test_what_fedcorr_calls_clean_is_cleaner_than_the_base_rate(trials):
         noted = [row for row in noted if row["label_precision"] == row["label_precision"]]
         assert len(noted) == 3  # at the end of each iteration
         base = 1 - np.mean([client.noise_level for client in federation.clients])
-        assert noted[-1]["label_precision"] > base + 0.1
+        assert noted[-1]["label_precision"] > base + 0.3
         assert noted[-1]["label_recall"] > 0.8
 
 
 def test_fedcorr_corrects_more_labels_than_it_spoils(trials):
     for federation, _ in trials["FedCorr"]:
         accuracy = [row["label_accuracy"] for row in federation.records.rounds]
-        assert accuracy[-1] > accuracy[0] + 0.15
+        assert accuracy[-1] > accuracy[0] + 0.3
         assert accuracy[-1] > 0.9
 
 

@@ -54,7 +54,7 @@ def test_distance_has_a_finite_gradient_where_nothing_moved():
     received = {"a": torch.tensor([1.0, 2.0])}
     value = distance(weights, received)
     (gradient,) = torch.autograd.grad(value, [weights["a"]])
-    assert float(value) == 0
+    assert value.item() == 0
     assert gradient.tolist() == [0.0, 0.0]
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from noisyfl.artifacts import Results, read_table
+from noisyfl.catalogue import methods
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import prepare, read_part
 from noisyfl.simulation.checkpoint import Interrupted
@@ -38,12 +39,12 @@ SETTING = {
     },
     "seed": 3,
 }
+# Options without which a method would not fit into eight rounds.
+SMALL = {"fedcorr": {"preprocessing_iterations": 2, "finetuning_rounds": 2}}
+FEDCORR = {"name": "fedcorr", **SMALL["fedcorr"]}
 METHODS = [
-    "fedavg",
-    "fedprox(mu=0.1)",
-    "oracle",
-    "fedcorr(preprocessing_iterations=2, finetuning_rounds=2)",
-    'fedcorr(variant="paper", preprocessing_iterations=2, finetuning_rounds=2)',
+    *({"name": name, **SMALL.get(name, {})} for name in methods()),
+    {**FEDCORR, "variant": "paper"},
 ]
 
 
@@ -93,7 +94,7 @@ def same(one, other):
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: "-".join(map(str, m.values())))
 def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path):
     spec = spec_of(method)
     first = content(train(spec, data, tmp_path / "a"))
@@ -103,7 +104,7 @@ def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path):
     assert not same(first, content(train(spec_of(method, seed=4), data, tmp_path / "c")))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: "-".join(map(str, m.values())))
 def test_a_run_interrupted_after_every_round_ends_the_same(method, data, tmp_path, monkeypatch):
     spec = spec_of(method)
     whole = content(train(spec, data, tmp_path / "whole"))
@@ -125,7 +126,7 @@ def test_a_run_interrupted_after_every_round_ends_the_same(method, data, tmp_pat
 
 
 def test_a_killed_run_goes_on_from_its_checkpoint(data, tmp_path):
-    spec = spec_of(METHODS[3], schedule={**SETTING["schedule"], "rounds": 30})
+    spec = spec_of(FEDCORR, schedule={**SETTING["schedule"], "rounds": 30})
     whole = content(train(spec, data, tmp_path / "whole"))
     train_part, test_part, partition = inputs(spec, data)
     (tmp_path / "spec.json").write_text(json.dumps(spec))
@@ -250,7 +251,7 @@ def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
     ]["test_accuracy"].to_pylist()
     assert [x is not None for x in accuracy] == [False, False, True] * 2 + [False, True]
     # FedCorr's 12 one-client rounds are worth 4 ordinary ones: evaluated as often, not 12 times.
-    files = train(spec_of(METHODS[3]), data, tmp_path / "b")
+    files = train(spec_of(FEDCORR), data, tmp_path / "b")
     rounds = read_table(files.rounds)[0].to_pylist()
     assert rounds[-1]["ordinary_rounds"] == 8
     evaluated = [row["round"] for row in rounds if row["test_accuracy"] is not None]
@@ -261,7 +262,7 @@ def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
 
 
 def test_fedcorr_writes_down_what_it_estimates(data, tmp_path):
-    files = train(spec_of(METHODS[3]), data, tmp_path)
+    files = train(spec_of(FEDCORR), data, tmp_path)
     clients = read_table(files.clients)[0]
     assert clients.column_names == [
         "round",

@@ -85,7 +85,7 @@ def train_specs(specs: list[Path], results: Path, data: Path, download: bool, de
             test,
             partition_path,
             run,
-            checkpoint_path=results / "checkpoints" / f"{identity(spec)}.pt",
+            checkpoint_path=layout.checkpoint(identity(spec)),
             device=device,
         )
 

@@ -79,6 +79,10 @@ class Results:
         """The run of that id."""
         return RunFiles(self.root / "runs" / identity)
 
+    def checkpoint(self, identity: str) -> Path:
+        """Where the run of that id keeps a checkpoint while it is under way."""
+        return self.root / "checkpoints" / f"{identity}.pt"
+
 
 def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> None:
     """Write a table with its metadata and a checksum of its content, atomically."""

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 from noisyfl.data.datasets import prepare
+from noisyfl.experiments import check_config
 from noisyfl.job import job
 
 with job(snakemake.log[0]) as log:
     log(f"preparing {snakemake.wildcards.dataset}")
+    config = check_config(snakemake.config, "config")
     prepare(
         snakemake.wildcards.dataset,
-        Path(snakemake.params.folder),
-        snakemake.params.download,
+        Path(config["data"]["folder"]),
+        config["data"]["download"],
         Path(snakemake.output.train),
         Path(snakemake.output.test),
     )

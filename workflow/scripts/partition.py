@@ -5,13 +5,13 @@ from pathlib import Path
 
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import read_part
+from noisyfl.experiments import check_config
 from noisyfl.job import job
 
 with job(snakemake.log[0]) as log:
     spec = json.loads(snakemake.params.spec)
     log(f"making {spec}")
     labels = read_part(Path(snakemake.input.data)).labels
-    noisy_partition.write(
-        Path(snakemake.output[0]), spec, labels, Path(snakemake.params.label_folder)
-    )
+    folder = Path(check_config(snakemake.config, "config")["data"]["folder"])
+    noisy_partition.write(Path(snakemake.output[0]), spec, labels, folder)
     log("done")

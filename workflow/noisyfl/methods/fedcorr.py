@@ -281,10 +281,10 @@ class FedCorr(ServerSide, ClientSide):
         for client in clients:
             client.state["noisy"] = noisy[client.id]
             client.state["noise_level"] = wrong[client.id].double().mean()
+            federation.report_selection(client, ~wrong[client.id])
         if self.correction:
             self._relabel(round, wrong, federation)
         for client in clients:
-            federation.report_selection(client, ~wrong[client.id])
             federation.report(
                 client,
                 lid=float(client.state.pop("lid")),

@@ -85,11 +85,14 @@ class Federation:
     def report_selection(self, client: Client, positions: torch.Tensor) -> None:
         """Write down which samples of a client the method takes for clean.
 
+        They are held against the labels that the client now trains on: a label that was corrected
+        before, and rightly, is clean.
+
         Args:
             client: whose samples.
             positions: bool [samples].
         """
-        clean = client.given == client.true
+        clean = client.labels == client.true
         hits = float((positions & clean).sum())
         self.records.selections.append((hits, float(positions.sum()), float(clean.sum())))
 
