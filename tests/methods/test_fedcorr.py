@@ -10,8 +10,8 @@ import torch
 from noisyfl.lid import lid
 from noisyfl.methods import METHODS
 from noisyfl.schedule import SCHEDULES
+from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.local import Batch, Client, Network, Outputs, Update
-from noisyfl.simulation.sides import Turn
 
 
 def fedcorr(**options):

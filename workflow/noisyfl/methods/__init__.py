@@ -7,7 +7,8 @@ import importlib
 import pkgutil
 
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.sides import ClientSide, ServerSide
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.server_side import ServerSide
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

@@ -1,7 +1,8 @@
 """FedAvg (McMahan et al., 2017): local SGD on cross-entropy, averaged by size."""
 
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.sides import ClientSide, ServerSide
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.server_side import ServerSide
 
 
 @METHODS.register("fedavg")

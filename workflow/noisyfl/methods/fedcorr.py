@@ -8,7 +8,6 @@ choice is an option; the defaults are the code's, which made the published numbe
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,12 +18,11 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.mixture import fit_two
 from noisyfl.options import option
 from noisyfl.randomness import stream
+from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.local import Batch, Client, Epoch, Network, Pass, Update
 from noisyfl.simulation.losses import cross_entropy, distance, squared_distance
-from noisyfl.simulation.sides import ClientSide, ServerSide, Turn, uniform
-
-if TYPE_CHECKING:
-    from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.server_side import ServerSide, uniform
 
 
 @METHODS.register("fedcorr")

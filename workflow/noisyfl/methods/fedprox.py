@@ -4,9 +4,9 @@ from torch import Tensor
 
 from noisyfl.methods.registry import METHODS
 from noisyfl.options import option
+from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.local import Batch, Client, Epoch, Network
 from noisyfl.simulation.losses import cross_entropy, distance, squared_distance
-from noisyfl.simulation.sides import ClientSide, Turn
 
 
 @METHODS.register("fedprox")

@@ -3,8 +3,8 @@
 import numpy as np
 
 from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.local import Client
-from noisyfl.simulation.sides import ClientSide
 
 
 @METHODS.register("oracle")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from noisyfl.data import augment
 from noisyfl.randomness import stream, torch_seed
 from noisyfl.schedule import Schedule
+from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.local import (
     Batch,
     Client,
@@ -24,7 +25,6 @@ from noisyfl.simulation.local import (
 )
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.sgd import SGD
-from noisyfl.simulation.sides import ClientSide, Turn
 
 
 class Executor(Protocol):

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 
 from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.sides import ClientSide, ServerSide
+from noisyfl.simulation.server_side import ServerSide
 
 
 def simulate(

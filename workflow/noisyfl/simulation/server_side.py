@@ -1,0 +1,55 @@
+"""The server side of a method: who takes part, how updates are combined, what is corrected.
+
+As it stands here it is FedAvg. Like a client side it is a frozen component.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from noisyfl.randomness import stream
+from noisyfl.simulation.client_side import Side
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Update, Weights, average
+
+
+class ServerSide(Side):
+    """Which clients take part in a round, and what becomes of their updates."""
+
+    def rounds(self, federation: Federation) -> int:
+        """How many rounds the method runs."""
+        return federation.schedule.rounds
+
+    def slots(self, round: int, federation: Federation) -> int:
+        """Local updates that a round counts for, ``federation.participants`` if it is ordinary.
+
+        Counted so, methods whose rounds differ can be compared, and evaluated equally often.
+        """
+        return federation.participants
+
+    def stage(self, round: int, federation: Federation) -> str:
+        """The name of the stage that a round belongs to."""
+        return "training"
+
+    def select(self, round: int, federation: Federation) -> np.ndarray:
+        """The ids of the round's participants: uniform, without replacement."""
+        return uniform(round, federation, np.arange(len(federation.clients)))
+
+    def aggregate(self, updates: list[Update], received: Weights) -> Weights:
+        """The next global model: the mean of the local ones, weighted by size (FedAvg, Eq. 1).
+
+        Stays as it was if no participant had anything to train on.
+        """
+        if not any(update.size for update in updates):
+            return received
+        return average([u.weights for u in updates], [float(u.size) for u in updates])
+
+    def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Whatever the method estimates or corrects once the new global model stands."""
+
+
+def uniform(round: int, federation: Federation, pool: np.ndarray) -> np.ndarray:
+    """The round's participants drawn uniformly from ``pool``, at most an ordinary round's many."""
+    count = min(federation.participants, len(pool))
+    rng = stream(federation.seed, "selection", round)
+    return rng.choice(pool, size=count, replace=False)
