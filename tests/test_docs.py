@@ -192,7 +192,7 @@ def test_every_method_and_its_options_are_among_the_choices():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_names_of_files_lead_somewhere(page):
     text = page.read_text()
-    links = [link for link in re.findall(r"\]\(([^)#:]+)\)", text)]
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
     assert [link for link in links if not (DOCS / link).exists()] == []
     folders = "config|envs|rules|slurm|tests|workflow"
     named = re.findall(rf"`((?:{folders})/[\w./+-]+\.\w+)`", text)
