@@ -18,6 +18,7 @@ import yaml
 from referencing import Registry, Resource
 
 from noisyfl.catalogue import methods
+from noisyfl.data.datasets import dataset
 from noisyfl.options import BadInput, did_you_mean, find, split_component
 from noisyfl.spec import canonical_run, identity
 
@@ -111,6 +112,8 @@ def make_plan(config: Mapping[str, Any], experiments: Path, where: str) -> Plan:
         BadInput: naming the file, the key, the value and what was expected.
     """
     plan = Plan(config["scale"])
+    for key in config["overlay"].get("datasets", {}):
+        dataset(key, f"{where}: overlay.datasets")
     known = {path.stem: path for path in sorted(experiments.glob("*.yaml"))}
     for name in config["experiments"]:
         path = find(known, name, "experiment", f"{where}: experiments")
@@ -146,6 +149,12 @@ class _Expansion:
 
     def _table(self, name: str, given: Mapping[str, Any]) -> Table:
         where = f"{self.where}: tables.{name}"
+        for kind in ("columns", "rows"):
+            names = [part["name"] for part in given[kind]]
+            for twice in {name for name in names if names.count(name) > 1}:
+                raise BadInput(
+                    f"{where}.{kind}: two are called {twice!r}, expected names to differ"
+                )
         columns = self._columns(name, given["columns"])
         own = self.overlay.get("trials", {}).get(f"{self.name}/{name}")
         seeds = range(1, (own or self.trials or given["trials"]) + 1)
