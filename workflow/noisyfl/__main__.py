@@ -63,6 +63,7 @@ def train_specs(specs: list[Path], results: Path, data: Path, download: bool, de
     """Train each spec that is not trained yet, on data and partitions made where missing."""
     from noisyfl.data import noisy_partition
     from noisyfl.data.datasets import prepare, read_part
+    from noisyfl.simulation.checkpoint import Interrupted
     from noisyfl.train import train_run
 
     layout = Results(results)
@@ -79,15 +80,18 @@ def train_specs(specs: list[Path], results: Path, data: Path, download: bool, de
         partition_path = layout.partition(identity(partition))
         if not partition_path.exists():
             noisy_partition.write(partition_path, partition, read_part(train).labels, data)
-        train_run(
-            spec,
-            train,
-            test,
-            partition_path,
-            run,
-            checkpoint_path=layout.checkpoint(identity(spec)),
-            device=device,
-        )
+        try:
+            train_run(
+                spec,
+                train,
+                test,
+                partition_path,
+                run,
+                checkpoint_path=layout.checkpoint(identity(spec)),
+                device=device,
+            )
+        except Interrupted as interrupted:
+            sys.exit(f"{interrupted}; run the same command to go on")
 
 
 def _read_spec(path: Path) -> dict[str, Any]:

@@ -284,8 +284,8 @@ class _Expansion:
 def merge(base: Mapping[str, Any], over: Mapping[str, Any], where: str) -> dict[str, Any]:
     """``base`` with the values of ``over``.
 
-    A component given under its old name, or as a mapping without a name, changes the options it
-    gives and keeps the others; one of another name replaces the old one.
+    A component given as a mapping without a name changes the options that the mapping has; given in
+    any other form, it replaces the old one.
     """
     merged = dict(base)
     for key, value in over.items():
