@@ -3,10 +3,9 @@
 import json
 from pathlib import Path
 
-from noisyfl.reporting.figures import draw_figure
-
 from noisyfl.artifacts import RunFiles
 from noisyfl.job import job
+from noisyfl.reporting.figures import draw_figure
 
 with job(snakemake.log[0]) as log:
     draw_figure(
