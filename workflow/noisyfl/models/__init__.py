@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -57,7 +58,7 @@ def build_model(
         return model.build(shape, classes)
 
 
-class Model:
+class Model(ABC):
     """What every model declares.
 
     Attributes:
@@ -77,9 +78,9 @@ class Model:
                 f"{self.minimum}x{self.minimum}"
             )
 
+    @abstractmethod
     def build(self, shape: Shape, classes: int) -> nn.Module:
         """The module, initialised from torch's generator."""
-        raise NotImplementedError
 
 
 @MODELS.register("cnn")
