@@ -56,13 +56,12 @@ def simulate(
         seconds = time.perf_counter() - round_begun
         federation.close_round(round, stage, slots, updates, evaluation, seconds)
         left, spent = left - slots, spent + slots
-        if due:
-            elapsed = time.perf_counter() - begun
-            log(
-                f"round {round + 1}/{total} ({stage})  "
-                f"test accuracy {100 * evaluation['test_accuracy']:.2f} %  "
-                f"{(round + 1 - start) / elapsed:.3g} rounds/s  {left * elapsed / spent:.0f} s left"
-            )
+        elapsed = time.perf_counter() - begun
+        measured = f"{100 * evaluation['test_accuracy']:.2f} %" if due else "not evaluated"
+        log(
+            f"round {round + 1}/{total} ({stage})  test accuracy {measured}  "
+            f"{(round + 1 - start) / elapsed:.3g} rounds/s  {left * elapsed / spent:.0f} s left"
+        )
         if not finite:
             log(f"diverged in round {round + 1}: the global model is not finite")
             return "diverged"
