@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from noisyfl.options import BadInput, Registry, declare, describe, option, parse_component
+from noisyfl.options import BadInput, Registry, declare, option, parse_component
 
 FRUITS = Registry("fruit")
 
@@ -44,7 +44,7 @@ def test_canonical_fills_in_every_default_and_rebuilds():
         "owner": None,
         "ripe": True,
     }
-    assert describe(FRUITS.build(canonical, "here")) == canonical
+    assert FRUITS.canonical(canonical, "here") == canonical
 
 
 def test_variants_are_options_by_name_and_explicit_options_win():

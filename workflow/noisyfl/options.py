@@ -170,9 +170,6 @@ class Registry:
 
         return add
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._classes
-
     def names(self) -> list[str]:
         """All names, sorted."""
         return sorted(self._classes)
@@ -199,13 +196,6 @@ class Registry:
     def declarations(self) -> dict[str, Declaration]:
         """What every component of this kind declares, by name."""
         return {name: declare(self._classes[name]) for name in self.names()}
-
-
-def describe(component: Any) -> dict[str, Any]:
-    """The canonical mapping of a component: its name and all of its options, as plain values."""
-    values = {o.name: getattr(component, o.name) for o in declare(type(component)).options}
-    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
-    return {"name": component.name, **plain}
 
 
 def find(known: Mapping[str, T], name: str, kind: str, where: str) -> T:
