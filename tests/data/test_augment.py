@@ -55,10 +55,12 @@ def test_equal_to_torchvision(
     draws = draw(augmentation, 60, np.random.default_rng(3), shape)
     mean, std = statistics(normalization, dataset, "here")
     mean, std = mean * (shape[2] // len(mean)), std * (shape[2] // len(std))
-    seen = view.training(images, np.random.default_rng(3))
+    assert np.array_equal(view.draw("weak", 60, np.random.default_rng(3)), draws)
+    seen = view.show("weak", images, draws)
     assert seen.dtype == torch.float32
     assert torch.equal(seen, image_by_image(images, draws, mean, std))
-    assert torch.equal(view.plain(images), image_by_image(images, 0 * draws, mean, std))
+    plain = view.show("plain", images, view.draw("plain", 60, np.random.default_rng(3)))
+    assert torch.equal(plain, image_by_image(images, 0 * draws, mean, std))
 
 
 def test_every_crop_and_mirroring() -> None:
@@ -106,8 +108,8 @@ def test_images_stay_as_they_are() -> None:
     images = pictures(5, (8, 8, 1))
     before = images.clone()
     view = View(facts((8, 8, 1)), "crop_flip", "dataset", torch.device("cpu"))
-    view.training(images, np.random.default_rng(0))
-    view.plain(images)
+    for kind in ("weak", "plain"):
+        view.show(kind, images, view.draw(kind, 5, np.random.default_rng(0)))
     assert torch.equal(images, before)
 
 
@@ -115,7 +117,8 @@ def test_without_augmentation_no_dice_are_thrown() -> None:
     rng = np.random.default_rng(0)
     view = View(facts((8, 8, 1)), "none", "dataset", torch.device("cpu"))
     images = pictures(5, (8, 8, 1))
-    assert torch.equal(view.training(images, rng), view.plain(images))
+    draws = view.draw("weak", 5, rng)
+    assert torch.equal(view.show("weak", images, draws), view.show("plain", images, draws))
     assert rng.random() == np.random.default_rng(0).random()
 
 

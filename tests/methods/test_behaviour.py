@@ -10,6 +10,7 @@ from noisyfl.experiments import ROOT, load_config, make_plan
 from noisyfl.lid import lid
 from noisyfl.methods import METHODS, sides
 from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.local import Task
 from noisyfl.simulation.losses import distance
 from noisyfl.simulation.training import simulate
 from noisyfl.train import build_federation, choose_device
@@ -33,7 +34,7 @@ def federation_of(spec, digits):
     path = digits / "partition.parquet"
     noisy_partition.write(path, spec["noisy_partition"], train.labels)
     partition = noisy_partition.read(path)
-    return build_federation(spec, train, test, partition, choose_device("cpu"))
+    return build_federation(spec, 1, train, test, partition, choose_device("cpu"))
 
 
 def run(spec, digits):
@@ -123,7 +124,7 @@ def test_fedprox_stays_nearer_to_the_received_model(form, plan, digits):
     def drift(method):
         _, side = sides(METHODS.build(method, "test"))
         (update,) = federation.executor.local_updates(
-            federation.clients[:1], federation.weights, side, 0, "training"
+            [Task(federation.clients[0], federation.weights)], side, 0, "training"
         )
         return float(distance(update.weights, federation.weights))
 

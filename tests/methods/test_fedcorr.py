@@ -11,7 +11,7 @@ from noisyfl.lid import lid
 from noisyfl.methods import METHODS
 from noisyfl.schedule import SCHEDULES
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.local import Batch, Client, Network, Outputs, Update
+from noisyfl.simulation.local import Batch, Client, Outputs, Update
 
 
 def fedcorr(**options):
@@ -126,7 +126,7 @@ def test_finetuning_is_among_clean_clients_and_falls_back_to_the_cleanest():
 
 
 def turn(stage="preprocessing"):
-    return Turn(seed=1, round=3, stage=stage, client=0, number=0, batch_size=2)
+    return Turn(1, 3, stage, client=0, number=0, batch_size=2, outputs=None)
 
 
 def test_what_a_local_epoch_plans_in_each_stage():
@@ -151,18 +151,32 @@ def test_mixup_changes_no_other_dice():
     assert all((a == b).all() for a, b in zip(plain, mixed, strict=True))
 
 
+class FakeModel:
+    """A model that answers with given logits and remembers what it was shown."""
+
+    def __init__(self, logits, weight=None):
+        self.logits = logits
+        self.weights = {} if weight is None else {"w": weight}
+        self.received = {} if weight is None else {"w": torch.zeros_like(weight)}
+
+    def __call__(self, images):
+        self.shown = images
+        return Outputs(self.logits, torch.empty(0))
+
+
+def batch_of(images, target, **extras):
+    extras = {name: torch.tensor(value) for name, value in extras.items()}
+    return Batch((images,), torch.arange(len(target)), torch.tensor(target), extras, {})
+
+
 def test_mixup_blends_images_and_losses():
-    method = fedcorr()
-    batch = Batch(
-        torch.tensor([0, 1]), {"share": torch.tensor(0.75), "partner": torch.tensor([1, 0])}
-    )
     images = torch.tensor([[4.0], [8.0]])
-    assert method.inputs(images, batch).tolist() == [[5.0], [7.0]]
-    logits = torch.tensor([[math.log(3.0), 0.0], [0.0, 0.0]])
+    model = FakeModel(torch.tensor([[math.log(3.0), 0.0], [0.0, 0.0]]))
+    loss = fedcorr().loss(model, batch_of(images, [0, 1], share=0.75, partner=[1, 0]))
+    assert model.shown.tolist() == [[5.0], [7.0]]
     own = [-math.log(3 / 4), -math.log(1 / 2)]
     other = [-math.log(1 / 4), -math.log(1 / 2)]
     expected = np.mean([0.75 * a + 0.25 * b for a, b in zip(own, other, strict=True)])
-    loss = method.loss(Network(logits, torch.empty(0), {}, {}), batch)
     assert float(loss) == pytest.approx(expected)
 
 
@@ -170,9 +184,9 @@ def test_mixup_blends_images_and_losses():
 def test_the_proximal_term_pulls_as_the_equation_says(form, pull):
     """With beta mu = 2 and a distance of 5: gradient 2 of the norm, 2 * 2 * 5 of its square."""
     weight = torch.tensor([3.0, 4.0], requires_grad=True)
-    network = Network(torch.zeros(1, 2), torch.empty(0), {"w": weight}, {"w": torch.zeros(2)})
-    batch = Batch(torch.tensor([0]), {"proximal": torch.tensor(2.0)})
-    loss = fedcorr(prox_form=form).loss(network, batch)
+    model = FakeModel(torch.zeros(1, 2), weight)
+    batch = batch_of(torch.zeros(1, 1), [0], proximal=2.0)
+    loss = fedcorr(prox_form=form).loss(model, batch)
     (gradient,) = torch.autograd.grad(loss, [weight])
     assert float(gradient.norm()) == pytest.approx(pull)
     assert float((gradient * weight.detach()).sum()) > 0
@@ -212,7 +226,9 @@ def test_scores_are_the_mean_lid_of_the_local_models_predictions():
     logits = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
     federation.answers["local", 0] = logits
     method = fedcorr(lid_neighbours=7, loss_form="cross_entropy")
-    method._score(0, [Update(client, {"local": torch.zeros(1)}, 40, 0.0, 40)], federation)
+    method._score(
+        0, [Update(client, {"local": torch.zeros(1)}, {}, 40, 1, 0.0, 40, 40)], federation
+    )
     assert float(client.state["lid"]) == pytest.approx(float(lid(logits.softmax(1), 7).mean()))
     expected = torch.nn.functional.cross_entropy(logits, client.labels, reduction="none")
     assert client.state["losses"].tolist() == pytest.approx(expected.tolist())

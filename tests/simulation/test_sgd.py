@@ -1,10 +1,28 @@
 import copy
+import itertools
 
 import pytest
 import torch
 from torch import nn
 
+from noisyfl.schedule import SCHEDULES
 from noisyfl.simulation.sgd import SGD
+
+
+def schedule(momentum=0.0, weight_decay=0.0):
+    return SCHEDULES.build(
+        {
+            "name": "schedule",
+            "rounds": 1,
+            "participation": 1.0,
+            "local_epochs": 1,
+            "batch_size": 4,
+            "learning_rate": 0.1,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+        },
+        "test",
+    )
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
@@ -13,7 +31,7 @@ def test_equals_torch_bit_for_bit(momentum, weight_decay):
     torch.manual_seed(0)
     ours = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
     theirs = copy.deepcopy(ours)
-    optimizer = SGD(list(ours.parameters()), 0.1, momentum, weight_decay)
+    optimizer = SGD(dict(ours.named_parameters()), schedule(momentum, weight_decay))
     reference = torch.optim.SGD(
         theirs.parameters(), lr=0.1, momentum=momentum, weight_decay=weight_decay
     )
@@ -25,3 +43,26 @@ def test_equals_torch_bit_for_bit(momentum, weight_decay):
         reference.step()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(mine, other)
+
+
+def test_only_what_learns_moves_momentum_included():
+    weights = {
+        name: torch.ones(2, requires_grad=True) for name in ("0.body", "0.classifier", "1.body")
+    }
+    optimizer = SGD(weights, schedule(momentum=0.5))
+
+    def step(learns):
+        loss = sum(value.sum() for value in weights.values())
+        optimizer.step(loss, learns)
+        return [round(1 - value[0].item(), 6) for value in weights.values()]
+
+    # A step against a gradient of 1 moves by 0.1, the next one by 0.15.
+    assert step("0.") == [0.1, 0.1, 0.0]
+    assert step("1.") == [0.1, 0.1, 0.1]
+    assert step("0.classifier") == [0.1, 0.25, 0.1]
+    assert step("") == [0.25, 0.425, 0.25]
+    optimizer.reset()
+    before = [value[0].item() for value in weights.values()]
+    step("")
+    for value, start in itertools.zip_longest(weights.values(), before):
+        assert value[0].item() == pytest.approx(start - 0.1)

@@ -4,52 +4,21 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from small_runs import FEDCORR, METHODS, SETTING, name_of, spec_of
 
 from noisyfl.artifacts import Results, read_table
-from noisyfl.catalogue import methods
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import prepare, read_part
-from noisyfl.simulation.checkpoint import Interrupted
+from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.federation import ROUND_COLUMNS
-from noisyfl.spec import canonical_run, identity
+from noisyfl.simulation.sgd import SGD
+from noisyfl.spec import identity
 from noisyfl.train import train_run
-
-SETTING = {
-    "dataset": "digits",
-    "partition": "dirichlet(alpha=5, clients=6)",
-    "label_noise": "symmetric",
-    "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
-    "model": "cnn",
-    "augmentation": "crop",
-    "normalization": "dataset",
-    "schedule": {
-        "rounds": 8,
-        "participation": 0.5,
-        "local_epochs": 1,
-        "batch_size": 20,
-        "learning_rate": 0.05,
-        "momentum": 0.5,
-        "weight_decay": 0.0001,
-    },
-    "seed": 3,
-}
-# Options without which a method would not fit into eight rounds.
-SMALL = {"fedcorr": {"preprocessing_iterations": 2, "finetuning_rounds": 2}}
-FEDCORR = {"name": "fedcorr", **SMALL["fedcorr"]}
-METHODS = [
-    *({"name": name, **SMALL.get(name, {})} for name in methods()),
-    {**FEDCORR, "variant": "paper"},
-]
-
-
-def spec_of(method, **changes):
-    return canonical_run({**SETTING, "method": method, **changes}, "test")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +63,7 @@ def same(one, other):
     )
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: "-".join(map(str, m.values())))
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
 def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path):
     spec = spec_of(method)
     first = content(train(spec, data, tmp_path / "a"))
@@ -104,61 +73,138 @@ def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path):
     assert not same(first, content(train(spec_of(method, seed=4), data, tmp_path / "c")))
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: "-".join(map(str, m.values())))
-def test_a_run_interrupted_after_every_round_ends_the_same(method, data, tmp_path, monkeypatch):
+def pieces(spec, data, root, most):
+    """A run in as many pieces as it takes; how many there were."""
+    for interruptions in range(most):
+        try:
+            return train(spec, data, root, checkpoint_seconds=0), interruptions
+        except Interrupted:
+            assert not (root / "runs").exists()
+    raise AssertionError(f"not finished after {most} pieces")
+
+
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_a_run_asked_to_end_after_every_round_ends_the_same(method, data, tmp_path, monkeypatch):
     spec = spec_of(method)
     whole = content(train(spec, data, tmp_path / "whole"))
-    interruptions = 0
-    for _ in range(30):
-        monkeypatch.setattr(
-            "noisyfl.simulation.checkpoint.Checkpoint.end_on_sigterm",
-            lambda self: setattr(self, "_asked_to_end", True),
-        )
-        try:
-            files = train(spec, data, tmp_path / "pieces")
-            break
-        except Interrupted:
-            interruptions += 1
-            assert not (tmp_path / "pieces" / "runs").exists()
+    monkeypatch.setattr(
+        Checkpoint,
+        "after_round",
+        lambda self, rounds, federation: self._ask_to_end(signal.SIGTERM, None),
+    )
+    files, interruptions = pieces(spec, data, tmp_path / "pieces", 30)
     assert interruptions >= 7
     assert same(whole, content(files))
     assert not (tmp_path / "pieces" / "run.pt").exists()
 
 
-def test_a_killed_run_goes_on_from_its_checkpoint(data, tmp_path):
-    spec = spec_of(FEDCORR, schedule={**SETTING["schedule"], "rounds": 30})
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_sigterm_in_the_middle_of_rounds_changes_nothing(method, data, tmp_path, monkeypatch):
+    """The signal comes at random steps, and the run has not taken another one when it ends."""
+    spec = spec_of(method)
     whole = content(train(spec, data, tmp_path / "whole"))
-    train_part, test_part, partition = inputs(spec, data)
-    (tmp_path / "spec.json").write_text(json.dumps(spec))
-    script = f"""
-import json
+    dice = np.random.default_rng(5)
+    left = 0
+    step = SGD.step
+
+    def step_or_signal(self, loss, learns=""):
+        nonlocal left
+        assert left >= 0
+        left -= 1
+        if left < 0:
+            signal.raise_signal(signal.SIGTERM)
+        step(self, loss, learns)
+
+    monkeypatch.setattr(SGD, "step", step_or_signal)
+    interruptions = 0
+    for _ in range(40):
+        left = int(dice.integers(1, 120))
+        try:
+            files = train(spec, data, tmp_path / "pieces", checkpoint_seconds=0)
+            break
+        except Interrupted:
+            interruptions += 1
+    assert interruptions >= 2
+    assert same(whole, content(files))
+
+
+KILLER = """
+import json, os, random, signal, sys, time
 from pathlib import Path
 from noisyfl.artifacts import Results
 from noisyfl.train import train_run
-root = Path({str(tmp_path / "killed")!r})
-train_run(
-    json.loads(Path({str(tmp_path / "spec.json")!r}).read_text()),
-    Path({str(train_part)!r}), Path({str(test_part)!r}), Path({str(partition)!r}),
-    Results(root).run({identity(spec)!r}), checkpoint_path=root / "run.pt",
-    checkpoint_seconds=0.05, device="cpu",
-)
-"""
+
+from small_runs import FEDCORR, METHODS, SETTING, name_of, spec_of
+
+jobs = json.loads(sys.stdin.read())
+dice = random.Random(11)
+
+def train(job, root):
+    train_run(
+        job["spec"], *map(Path, job["inputs"]), Results(root).run(job["run"]),
+        checkpoint_path=root / f"{job['run']}.pt", checkpoint_seconds=0, device="cpu",
+        log=lambda line: None,
+    )
+
+def child(job, root):
+    process = os.fork()
+    if not process:
+        try:
+            train(job, root)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return process
+
+for job in jobs:
+    root = Path(job["root"])
+    begun = time.monotonic()
+    assert os.waitpid(child(job, root / "whole"), 0)[1] == 0
+    seconds = time.monotonic() - begun
     kills = 0
-    for attempt in range(20):
-        with subprocess.Popen(
-            [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, bufsize=1
-        ) as process:
-            for line in process.stdout:
-                if attempt < 3 and line.startswith("round "):
-                    time.sleep(0.2 * attempt)
-                    process.send_signal(signal.SIGKILL if attempt != 1 else signal.SIGTERM)
-                    kills += 1
-                    break
-            process.stdout.read()
-        if process.returncode == 0:
+    while True:
+        process = child(job, root / "killed")
+        if kills < 4:
+            time.sleep(dice.uniform(0.1, 0.7) * seconds)
+            os.kill(process, signal.SIGKILL)
+        status = os.waitpid(process, 0)[1]
+        if os.WIFSIGNALED(status):
+            kills += 1
+        elif status == 0:
             break
-    assert kills == 3
-    assert same(whole, content(Results(tmp_path / "killed").run(identity(spec))))
+        else:
+            sys.exit(f"{job['run']}: the run failed")
+    print(json.dumps({"kills": kills, "seconds": seconds}), flush=True)
+"""
+
+
+def test_runs_killed_at_random_moments_end_the_same(data, tmp_path):
+    """Each method, killed up to four times anywhere: in set-up, in a round, in a checkpoint."""
+    specs = [spec_of(method) for method in METHODS]
+    jobs = [
+        {
+            "spec": spec,
+            "inputs": [str(path) for path in inputs(spec, data)],
+            "run": identity(spec),
+            "root": str(tmp_path / identity(spec)),
+        }
+        for spec in specs
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER],
+        input=json.dumps(jobs),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kills = [json.loads(line)["kills"] for line in done.stdout.splitlines()]
+    assert len(kills) == len(jobs)
+    assert min(kills) >= 2
+    assert sum(kills) >= 3 * len(jobs)
+    for spec in specs:
+        root = tmp_path / identity(spec)
+        whole, killed = (Results(root / kind).run(identity(spec)) for kind in ("whole", "killed"))
+        assert same(content(whole), content(killed))
 
 
 def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
@@ -169,8 +215,9 @@ def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
     def interrupt(spec):
         with monkeypatch.context() as patch:
             patch.setattr(
-                "noisyfl.simulation.checkpoint.Checkpoint.end_on_sigterm",
-                lambda self: setattr(self, "_asked_to_end", True),
+                Checkpoint,
+                "after_round",
+                lambda self, rounds, federation: self._ask_to_end(signal.SIGTERM, None),
             )
             with pytest.raises(Interrupted):
                 train(spec, data, tmp_path)

@@ -27,6 +27,12 @@ class Schedule:
         "batch it is given (cnn4conv)",
         at_least=1,
     )
+    precision: str = option(
+        "float32",
+        doc="what training computes with; tf32 rounds the factors of products on a GPU, bfloat16 "
+        "computes the networks in half as many bits",
+        choices=("float32", "tf32", "bfloat16"),
+    )
     pass_batch_size: int = option(
         500, doc="the same for the passes that methods ask for", at_least=1
     )

@@ -25,12 +25,14 @@ from noisyfl.options import BadInput
 from noisyfl.schedule import SCHEDULES
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.executor import Images, LoopExecutor
+from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
+from noisyfl.simulation.model import Networks
 from noisyfl.simulation.training import simulate
 from noisyfl.spec import describe_run, identity
 
-SMALL_IMAGE = 16
-"""Side, in pixels, up to which torch's own convolutions are faster on a CPU than oneDNN's."""
+EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
+"""By name. They compute the same, but for rounding."""
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -58,6 +60,7 @@ def train_run(
     *,
     checkpoint_path: Path,
     device: str = "auto",
+    executor: str = "fast",
     checkpoint_seconds: float = 60.0,
     log: Callable[[str], None] = print,
 ) -> None:
@@ -71,6 +74,7 @@ def train_run(
         files: where the artifact goes.
         checkpoint_path: where a checkpoint lies while the run is under way.
         device: see :func:`choose_device`.
+        executor: a name of :data:`EXECUTORS`.
         checkpoint_seconds: time between two checkpoints.
         log: takes one line at a time.
 
@@ -83,11 +87,10 @@ def train_run(
     partition = noisy_partition.read(partition_path)
     if partition.spec != spec["noisy_partition"]:
         raise BadInput(f"{partition_path}: this is the partition of another spec than the run's")
-    federation = build_federation(
-        spec, read_part(train_data), read_part(test_data), partition, where
-    )
     method = {key: value for key, value in spec["method"].items() if key != "revision"}
     server, client = sides(METHODS.build(method, "method"))
+    parts = read_part(train_data), read_part(test_data)
+    federation = build_federation(spec, client.networks, *parts, partition, where, executor)
     key = {"spec": identity(spec), "source": source_digest(), "torch": str(torch.__version__)}
     checkpoint = Checkpoint(checkpoint_path, key, checkpoint_seconds)
     checkpoint.end_on_sigterm()
@@ -102,6 +105,7 @@ def train_run(
         "torch": str(torch.__version__),
         "numpy": numpy.__version__,
         "pyarrow": pa.__version__,
+        "executor": executor,
         "device": torch.cuda.get_device_name(where) if where.type == "cuda" else _processor(),
         "setup_seconds": ready - begun,
         "training_seconds": sum(row["seconds"] for row in federation.records.rounds),
@@ -114,28 +118,48 @@ def train_run(
 
 def build_federation(
     spec: Mapping[str, Any],
+    networks: int,
     train: Part,
     test: Part,
     partition: noisy_partition.NoisyPartition,
     device: torch.device,
+    executor: str = "fast",
+    **options: Any,
 ) -> Federation:
-    """The federation of a spec before its first round, on a device."""
+    """The federation of a spec before its first round, on a device.
+
+    Args:
+        spec: canonical.
+        networks: how many a model of the method has.
+        train: the training part.
+        test: the test part.
+        partition: the noisy partition that the spec names.
+        device: where everything lives.
+        executor: a name of :data:`EXECUTORS`.
+        options: of the executor.
+    """
     facts = DATASETS[train.name]
     schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
-    # oneDNN prepares every convolution anew, which takes longer than convolving a few pixels does.
-    torch.backends.mkldnn.enabled = min(facts.shape[:2]) > SMALL_IMAGE  # type: ignore[assignment]
-    module = build_model(spec["model"], facts.shape, len(facts.classes), spec["seed"]).to(device)
-    executor = LoopExecutor(
-        module=module,
-        train=Images(train.images, train.labels, device),
-        test=Images(test.images, test.labels, device),
-        view=augment.View(facts, spec["augmentation"], spec["normalization"], device),
-        schedule=schedule,
-        seed=spec["seed"],
-        device=device,
+    model = Networks(
+        build_model(spec["model"], facts.shape, len(facts.classes), spec["seed"], number)
+        for number in range(networks)
+    ).to(device)
+    return Federation(
+        partition,
+        schedule,
+        spec["seed"],
+        EXECUTORS[executor](
+            networks=model,
+            train=Images(train.images, train.labels, device),
+            test=Images(test.images, test.labels, device),
+            view=augment.View(facts, spec["augmentation"], spec["normalization"], device),
+            schedule=schedule,
+            seed=spec["seed"],
+            device=device,
+            **options,
+        ),
+        {name: value.clone() for name, value in model.state_dict().items()},
     )
-    weights = {name: value.clone() for name, value in module.state_dict().items()}
-    return Federation(partition, schedule, spec["seed"], executor, weights)
 
 
 def write_run(

@@ -139,17 +139,28 @@ class View:
         self.mean = torch.tensor(mean, device=device)[:, None, None]
         self.std = torch.tensor(std, device=device)[:, None, None]
 
-    def training(self, images: Tensor, rng: np.random.Generator) -> Tensor:
-        """Augmented and normalised: float32, from uint8 [n, channels, height, width]."""
+    def draw(self, kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Throw the dice for ``n`` images of a kind of view, one row an image.
+
+        Args:
+            kind: ``weak``, the run's augmentation, or ``plain``, without any.
+            n: how many.
+            rng: the stream to draw from.
+        """
+        return draw(self.augmentation if kind == "weak" else "none", n, rng, self.shape)
+
+    def show(self, kind: str, images: Tensor, draws: np.ndarray) -> Tensor:
+        """The images as a network sees them: float32, normalised.
+
+        Args:
+            kind: as for :meth:`draw`.
+            images: uint8 [n, channels, height, width].
+            draws: what :meth:`draw` drew for them.
+        """
         import torch
 
-        if self.augmentation == "none":
-            return self.plain(images)
-        draws = draw(self.augmentation, len(images), rng, self.shape)
+        if kind == "plain" or self.augmentation == "none":
+            return normalize(images, self.mean, self.std)
         # Waiting for the copy would make the processor wait for all work of a GPU.
         on_device = torch.from_numpy(draws).to(images.device, non_blocking=True)
         return apply(images, on_device, self.mean, self.std)
-
-    def plain(self, images: Tensor) -> Tensor:
-        """Normalised: float32, from uint8 [n, channels, height, width]."""
-        return normalize(images, self.mean, self.std)

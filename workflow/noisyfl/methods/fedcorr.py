@@ -20,8 +20,9 @@ from noisyfl.options import option
 from noisyfl.randomness import stream
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Epoch, Network, Pass, Update
+from noisyfl.simulation.local import Batch, Client, Epoch, Pass, Update
 from noisyfl.simulation.losses import cross_entropy, distance, squared_distance
+from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide, uniform
 
 
@@ -214,24 +215,19 @@ class FedCorr(ServerSide, ClientSide):
                 extras["proximal"][:1] = [0.0]
         return Epoch(steps, epoch.targets, extras)
 
-    def inputs(self, images: Tensor, batch: Batch) -> Tensor:
-        """Mixup: each image blended with its partner (Eq. 4)."""
-        if "share" not in batch.extras:
-            return images
-        share = batch["share"]
-        return share * images + (1 - share) * images[batch["partner"]]
-
-    def loss(self, network: Network, batch: Batch) -> Tensor:
-        """Mixup's cross-entropy plus the adaptive proximal term (Eq. 5)."""
-        loss = cross_entropy(network.logits, batch.target)
-        if "share" in batch.extras:
-            share = batch["share"]
-            other = cross_entropy(network.logits, batch.target[batch["partner"]])
-            loss = share * loss + (1 - share) * other
-        if "proximal" not in batch.extras:
-            return loss.mean()
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Cross-entropy, with mixup where it is on (Eq. 4), plus the proximal term (Eq. 5)."""
+        if "share" in batch:
+            share, partner = batch["share"], batch["partner"]
+            logits = model(share * batch.images + (1 - share) * batch.images[partner]).logits
+            own = cross_entropy(logits, batch.target)
+            loss = (share * own + (1 - share) * cross_entropy(logits, batch.target[partner])).mean()
+        else:
+            loss = super().loss(model, batch)
+        if "proximal" not in batch:
+            return loss
         form = distance if self.prox_form == "norm" else squared_distance
-        return loss.mean() + batch["proximal"] * form(network.weights, network.received)
+        return loss + batch["proximal"] * form(model.weights, model.received)
 
     # ---------------------------------------------------------------- estimates and corrections
 

@@ -5,8 +5,9 @@ from torch import Tensor
 from noisyfl.methods.registry import METHODS
 from noisyfl.options import option
 from noisyfl.simulation.client_side import ClientSide, Turn
-from noisyfl.simulation.local import Batch, Client, Epoch, Network
-from noisyfl.simulation.losses import cross_entropy, distance, squared_distance
+from noisyfl.simulation.local import Batch, Client, Epoch
+from noisyfl.simulation.losses import distance, squared_distance
+from noisyfl.simulation.model import Model
 
 
 @METHODS.register("fedprox")
@@ -32,10 +33,10 @@ class FedProx(ClientSide):
             weights[:1] = [0.0]
         return Epoch(epoch.steps, epoch.targets, {"proximal": weights})
 
-    def loss(self, network: Network, batch: Batch) -> Tensor:
+    def loss(self, model: Model, batch: Batch) -> Tensor:
         """See the class."""
         if self.prox_form == "norm":
-            penalty = distance(network.weights, network.received)
+            penalty = distance(model.weights, model.received)
         else:
-            penalty = squared_distance(network.weights, network.received) / 2
-        return cross_entropy(network.logits, batch.target).mean() + batch["proximal"] * penalty
+            penalty = squared_distance(model.weights, model.received) / 2
+        return super().loss(model, batch) + batch["proximal"] * penalty

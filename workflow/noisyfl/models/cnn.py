@@ -1,4 +1,9 @@
-"""Convolutional networks without shortcuts."""
+"""Convolutional networks without shortcuts.
+
+Where a paper has an activation before a max-pooling, the pooling comes first here: activations that
+never fall, like these, give the same numbers and the same gradients either way, and have a quarter
+of the work.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +40,14 @@ def cnn(shape: Shape, classes: int) -> ConvNet:
     height, width, channels = shape
     body = nn.Sequential(
         nn.Conv2d(channels, 16, 3, padding=1),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(inplace=True),
         nn.Conv2d(16, 32, 3, padding=1),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(inplace=True),
         nn.Flatten(),
         nn.Linear(32 * (height // 4) * (width // 4), 64),
-        nn.ReLU(),
+        nn.ReLU(inplace=True),
     )
     return ConvNet(body, 64, classes)
 
@@ -56,11 +61,11 @@ def cnn2conv(shape: Shape, classes: int) -> ConvNet:
     height, width, channels = shape
     body = nn.Sequential(
         nn.Conv2d(channels, 32, 5, padding=2),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(inplace=True),
         nn.Conv2d(32, 64, 5, padding=2),
-        nn.ReLU(),
         nn.MaxPool2d(2),
+        nn.ReLU(inplace=True),
         nn.Flatten(),
     )
     return ConvNet(body, 64 * (height // 4) * (width // 4), classes)
@@ -78,8 +83,8 @@ def cnn4conv(shape: Shape, classes: int) -> ConvNet:
         layers += [
             nn.Conv2d(inputs, 64, 3, padding=1),
             nn.BatchNorm2d(64, track_running_stats=False),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(inplace=True),
         ]
     body = nn.Sequential(*layers, nn.Flatten())
     return ConvNet(body, 64 * (height // 16) * (width // 16), classes)
@@ -93,27 +98,32 @@ def cnn9(shape: Shape, classes: int) -> ConvNet:
     """
 
     def convolution(inputs: int, outputs: int, padding: int) -> list[nn.Module]:
+        return [nn.Conv2d(inputs, outputs, 3, padding=padding), nn.BatchNorm2d(outputs)]
+
+    def activation() -> nn.Module:
+        return nn.LeakyReLU(0.01, inplace=True)
+
+    def block(inputs: int, width: int) -> list[nn.Module]:
         return [
-            nn.Conv2d(inputs, outputs, 3, padding=padding),
-            nn.BatchNorm2d(outputs),
-            nn.LeakyReLU(0.01),
+            *convolution(inputs, width, 1),
+            activation(),
+            *convolution(width, width, 1),
+            activation(),
+            *convolution(width, width, 1),
+            nn.MaxPool2d(2),
+            activation(),
+            nn.Dropout2d(0.25),
         ]
 
-    def reduction() -> list[nn.Module]:
-        return [nn.MaxPool2d(2), nn.Dropout2d(0.25)]
-
     body = nn.Sequential(
-        *convolution(shape[2], 128, 1),
-        *convolution(128, 128, 1),
-        *convolution(128, 128, 1),
-        *reduction(),
-        *convolution(128, 256, 1),
-        *convolution(256, 256, 1),
-        *convolution(256, 256, 1),
-        *reduction(),
+        *block(shape[2], 128),
+        *block(128, 256),
         *convolution(256, 512, 0),
+        activation(),
         *convolution(512, 256, 0),
+        activation(),
         *convolution(256, 128, 0),
+        activation(),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
     )

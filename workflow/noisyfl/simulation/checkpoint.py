@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,13 +20,17 @@ class Interrupted(Exception):
     """The run was asked to end; a checkpoint of its last whole round was written."""
 
 
+SHARE = 0.05
+"""Of the time, at most, that goes into writing checkpoints, however large they are."""
+
+
 class Checkpoint:
     """The checkpoint file of one run.
 
     Args:
         path: where it lies, outside of the run's declared outputs, which a failed job loses.
         key: what the run is and what computes it. A checkpoint of another key is not loaded.
-        every: seconds between two checkpoints.
+        every: seconds between two checkpoints; more of them where writing one takes long.
     """
 
     def __init__(self, path: Path, key: dict[str, str], every: float) -> None:
@@ -32,7 +38,9 @@ class Checkpoint:
         self.key = key
         self.every = every
         self._saved = time.monotonic()
+        self._cost = 0.0
         self._asked_to_end = False
+        self._in_round = False
 
     def restore(self, federation: Federation) -> tuple[int, str]:
         """Put a federation where the checkpoint left it.
@@ -60,20 +68,40 @@ class Checkpoint:
         records.rounds, records.clients, records.slots = held["records"]
         return held["rounds"], f"resuming after round {held['rounds']}"
 
-    def after_round(self, rounds: int, federation: Federation) -> None:
-        """Save if it is time to, or if the run was asked to end.
+    @contextmanager
+    def guard(self, rounds: int, federation: Federation) -> Iterator[None]:
+        """Around a round: asked to end within it, the run ends at once, as it was before it.
+
+        What a round changes it replaces; no tensor that lives longer is written in place.
+
+        Args:
+            rounds: done so far.
+            federation: between two rounds.
 
         Raises:
             Interrupted: the run was asked to end.
         """
-        due = time.monotonic() - self._saved >= self.every
-        if due or self._asked_to_end:
-            self._save(rounds, federation)
-        if self._asked_to_end:
-            raise Interrupted(f"asked to end; checkpoint written after round {rounds}")
+        before = self._held(rounds, federation)
+        try:
+            self._in_round = True
+            if self._asked_to_end:
+                raise Interrupted
+            yield
+        except Interrupted:
+            self._in_round = False
+            self._save(before)
+            raise Interrupted(f"asked to end; checkpoint written after round {rounds}") from None
+        finally:
+            self._in_round = False
+
+    def after_round(self, rounds: int, federation: Federation) -> None:
+        """Save if it is time to."""
+        wait = max(self.every, self._cost / SHARE)
+        if time.monotonic() - self._saved >= wait:
+            self._save(self._held(rounds, federation))
 
     def end_on_sigterm(self) -> None:
-        """From now on SIGTERM ends the run after the round under way."""
+        """From now on SIGTERM ends the run: at once in a round, else before the next one."""
         signal.signal(signal.SIGTERM, self._ask_to_end)
 
     def remove(self) -> None:
@@ -82,18 +110,26 @@ class Checkpoint:
 
     def _ask_to_end(self, signum: int, frame: FrameType | None) -> None:
         self._asked_to_end = True
+        if self._in_round:
+            # Not a second time, while the first one is seen to.
+            self._in_round = False
+            raise Interrupted
 
-    def _save(self, rounds: int, federation: Federation) -> None:
+    def _held(self, rounds: int, federation: Federation) -> dict[str, Any]:
         records = federation.records
-        held: dict[str, Any] = {
+        return {
             "key": self.key,
             "rounds": rounds,
             "weights": federation.weights,
-            "state": federation.state,
+            "state": dict(federation.state),
             "labels": [client.labels for client in federation.clients],
-            "client_states": [client.state for client in federation.clients],
-            "records": (records.rounds, records.clients, records.slots),
+            "client_states": [dict(client.state) for client in federation.clients],
+            "records": (list(records.rounds), list(records.clients), records.slots),
         }
+
+    def _save(self, held: dict[str, Any]) -> None:
+        begun = time.monotonic()
         with replacing(self.path) as draft:
             torch.save(held, draft)
         self._saved = time.monotonic()
+        self._cost = self._saved - begun

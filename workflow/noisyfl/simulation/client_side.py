@@ -7,15 +7,20 @@ checkpoint finds it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from noisyfl.randomness import stream
-from noisyfl.simulation.local import Batch, Client, Epoch, Network, batches
+from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Update, batches
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.model import Model
+
+if TYPE_CHECKING:
+    from noisyfl.simulation.federation import Federation
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,10 @@ class Turn:
     Attributes:
         stage: the name of the round's stage.
         number: of the epoch in the round, from 0.
+        outputs: what the local model, as it stands, says of all of the client's samples, in
+            evaluation mode; called with the purpose that names the random stream of the view, the
+            number of the network and the kind of the view, as in
+            :class:`noisyfl.simulation.local.Pass`.
     """
 
     seed: int
@@ -33,6 +42,7 @@ class Turn:
     client: int
     number: int
     batch_size: int
+    outputs: Callable[[str, int, str], Outputs]
 
     def dice(self, purpose: str) -> np.random.Generator:
         """The turn's own random stream for a purpose."""
@@ -56,7 +66,20 @@ class Side:
 
 
 class ClientSide(Side):
-    """What a local update minimises, written for one client and one batch."""
+    """What a local update minimises, written for one client and one batch.
+
+    Attributes:
+        networks: how many networks a model of this side has.
+    """
+
+    networks: ClassVar[int] = 1
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """Whatever the round's participants find out before they train, by passes."""
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """What :attr:`Batch.memory` holds when a local update starts."""
+        return {}
 
     def positions(self, client: Client) -> np.ndarray:
         """The samples that a local update trains on: positions among the client's own."""
@@ -67,10 +90,21 @@ class ClientSide(Side):
         steps = batches(self.positions(client), turn.batch_size, turn.dice("batches"))
         return Epoch(steps, client.labels)
 
-    def inputs(self, images: Tensor, batch: Batch) -> Tensor:
-        """What the network is shown instead of ``images`` [batch, channels, height, width]."""
-        return images
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """The scalar that a step descends on.
 
-    def loss(self, network: Network, batch: Batch) -> Tensor:
-        """The scalar that a step descends on."""
-        return cross_entropy(network.logits, batch.target).mean()
+        It depends on the batch alone, without a branch on a tensor's values: an executor may trace
+        it once and repeat it.
+        """
+        return cross_entropy(model(batch.images).logits, batch.target).mean()
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Whatever the participants keep of their local updates."""
+
+    def predict(self, outputs: list[Outputs]) -> Tensor:
+        """[samples, classes], the logits that the model is tested by.
+
+        Args:
+            outputs: of each of its networks.
+        """
+        return outputs[0].logits

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, cast
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from noisyfl.data import augment
+from noisyfl.data.augment import View
 from noisyfl.randomness import stream, torch_seed
 from noisyfl.schedule import Schedule
 from noisyfl.simulation.client_side import ClientSide, Turn
@@ -17,31 +17,36 @@ from noisyfl.simulation.local import (
     Batch,
     Client,
     Epoch,
-    Network,
+    Memory,
     Outputs,
     Pass,
+    Task,
     Update,
     Weights,
 )
-from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.model import Model, Networks
 from noisyfl.simulation.sgd import SGD
+
+NO_DRAWS = np.zeros((0, 0), dtype=np.int64)
+"""Of a plain view, which needs none."""
 
 
 class Executor(Protocol):
-    """Trains clients and runs models for a method that never calls a network itself."""
+    """Trains clients and runs models for a method that never calls a network by itself."""
 
     device: torch.device
+    test: Images
 
     def local_updates(
-        self, clients: list[Client], received: Weights, side: ClientSide, round: int, stage: str
+        self, tasks: list[Task], side: ClientSide, round: int, stage: str
     ) -> list[Update]:
-        """The local updates of a round's participants, each from ``received``."""
+        """The local updates of a round, in the order of the tasks."""
 
     def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
-        """The outputs of each request, on the augmented view that training would see."""
+        """The outputs of each request."""
 
-    def evaluate(self, weights: Weights) -> dict[str, float]:
-        """``test_accuracy`` (a share) and ``test_loss`` on the test part."""
+    def test_outputs(self, weights: Weights, network: int) -> Outputs:
+        """The outputs of one of a model's networks on the test part."""
 
 
 class Images:
@@ -57,67 +62,87 @@ class LoopExecutor:
 
     def __init__(
         self,
-        module: nn.Module,
+        networks: Networks,
         train: Images,
         test: Images,
-        view: augment.View,
+        view: View,
         schedule: Schedule,
         seed: int,
         device: torch.device,
     ) -> None:
-        self.module = module
-        self._features = cast(Callable[[Tensor], Tensor], module.features)
-        self._classifier = cast(nn.Linear, module.classifier)
+        self.networks = networks
         self.train = train
         self.test = test
         self.view = view
         self.schedule = schedule
         self.seed = seed
         self.device = device
+        # torch's own default lets convolutions, and only them, round to TF32.
+        tf32 = schedule.precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
     def local_updates(
-        self, clients: list[Client], received: Weights, side: ClientSide, round: int, stage: str
+        self, tasks: list[Task], side: ClientSide, round: int, stage: str
     ) -> list[Update]:
         """See :class:`Executor`."""
-        return [self._local_update(client, received, side, round, stage) for client in clients]
+        return [self._local_update(task, side, round, stage) for task in tasks]
 
-    def _local_update(
-        self, client: Client, received: Weights, side: ClientSide, round: int, stage: str
-    ) -> Update:
-        module, schedule = self.module, self.schedule
-        module.load_state_dict(received)
-        module.train()
-        weights: Weights = dict(module.named_parameters())
-        anchor = {name: received[name] for name in weights}
-        optimizer = SGD(
-            list(weights.values()),
-            schedule.learning_rate,
-            schedule.momentum,
-            schedule.weight_decay,
-        )
-        torch.manual_seed(torch_seed(self.seed, "dropout", round, client.id))
-        losses, trained = [], 0
-        for number in range(schedule.local_epochs):
-            turn = Turn(self.seed, round, stage, client.id, number, schedule.batch_size)
+    def _local_update(self, task: Task, side: ClientSide, round: int, stage: str) -> Update:
+        client = task.client
+        self.networks.load_state_dict(task.weights)
+        self.networks.train()
+        model = Model(self.networks, task.weights, self.schedule.precision)
+        optimizer = SGD(model.weights, self.schedule)
+        memory = {name: value.clone() for name, value in task.memory.items()}
+        losses = []
+        for number in range(self.schedule.local_epochs):
+            turn = self._turn(self.networks, model, client, round, stage, number)
             epoch = side.epoch(client, turn)
-            rng = turn.dice("augmentation")
-            for step, positions in enumerate(epoch.steps):
-                index = torch.from_numpy(positions).to(self.device)
-                images = self.view.training(self.train.pixels[client.rows[index]], rng)
-                batch = Batch(epoch.targets[index], self._extras(epoch, step))
-                features = self._features(side.inputs(images, batch))
-                network = Network(self._classifier(features), features, weights, anchor)
-                loss = side.loss(network, batch)
-                optimizer.step(loss)
+            torch.manual_seed(torch_seed(self.seed, "dropout", round, client.id, number))
+            for batch in self._batches(client, epoch, turn, memory):
+                loss = side.loss(model, batch)
+                optimizer.step(loss, epoch.learns)
                 losses.append(loss.detach())
-                trained += len(positions)
         return Update(
             client=client,
-            weights={name: value.clone() for name, value in module.state_dict().items()},
+            weights={name: value.clone() for name, value in self.networks.state_dict().items()},
+            memory=memory,
             size=len(side.positions(client)),
+            steps=len(losses),
             loss=float(torch.stack(losses).mean()) if losses else float("nan"),
-            trained=trained,
+            forward=model.forward,
+            backward=model.backward,
         )
+
+    def _turn(
+        self, networks: Networks, model: Model, client: Client, round: int, stage: str, number: int
+    ) -> Turn:
+        def outputs(purpose: str, network: int, view: str) -> Outputs:
+            rng = stream(self.seed, purpose, round, client.id, number)
+            model.forward += len(client)
+            networks.eval()
+            answer = self._outputs(networks, network, client, view, rng)
+            networks.train()
+            return answer
+
+        return Turn(self.seed, round, stage, client.id, number, self.schedule.batch_size, outputs)
+
+    def _batches(self, client: Client, epoch: Epoch, turn: Turn, memory: Memory) -> Iterator[Batch]:
+        ends = np.cumsum([len(step) for step in epoch.steps])
+        rng = turn.dice("augmentation")
+        draws = [self.view.draw(kind, sum(map(len, epoch.steps)), rng) for kind in epoch.views]
+        for step, (positions, end) in enumerate(zip(epoch.steps, ends, strict=True)):
+            index = torch.from_numpy(positions).to(self.device)
+            pixels = self.train.pixels[client.rows[index]]
+            views = tuple(
+                self._shown(kind, pixels, drawn[end - len(positions) : end])
+                for kind, drawn in zip(epoch.views, draws, strict=True)
+            )
+            yield Batch(views, index, epoch.targets[index], self._extras(epoch, step), memory)
+
+    def _shown(self, kind: str, pixels: Tensor, draws: np.ndarray) -> Tensor:
+        """Images as the networks take them."""
+        return self.view.show(kind, pixels, draws).to(next(self.networks.parameters()).dtype)
 
     def _extras(self, epoch: Epoch, step: int) -> dict[str, Tensor]:
         return {
@@ -125,34 +150,54 @@ class LoopExecutor:
             for name, values in epoch.extras.items()
         }
 
-    @torch.no_grad()
-    def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
-        """See :class:`Executor`."""
-        answers = []
-        for request in requests:
-            self.module.load_state_dict(request.weights)
-            self.module.eval()
-            rng = stream(self.seed, request.purpose, round, request.client.id)
-            features = torch.cat(
-                [
-                    self._features(self.view.training(self.train.pixels[rows], rng))
-                    for rows in request.client.rows.split(self.schedule.pass_batch_size)
-                ]
-            )
-            answers.append(Outputs(self._classifier(features), features))
-        return answers
+    def _outputs(
+        self,
+        networks: Networks,
+        network: int,
+        client: Client,
+        kind: str,
+        rng: np.random.Generator,
+    ) -> Outputs:
+        """What a network says of all samples of a client."""
+        draws = self.view.draw(kind, len(client), rng)
+        size = self.schedule.pass_batch_size
+        return self._forward(
+            networks,
+            network,
+            (
+                self._shown(kind, self.train.pixels[rows], draws[start : start + size])
+                for start, rows in zip(
+                    range(0, len(client), size), client.rows.split(size), strict=True
+                )
+            ),
+        )
 
     @torch.no_grad()
-    def evaluate(self, weights: Weights) -> dict[str, float]:
-        """See :class:`Executor`."""
-        self.module.load_state_dict(weights)
-        self.module.eval()
-        size = self.schedule.test_batch_size
-        logits = torch.cat(
-            [self.module(self.view.plain(part)) for part in self.test.pixels.split(size)]
+    def _forward(self, networks: Networks, network: int, parts: Iterable[Tensor]) -> Outputs:
+        precision = self.schedule.precision
+        outputs = [networks.outputs(part, network, precision) for part in parts]
+        return Outputs(
+            torch.cat([part.logits for part in outputs]),
+            torch.cat([part.features for part in outputs]),
         )
-        labels = self.test.labels
-        return {
-            "test_accuracy": float((logits.argmax(1) == labels).double().mean()),
-            "test_loss": float(cross_entropy(logits, labels).double().mean()),
-        }
+
+    def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
+        """See :class:`Executor`."""
+        self.networks.eval()
+        answers = []
+        for request in requests:
+            self.networks.load_state_dict(request.weights)
+            rng = stream(self.seed, request.purpose, round, request.client.id)
+            answers.append(
+                self._outputs(self.networks, request.network, request.client, request.view, rng)
+            )
+        return answers
+
+    def test_outputs(self, weights: Weights, network: int) -> Outputs:
+        """See :class:`Executor`."""
+        self.networks.load_state_dict(weights)
+        self.networks.eval()
+        parts = self.test.pixels.split(self.schedule.test_batch_size)
+        return self._forward(
+            self.networks, network, (self._shown("plain", part, NO_DRAWS) for part in parts)
+        )

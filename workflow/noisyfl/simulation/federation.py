@@ -112,8 +112,9 @@ class Federation:
         """
         records = self.records
         size = sum(value.numel() * value.element_size() for value in self.weights.values())
-        trained = sum(update.trained for update in updates)
-        losses = [update.loss for update in updates if update.trained]
+        forward = sum(update.forward for update in updates)
+        backward = sum(update.backward for update in updates)
+        losses = [update.loss for update in updates if update.steps]
         picked = [hits / chosen for hits, chosen, _ in records.selections if chosen]
         found = [hits / clean for hits, _, clean in records.selections if clean]
         right = sum(int((client.labels == client.true).sum()) for client in self.clients)
@@ -132,8 +133,8 @@ class Federation:
                 "participants_noise_level": _mean([u.client.noise_level for u in updates]),
                 "bytes_down": size * len(updates),
                 "bytes_up": size * len(updates),
-                "samples_forward": trained + records.forward,
-                "samples_backward": trained,
+                "samples_forward": forward + records.forward,
+                "samples_backward": backward,
                 "seconds": seconds,
             }
         )

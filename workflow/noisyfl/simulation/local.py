@@ -10,7 +10,12 @@ import torch
 from torch import Tensor
 
 Weights = dict[str, Tensor]
-"""Everything a model is: parameters and buffers by name."""
+"""Everything a model is: parameters and buffers by name. The name of a weight of a model's first
+network starts with ``0.``, of its second with ``1.``.
+"""
+
+Memory = dict[str, Tensor]
+"""What a loss keeps beside the weights during a local update, by name."""
 
 
 @dataclass
@@ -49,13 +54,20 @@ class Epoch:
 
     Attributes:
         steps: one int64 array a step, positions among the client's samples.
-        targets: [samples], the label of every sample of the client.
-        extras: whatever the loss needs beside, one value or array a step, by name.
+        targets: [samples, ...], what the loss calls the target of every sample of the client.
+        extras: whatever the loss needs beside, one value or array a step, by name. What changes
+            from step to step or from round to round comes this way and no other: an executor may
+            trace the loss once and repeat it.
+        views: how the images of a step are shown, each as :meth:`noisyfl.data.augment.View.show`
+            names it; a loss may want several views of the same images.
+        learns: the weights that learn are those whose names start so; all of them by default.
     """
 
     steps: list[np.ndarray]
     targets: Tensor
     extras: Mapping[str, list] = field(default_factory=dict)
+    views: tuple[str, ...] = ("weak",)
+    learns: str = ""
 
 
 @dataclass
@@ -63,32 +75,45 @@ class Batch:
     """What a loss sees of one step.
 
     Attributes:
-        target: [batch], the labels.
+        views: the step's images, once for each of :attr:`Epoch.views`: float
+            [batch, channels, height, width].
+        positions: int64 [batch], which of the client's samples they are.
+        target: [batch, ...], their targets.
         extras: the step's entries of :attr:`Epoch.extras`, as tensors.
+        memory: what the loss may read, and write in place, from step to step.
     """
 
+    views: tuple[Tensor, ...]
+    positions: Tensor
     target: Tensor
     extras: dict[str, Tensor]
+    memory: Memory
+
+    @property
+    def images(self) -> Tensor:
+        """The first view."""
+        return self.views[0]
 
     def __getitem__(self, name: str) -> Tensor:
         return self.extras[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.extras
+
 
 @dataclass
-class Network:
-    """What a loss sees of the network in one step.
+class Task:
+    """One local update to be made.
 
     Attributes:
-        logits: [batch, classes].
-        features: [batch, width], what the classifier saw.
-        weights: the trainable parameters as they stand.
-        received: the same parameters as the server sent them.
+        client: who makes it.
+        weights: the model that it starts from.
+        memory: where :attr:`Batch.memory` starts; left as it is.
     """
 
-    logits: Tensor
-    features: Tensor
+    client: Client
     weights: Weights
-    received: Weights
+    memory: Memory = field(default_factory=dict)
 
 
 @dataclass
@@ -98,16 +123,22 @@ class Update:
     Attributes:
         client: who made it.
         weights: the local model.
+        memory: where :attr:`Batch.memory` ended.
         size: samples it counts for when the server averages.
+        steps: steps taken.
         loss: mean training loss over the steps; NaN if there was none.
-        trained: samples that went forward and backward.
+        forward: samples that went through a network.
+        backward: those of them that a gradient went back through.
     """
 
     client: Client
     weights: Weights
+    memory: Memory
     size: int
+    steps: int
     loss: float
-    trained: int
+    forward: int
+    backward: int
 
 
 @dataclass
@@ -118,16 +149,22 @@ class Pass:
         client: whose samples.
         weights: of which model.
         purpose: names the random stream of the augmented view.
+        network: which of the model's networks.
+        view: how the images are shown, as in :attr:`Epoch.views`.
     """
 
     client: Client
     weights: Weights
     purpose: str
+    network: int = 0
+    view: str = "weak"
 
 
 @dataclass
 class Outputs:
-    """The answer to a :class:`Pass`: logits [samples, classes] and features [samples, width]."""
+    """What a network says of images: logits [batch, classes], and features [batch, width], which
+    the classifier saw.
+    """
 
     logits: Tensor
     features: Tensor

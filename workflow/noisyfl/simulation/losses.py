@@ -30,3 +30,14 @@ def distance(weights: Weights, received: Weights) -> Tensor:
     squared = squared_distance(weights, received)
     apart = squared > 0
     return torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
+
+
+def mean_where(values: Tensor, chosen: Tensor) -> Tensor:
+    """The mean of the chosen values, a scalar; 0 if none is chosen.
+
+    Args:
+        values: [...], any shape.
+        chosen: bool or a weight, of the same shape.
+    """
+    weight = chosen.to(values.dtype)
+    return (values * weight).sum() / weight.sum().clamp(min=1)

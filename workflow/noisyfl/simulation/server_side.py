@@ -10,7 +10,7 @@ import numpy as np
 from noisyfl.randomness import stream
 from noisyfl.simulation.client_side import Side
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Update, Weights, average
+from noisyfl.simulation.local import Client, Update, Weights, average
 
 
 class ServerSide(Side):
@@ -35,14 +35,22 @@ class ServerSide(Side):
         """The ids of the round's participants: uniform, without replacement."""
         return uniform(round, federation, np.arange(len(federation.clients)))
 
-    def aggregate(self, updates: list[Update], received: Weights) -> Weights:
+    def start(self, client: Client, federation: Federation) -> Weights:
+        """The model that a participant's local update starts from: the global one."""
+        return federation.weights
+
+    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """The next global model: the mean of the local ones, weighted by size (FedAvg, Eq. 1).
 
         Stays as it was if no participant had anything to train on.
         """
         if not any(update.size for update in updates):
-            return received
+            return federation.weights
         return average([u.weights for u in updates], [float(u.size) for u in updates])
+
+    def tested(self, federation: Federation) -> list[Weights]:
+        """The models whose mean accuracy on the test part is the method's: the global one."""
+        return [federation.weights]
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Whatever the method estimates or corrects once the new global model stands."""

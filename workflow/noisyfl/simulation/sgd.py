@@ -9,37 +9,50 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from noisyfl.schedule import Schedule
+from noisyfl.simulation.local import Weights
+
 
 class SGD:
-    """The optimizer of one local update; a new one has no momentum yet.
+    """The optimizer of a local update; a new one has no momentum yet.
 
     Args:
-        weights: the parameters, changed in place by :meth:`step`.
-        learning_rate: constant.
-        momentum: 0 for none; without dampening or Nesterov's correction.
-        weight_decay: added to the gradient, times the weight.
+        weights: the parameters by name, changed in place by :meth:`step`.
+        schedule: its learning rate, momentum (without dampening or Nesterov's correction) and
+            weight decay.
     """
 
-    def __init__(
-        self, weights: list[Tensor], learning_rate: float, momentum: float, weight_decay: float
-    ) -> None:
+    def __init__(self, weights: Weights, schedule: Schedule) -> None:
         self.weights = weights
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self._velocity: list[Tensor] | None = None
+        self.schedule = schedule
+        self._velocity = (
+            {name: torch.zeros_like(value) for name, value in weights.items()}
+            if schedule.momentum
+            else {}
+        )
 
-    def step(self, loss: Tensor) -> None:
-        """Descend on a scalar loss of the weights."""
-        gradients = list(torch.autograd.grad(loss, self.weights))
+    def reset(self) -> None:
+        """Forget the momentum."""
+        if self._velocity:
+            torch._foreach_zero_(list(self._velocity.values()))
+
+    def step(self, loss: Tensor, learns: str = "") -> None:
+        """Descend on a scalar loss of the weights.
+
+        Args:
+            loss: what the weights in question should lower.
+            learns: only weights whose names start so are changed, their momentum included.
+        """
+        names = [name for name in self.weights if name.startswith(learns)]
+        weights = [self.weights[name] for name in names]
+        gradients = list(torch.autograd.grad(loss, weights))
+        schedule = self.schedule
         with torch.no_grad():
-            if self.weight_decay:
-                torch._foreach_add_(gradients, self.weights, alpha=self.weight_decay)
-            if self.momentum:
-                if self._velocity is None:
-                    self._velocity = gradients
-                else:
-                    torch._foreach_mul_(self._velocity, self.momentum)
-                    torch._foreach_add_(self._velocity, gradients)
-                gradients = self._velocity
-            torch._foreach_add_(self.weights, gradients, alpha=-self.learning_rate)
+            if schedule.weight_decay:
+                torch._foreach_add_(gradients, weights, alpha=schedule.weight_decay)
+            if schedule.momentum:
+                velocity = [self._velocity[name] for name in names]
+                torch._foreach_mul_(velocity, schedule.momentum)
+                torch._foreach_add_(velocity, gradients)
+                gradients = velocity
+            torch._foreach_add_(weights, gradients, alpha=-schedule.learning_rate)

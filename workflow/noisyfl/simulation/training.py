@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Task
+from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.server_side import ServerSide
+
+NOT_EVALUATED = {"test_accuracy": math.nan, "test_loss": math.nan}
+"""What a round has that no test followed."""
 
 
 def simulate(
@@ -30,40 +36,77 @@ def simulate(
     start, line = checkpoint.restore(federation)
     log(line)
     total = server.rounds(federation)
-    unit = federation.participants * federation.schedule.evaluate_every
     left = sum(server.slots(round, federation) for round in range(start, total))
     spent = 0
     begun = time.perf_counter()
     for round in range(start, total):
-        round_begun = time.perf_counter()
-        stage = server.stage(round, federation)
-        chosen = [federation.clients[number] for number in server.select(round, federation)]
-        updates = federation.executor.local_updates(
-            chosen, federation.weights, client, round, stage
-        )
-        federation.weights = server.aggregate(updates, federation.weights)
-        finite = all(bool(value.isfinite().all()) for value in federation.weights.values())
-        if finite:
-            server.after_round(round, updates, federation)
-        done = federation.records.slots
-        slots = server.slots(round, federation)
-        due = done // unit < (done + slots) // unit or round == total - 1 or not finite
-        evaluation = (
-            federation.executor.evaluate(federation.weights)
-            if due
-            else {"test_accuracy": float("nan"), "test_loss": float("nan")}
-        )
-        seconds = time.perf_counter() - round_begun
-        federation.close_round(round, stage, slots, updates, evaluation, seconds)
+        with checkpoint.guard(round, federation):
+            finite, evaluation, slots = _round(federation, server, client, round, total)
         left, spent = left - slots, spent + slots
         elapsed = time.perf_counter() - begun
-        measured = f"{100 * evaluation['test_accuracy']:.2f} %" if due else "not evaluated"
+        accuracy = evaluation["test_accuracy"]
+        measured = "not evaluated" if math.isnan(accuracy) else f"{100 * accuracy:.2f} %"
         log(
-            f"round {round + 1}/{total} ({stage})  test accuracy {measured}  "
-            f"{(round + 1 - start) / elapsed:.3g} rounds/s  {left * elapsed / spent:.0f} s left"
+            f"round {round + 1}/{total} ({federation.records.rounds[-1]['stage']})  "
+            f"test accuracy {measured}  {(round + 1 - start) / elapsed:.3g} rounds/s  "
+            f"{left * elapsed / spent:.0f} s left"
         )
         if not finite:
             log(f"diverged in round {round + 1}: the global model is not finite")
             return "diverged"
         checkpoint.after_round(round + 1, federation)
     return "finished"
+
+
+def _round(
+    federation: Federation, server: ServerSide, client: ClientSide, round: int, total: int
+) -> tuple[bool, dict[str, float], int]:
+    """One round.
+
+    Returns:
+        Whether the global model is finite, what its test said, and the local updates that the
+        round counts for.
+    """
+    begun = time.perf_counter()
+    stage = server.stage(round, federation)
+    chosen = [federation.clients[number] for number in server.select(round, federation)]
+    client.before_round(round, chosen, federation)
+    tasks = [
+        Task(
+            participant,
+            server.start(participant, federation),
+            client.memory(participant, federation),
+        )
+        for participant in chosen
+    ]
+    updates = federation.executor.local_updates(tasks, client, round, stage)
+    client.after_updates(round, updates, federation)
+    federation.weights = server.aggregate(updates, federation)
+    finite = all(bool(value.isfinite().all()) for value in federation.weights.values())
+    if finite:
+        server.after_round(round, updates, federation)
+    unit = federation.participants * federation.schedule.evaluate_every
+    done, slots = federation.records.slots, server.slots(round, federation)
+    due = done // unit < (done + slots) // unit or round == total - 1 or not finite
+    evaluation = evaluate(server, client, federation) if due else NOT_EVALUATED
+    federation.close_round(round, stage, slots, updates, evaluation, time.perf_counter() - begun)
+    return finite, evaluation, slots
+
+
+def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, float]:
+    """``test_accuracy`` (a share) and ``test_loss`` on the test part, means over the models that
+    the method is tested by.
+    """
+    executor = federation.executor
+    labels = executor.test.labels
+    accuracies, losses = [], []
+    for weights in server.tested(federation):
+        logits = client.predict(
+            [executor.test_outputs(weights, network) for network in range(client.networks)]
+        )
+        accuracies.append(float((logits.argmax(1) == labels).double().mean()))
+        losses.append(float(cross_entropy(logits, labels).double().mean()))
+    return {
+        "test_accuracy": sum(accuracies) / len(accuracies),
+        "test_loss": sum(losses) / len(losses),
+    }

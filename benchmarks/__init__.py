@@ -1,0 +1,135 @@
+"""How fast the simulation is, beside what else one could use for the same work.
+
+:class:`Work` is the work, the same for everyone; the rivals are modules of this package, each with
+a function ``measure`` that answers with a :class:`Speed`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rounds of federated averaging on images in memory.
+
+    Attributes:
+        train_images: uint8 [n, height, width, channels].
+        train_labels: int64 [n].
+        test_images: uint8 [n, height, width, channels].
+        test_labels: int64 [n].
+        clients: for each client int64 [samples], its rows of the training images.
+        participants: clients in a round.
+        local_epochs: of a local update.
+        batch_size: of a local step.
+        learning_rate: of SGD.
+        momentum: of SGD.
+        mean: of each channel, of pixels from 0 to 1.
+        std: the same, the standard deviation.
+        rounds: how many.
+        device: ``cpu`` or ``cuda``.
+        seed: decides who takes part, and seeds torch.
+    """
+
+    train_images: np.ndarray
+    train_labels: np.ndarray
+    test_images: np.ndarray
+    test_labels: np.ndarray
+    clients: list[np.ndarray]
+    participants: int
+    local_epochs: int
+    batch_size: int
+    learning_rate: float
+    momentum: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    rounds: int
+    device: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One round.
+
+    Attributes:
+        training: seconds of everything but evaluation.
+        samples: trained on, once an epoch each.
+        evaluation: seconds; None if the round was not evaluated.
+        accuracy: share of the test images; None if the round was not evaluated.
+    """
+
+    training: float
+    samples: int
+    evaluation: float | None
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What the table shows.
+
+    Attributes:
+        samples_per_second: training samples over training seconds.
+        rounds_per_hour: training, and the evaluation that comes to a round.
+    """
+
+    samples_per_second: float
+    rounds_per_hour: float
+
+
+def speed(timings: list[Timing], evaluate_every: int = 1) -> Speed:
+    """Medians over the rounds after the first, which warms up.
+
+    Raises:
+        ValueError: no round after the first was evaluated.
+    """
+    measured = timings[1:]
+    evaluations = [timing.evaluation for timing in measured if timing.evaluation is not None]
+    if not evaluations:
+        raise ValueError("no round after the first was evaluated")
+    seconds = median(timing.training for timing in measured) + median(evaluations) / evaluate_every
+    return Speed(median(timing.samples / timing.training for timing in measured), 3600 / seconds)
+
+
+def draw_participants(seed: int, clients: int, participants: int, rounds: int) -> np.ndarray:
+    """Who takes part, uniformly and each at most once in a round: int64 [rounds, participants]."""
+    dice = np.random.default_rng(seed)
+    return np.stack([dice.choice(clients, participants, replace=False) for _ in range(rounds)])
+
+
+def normalized(
+    images: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...], device: str
+) -> Tensor:
+    """Float32 [n, channels, height, width] on the device, of uint8 images, channels last."""
+    pixels = torch.from_numpy(images).to(device).permute(0, 3, 1, 2).contiguous().float() / 255
+    centre, spread = (torch.tensor(each, device=device).view(-1, 1, 1) for each in (mean, std))
+    return (pixels - centre) / spread
+
+
+def clock(device: str) -> float:
+    """Seconds, once the device has done all that it was given."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+@contextlib.contextmanager
+def precision(tf32: bool) -> Iterator[None]:
+    """Let a GPU compute with TF32 or not; torch's default is yes in convolutions, no elsewhere."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = tf32
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.allow_tf32 = before[1]

@@ -1,0 +1,137 @@
+"""The ceiling: the same model trained in one place, as fast as plain eager PyTorch does it.
+
+No clients, no augmentation, no copies of the model. The images are on the device as normalised
+floats before the clock starts, and the batches are as large as suits the device best.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks import Speed, Work, clock, normalized, precision
+
+BLOCKS = 5
+"""Timed stretches of steps in a measurement, whose median counts."""
+
+LAYOUTS = {False: torch.contiguous_format, True: torch.channels_last}
+
+
+@dataclass(frozen=True)
+class Ceiling(Speed):
+    """The speed of the best setting, and which it was.
+
+    Attributes:
+        rounds_per_hour: of rounds with as many samples as the work has in the mean.
+        batch_size: of the fastest training.
+        channels_last: whether the fastest training had its channels innermost in memory.
+    """
+
+    batch_size: int
+    channels_last: bool
+
+
+def measure(
+    module: nn.Module,
+    work: Work,
+    *,
+    batch_sizes: Sequence[int],
+    evaluate_every: int = 1,
+    tf32: bool = False,
+    seconds: float = 1.0,
+) -> Ceiling:
+    """Try every batch size, with channels last and not.
+
+    Args:
+        module: the model; copies of it are trained.
+        work: whose images, optimizer and device.
+        batch_sizes: to try. Left out are those above the number of training images, and those that
+            the device has no memory for.
+        evaluate_every: rounds that share one evaluation.
+        tf32: let a GPU compute with TF32.
+        seconds: that a measurement should take. It takes seven steps at least.
+
+    Raises:
+        ValueError: no batch size is left.
+    """
+    device = work.device
+    labels = torch.from_numpy(work.train_labels).to(device)
+    training: dict[tuple[int, bool], float] = {}
+    evaluation: list[float] = []
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True), precision(tf32):
+        for last, layout in LAYOUTS.items():
+            train, test = (
+                normalized(images, work.mean, work.std, device).contiguous(memory_format=layout)
+                for images in (work.train_images, work.test_images)
+            )
+            for size in batch_sizes:
+                if size > len(train):
+                    continue
+                model = copy.deepcopy(module).to(device)
+                model = model.to(memory_format=layout)  # type: ignore[call-overload]
+                optimizer = torch.optim.SGD(
+                    model.parameters(), lr=work.learning_rate, momentum=work.momentum
+                )
+                steps = training_steps(model, optimizer, train, labels, size)
+                try:
+                    training[size, last] = rate(steps, seconds, device)
+                    evaluation.append(rate(evaluation_steps(model, test, size), seconds, device))
+                except torch.OutOfMemoryError:
+                    continue
+    if not evaluation:
+        listed = ", ".join(map(str, batch_sizes))
+        raise ValueError(
+            f"none of the batch sizes {listed} can be had of {len(labels)} images on {device}"
+        )
+    best = max(training, key=lambda setting: training[setting])
+    samples = work.participants * work.local_epochs * fmean(map(len, work.clients))
+    duration = samples / training[best] + len(test) / max(evaluation) / evaluate_every
+    return Ceiling(training[best], 3600 / duration, *best)
+
+
+def training_steps(
+    model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor, size: int
+) -> Iterator[int]:
+    """Train without end, in a new order each epoch; every step says how many samples it took."""
+    model.train()
+    while True:
+        for index in torch.randperm(len(images), device=images.device).split(size):
+            if len(index) < size:
+                continue
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(images[index]), labels[index]).backward()
+            optimizer.step()
+            yield size
+
+
+def evaluation_steps(model: nn.Module, images: Tensor, size: int) -> Iterator[int]:
+    """Label the images again and again; every step says how many it took."""
+    model.eval()
+    while True:
+        for part in images.split(size):
+            with torch.no_grad():
+                model(part).argmax(1)
+            yield len(part)
+
+
+def rate(steps: Iterator[int], seconds: float, device: str) -> float:
+    """Samples per second, the median over :data:`BLOCKS` blocks of steps.
+
+    Two steps come before: one warms up, the next says how many make a block. The device is waited
+    for between blocks only, so that a GPU has its work queued as in a real training.
+    """
+    next(steps)
+    begun = clock(device)
+    next(steps)
+    count = max(1, round(seconds / BLOCKS / (clock(device) - begun)))
+    rates = []
+    for _ in range(BLOCKS):
+        begun = clock(device)
+        samples = sum(next(steps) for _ in range(count))
+        rates.append(samples / (clock(device) - begun))
+    return median(rates)

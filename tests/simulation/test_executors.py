@@ -1,0 +1,364 @@
+"""The loop against a loop written for these tests alone, and the fast executor against the loop."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from small_runs import METHODS as ROWS
+from small_runs import name_of, spec_of
+from torch.nn import functional
+
+from noisyfl.catalogue import methods
+from noisyfl.data import noisy_partition
+from noisyfl.data.augment import View
+from noisyfl.data.datasets import Dataset, prepare, read_part
+from noisyfl.methods import METHODS, sides
+from noisyfl.models import build_model
+from noisyfl.randomness import stream, torch_seed
+from noisyfl.schedule import SCHEDULES
+from noisyfl.simulation import fast
+from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.executor import Images, LoopExecutor
+from noisyfl.simulation.fast import FastExecutor
+from noisyfl.simulation.local import Client, Epoch, Pass, Task, batches
+from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.model import Networks, channels_last
+from noisyfl.simulation.training import simulate
+from noisyfl.train import build_federation
+
+CPU = torch.device("cpu")
+SEED = 5
+SIZES = (21, 12, 7, 16, 13)
+"""Of the clients: none a multiple of another, one below a batch, one with a last single sample."""
+
+
+@pytest.fixture(autouse=True)
+def leave_torch_as_it_was():
+    enabled = torch.backends.mkldnn.enabled
+    yield
+    torch.backends.mkldnn.enabled = enabled
+    torch.set_default_dtype(torch.float32)
+
+
+def schedule(**changes):
+    return SCHEDULES.build(
+        {
+            "name": "schedule",
+            "rounds": 2,
+            "participation": 1.0,
+            "local_epochs": 2,
+            "batch_size": 6,
+            "learning_rate": 0.05,
+            "momentum": 0.5,
+            "weight_decay": 1e-3,
+            "pass_batch_size": 10,
+            "test_batch_size": 8,
+            **changes,
+        },
+        "test",
+    )
+
+
+def make(executor, model="cnn", side=20, channels=3, networks=1, plan=None, **options):
+    """An executor over random images, its clients, and the model that they start from."""
+    dice = np.random.default_rng(0)
+    shape = (side, side, channels)
+    train, test = (
+        Images(dice.integers(0, 256, (n, *shape), dtype=np.uint8), dice.integers(0, 4, n), CPU)
+        for n in (sum(SIZES), 20)
+    )
+    facts = Dataset("random", shape, tuple("abcd"), sum(SIZES), 20, (0.5,), (0.25,), None)
+    nets = Networks(build_model(model, shape, 4, SEED, number) for number in range(networks))
+    rows = torch.from_numpy(dice.permutation(sum(SIZES))).split(SIZES)
+    clients = [
+        Client(number, part, train.labels[part], train.labels[part])
+        for number, part in enumerate(rows)
+    ]
+    start = {name: value.clone() for name, value in nets.state_dict().items()}
+    view = View(facts, "crop_flip", "dataset", CPU)
+    runner = executor(nets, train, test, view, plan or schedule(), SEED, CPU, **options)
+    return runner, clients, start
+
+
+def close(one, other, tolerance):
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], rtol=tolerance, atol=tolerance)
+
+
+def counts(update):
+    return update.client.id, update.size, update.steps, update.forward, update.backward
+
+
+# ---------------------------------------------------------------- the loop
+
+
+@pytest.mark.parametrize(("model", "side"), [("cnn", 20), ("cnn9", 28), ("resnet18", 8)])
+def test_the_loop_is_plain_training(model, side):
+    """Against torch's own optimizer and nothing of the simulation but its dice."""
+    runner, clients, start = make(LoopExecutor, model, side)
+    (update,) = runner.local_updates([Task(clients[0], start)], ClientSide(), 3, "training")
+
+    plain = build_model(model, (side, side, 3), 4, SEED)
+    plain.load_state_dict({name.removeprefix("0."): value for name, value in start.items()})
+    plain.train()
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.5, weight_decay=1e-3)
+    losses = []
+    for epoch in range(2):
+        order = stream(SEED, "batches", 3, 0, epoch).permutation(21)
+        dice = runner.view.draw("weak", 21, stream(SEED, "augmentation", 3, 0, epoch))
+        torch.manual_seed(torch_seed(SEED, "dropout", 3, 0, epoch))
+        for first in range(0, 21, 6):
+            rows = clients[0].rows[torch.from_numpy(order[first : first + 6])]
+            images = runner.view.show("weak", runner.train.pixels[rows], dice[first : first + 6])
+            loss = functional.cross_entropy(plain(images), runner.train.labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    for name, value in plain.state_dict().items():
+        assert torch.equal(value, update.weights[f"0.{name}"]), name
+    assert update.loss == pytest.approx(np.mean(losses))
+    assert (update.steps, update.forward, update.backward, update.size) == (8, 42, 42, 21)
+
+
+def test_a_last_single_sample_is_not_counted():
+    runner, clients, start = make(LoopExecutor)
+    tasks = [Task(client, start) for client in clients]
+    updates = runner.local_updates(tasks, ClientSide(), 0, "training")
+    # Sizes 21, 12, 7, 16, 13 in batches of 6: 7 and 13 leave one sample out in each of two epochs.
+    assert [update.forward for update in updates] == [42, 24, 12, 32, 24]
+    assert [update.size for update in updates] == list(SIZES)
+
+
+# ---------------------------------------------------------------- the fast executor
+
+CAPTURING = {"lanes": 3, "capture": lambda work: work}
+"""As on a GPU: clients by turns, steps on tensors that stay where they are."""
+
+
+@pytest.mark.parametrize("options", [{}, CAPTURING], ids=["plain", "capturing"])
+@pytest.mark.parametrize(
+    ("model", "side", "channels"),
+    [("cnn", 8, 1), ("cnn", 17, 1), ("cnn2conv", 17, 1), ("cnn4conv", 17, 3), ("resnet18", 4, 3)],
+)
+def test_fast_equals_loop(model, side, channels, options, monkeypatch):
+    torch.set_default_dtype(torch.float64)
+    if side == 4:
+        monkeypatch.setattr(fast, "SMALL_IMAGE", 0)
+    # A deep network multiplies a difference in the last digit by ten a step: few steps.
+    epochs, rounds, tolerance = (1, 1, 1e-7) if model == "resnet18" else (2, 2, 1e-9)
+    plan = schedule(learning_rate=0.01, local_epochs=epochs)
+    results = []
+    for executor, given in ((LoopExecutor, {}), (FastExecutor, options)):
+        runner, clients, weights = make(executor, model, side, channels, plan=plan, **given)
+        for round in range(rounds):
+            tasks = [Task(client, weights) for client in clients]
+            updates = runner.local_updates(tasks, ClientSide(), round, "training")
+            weights = updates[round].weights
+        requests = [Pass(clients[0], weights, "look"), Pass(clients[3], weights, "b", view="plain")]
+        outputs = [*runner.passes(requests, 2), runner.test_outputs(weights, 0)]
+        results.append((updates, outputs))
+    (updates, outputs), (others, answers) = results
+    for one, other in zip(updates, others, strict=True):
+        close(one.weights, other.weights, tolerance)
+        assert other.loss == pytest.approx(one.loss, rel=tolerance)
+        assert counts(one) == counts(other)
+    for one, other in zip(outputs, answers, strict=True):
+        close(vars(one), vars(other), 10 * tolerance)
+
+
+def test_dropout_falls_on_the_same_features():
+    weights = []
+    for executor in (LoopExecutor, FastExecutor):
+        runner, clients, start = make(executor, "cnn9", 28, plan=schedule(learning_rate=0.001))
+        (update,) = runner.local_updates([Task(clients[2], start)], ClientSide(), 0, "training")
+        weights.append(update.weights)
+    close(*weights, 1e-4)
+    runner.seed += 1
+    (update,) = runner.local_updates([Task(clients[2], start)], ClientSide(), 0, "training")
+    with pytest.raises(AssertionError):
+        close(weights[0], update.weights, 1e-4)
+
+
+class Everything(ClientSide):
+    """Two networks that learn by turns, two views, a memory, extras, and looks at the model."""
+
+    networks = 2
+    name: ClassVar[str] = "everything"
+
+    def epoch(self, client, turn):
+        of_both = [turn.outputs("looking", network, "weak").logits for network in (0, 1)]
+        losses = cross_entropy(of_both[0] + of_both[1], client.labels)
+        # A subset that changes every epoch, at least two samples.
+        kept = losses.argsort()[: max(2, len(client) * 2 // 3)].numpy()
+        steps = batches(kept, turn.batch_size, turn.dice("batches"))
+        share = [turn.dice("share").uniform()] * len(steps)
+        partner = [turn.dice("partner").permutation(len(step)) for step in steps]
+        soft = functional.one_hot(client.labels, 4).double()
+        extras = {"share": share, "partner": partner}
+        learns = ("0.", "1.", "", "1.classifier")[turn.number % 4]
+        return Epoch(steps, soft, extras, views=("weak", "plain", "weak"), learns=learns)
+
+    def memory(self, client, federation=None):
+        return {
+            "seen": torch.zeros(len(client)),
+            "centre": torch.full((4,), float(client.id)),
+        }
+
+    def loss(self, model, batch):
+        first, plain, second = batch.views
+        assert not torch.equal(first, second)
+        guess = model.look(plain, 1).logits.softmax(1)
+        mixed = batch["share"] * first + (1 - batch["share"]) * first[batch["partner"]]
+        one, two = model(mixed, 0), model(second, 1)
+        target = 0.5 * batch.target + 0.5 * guess
+        batch.memory["seen"][batch.positions] += 1
+        batch.memory["centre"].mul_(0.9).add_(guess.mean(0), alpha=0.1)
+        pull = (two.features.mean() - batch.memory["centre"].mean()).square()
+        return -(target * (one.logits + two.logits).log_softmax(1)).sum(1).mean() + pull
+
+
+@pytest.mark.parametrize("options", [{}, CAPTURING], ids=["plain", "capturing"])
+def test_whatever_a_client_side_may_ask_for(options):
+    torch.set_default_dtype(torch.float64)
+    plan = schedule(local_epochs=6, learning_rate=0.02)
+    side = Everything()
+    results = []
+    for executor, given in ((LoopExecutor, {}), (FastExecutor, options)):
+        runner, clients, weights = make(executor, networks=2, plan=plan, **given)
+        for round in range(2):
+            tasks = [Task(client, weights, side.memory(client)) for client in clients]
+            updates = runner.local_updates(tasks, side, round, "training")
+            weights = updates[0].weights
+        # The memory that a task came with is left alone, and every step wrote to the update's.
+        assert all(float(task.memory["seen"].sum()) == 0 for task in tasks)
+        results.append(updates)
+    for one, other in zip(*results, strict=True):
+        close(one.weights, other.weights, 1e-8)
+        close(one.memory, other.memory, 1e-8)
+        assert float(one.memory["seen"].sum()) * 3 + 12 * len(one.client) == one.forward
+        assert one.backward * 3 == (one.forward - 12 * len(one.client)) * 2
+        assert counts(one) == counts(other)
+
+
+def test_a_step_is_captured_once_it_has_come_often_enough():
+    captured = []
+
+    def capture(work):
+        captured.append(work)
+        return work
+
+    side = ClientSide()
+    runner, clients, start = make(
+        FastExecutor, lanes=1, capture=capture, plan=schedule(local_epochs=3)
+    )
+    runner.local_updates([Task(clients[1], start)], side, 0, "training")
+    # Two steps of six samples an epoch: the fourth of them is captured, and serves the others.
+    assert len(captured) == 1
+    runner.local_updates([Task(clients[1], start)] * 5, side, 0, "training")
+    assert len(captured) == 1
+    # Client 0 brings steps of three samples: one an epoch, so that its fourth is in another round.
+    for round in range(2):
+        runner.local_updates([Task(clients[0], start)], side, round, "training")
+        assert len(captured) == 1 + round
+
+
+def test_a_step_that_cannot_be_captured_runs_as_it_is():
+    def capture(work):
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    runner, clients, start = make(FastExecutor, lanes=1, capture=capture)
+    side = METHODS.build("fedavg", "test")
+    tasks = [Task(client, start) for client in clients]
+    with pytest.warns(UserWarning, match="fedavg: its step cannot be captured .*operation not"):
+        updates = runner.local_updates(tasks, side, 0, "training")
+    loop, clients, start = make(LoopExecutor)
+    tasks = [Task(client, start) for client in clients]
+    for one, other in zip(updates, loop.local_updates(tasks, side, 0, "training"), strict=True):
+        close(one.weights, other.weights, 1e-4)
+        assert counts(one) == counts(other)
+
+
+def test_images_of_one_channel_are_shown_as_channels_last():
+    images = torch.rand(3, 1, 20, 20)
+    shown = channels_last(images)
+    assert torch.equal(shown, images)
+    output = functional.conv2d(shown, torch.rand(8, 1, 3, 3))
+    assert output.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_parts_are_whole_steps():
+    assert list(fast._parts([4, 4, 4, 3], 8)) == [(0, 8), (8, 15)]
+    assert list(fast._parts([9, 2, 2], 8)) == [(0, 9), (9, 13)]
+    assert list(fast._parts([5], 8)) == [(0, 5)]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_precision(precision):
+    plan = schedule(precision=precision)
+    exact, clients, start = make(LoopExecutor, plan=schedule())
+    other, _, _ = make(LoopExecutor, plan=plan)
+    one, two = (runner.test_outputs(start, 0).logits for runner in (exact, other))
+    assert two.dtype == torch.float32
+    assert torch.equal(one, two) == (precision == "float32")
+    torch.testing.assert_close(one, two, rtol=0.05, atol=0.05)
+    (update,) = other.local_updates([Task(clients[0], start)], ClientSide(), 0, "training")
+    assert all(value.dtype != torch.bfloat16 for value in update.weights.values())
+    assert math.isfinite(update.loss)
+
+
+# ---------------------------------------------------------------- every method
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("digits")
+    prepare("digits", None, False, folder / "train.parquet", folder / "test.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("method", ROWS, ids=name_of)
+def test_every_method_on_the_fast_executor(method, digits, tmp_path, monkeypatch):
+    """Several rounds in float64, in channels-last layout, with lanes and captured steps."""
+    torch.set_default_dtype(torch.float64)
+    monkeypatch.setattr(fast, "SMALL_IMAGE", 0)
+    spec = spec_of(method)
+    train, test = read_part(digits / "train.parquet"), read_part(digits / "test.parquet")
+    path = tmp_path / "partition.parquet"
+    noisy_partition.write(path, spec["noisy_partition"], train.labels)
+    partition = noisy_partition.read(path)
+    options = {key: value for key, value in spec["method"].items() if key != "revision"}
+    server, client = sides(METHODS.build(options, "test"))
+    ends = []
+    for executor, given in (("loop", {}), ("fast", CAPTURING)):
+        federation = build_federation(
+            spec, client.networks, train, test, partition, CPU, executor, **given
+        )
+        checkpoint = Checkpoint(tmp_path / "run.pt", {}, every=math.inf)
+        simulate(federation, server, client, checkpoint, lambda line: None)
+        ends.append(federation)
+    loop, quick = ends
+    close(loop.weights, quick.weights, 1e-6)
+    for one, other in zip(loop.clients, quick.clients, strict=True):
+        assert torch.equal(one.labels, other.labels)
+    for one, other in zip(loop.records.rounds, quick.records.rounds, strict=True):
+        same_row(one, other, but="seconds")
+    for one, other in zip(loop.records.clients, quick.records.clients, strict=True):
+        same_row(one, other)
+
+
+def same_row(one, other, but=""):
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        if isinstance(value, str):
+            assert value == other[name], name
+        elif name != but:
+            assert np.isclose(value, other[name], rtol=1e-4, atol=1e-9, equal_nan=True), name
+
+
+def test_every_registered_method_is_among_them():
+    assert {row["name"] for row in ROWS} == set(methods())

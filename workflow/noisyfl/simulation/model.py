@@ -1,0 +1,90 @@
+"""A model as a loss and an executor see it: one network or several, with their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from noisyfl.simulation.local import Outputs, Weights
+
+
+class Networks(nn.ModuleList):
+    """The networks of one model; most methods train one, some two.
+
+    Args:
+        networks: modules as :func:`noisyfl.models.build_model` makes them.
+    """
+
+    def __init__(self, networks: Iterable[nn.Module]) -> None:
+        super().__init__(networks)
+        self._channels_last = False
+
+    def lay_out_channels_last(self) -> None:
+        """Keep weights, and take images, with the channels of a pixel side by side."""
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._channels_last = True
+
+    def outputs(self, images: Tensor, network: int, precision: str) -> Outputs:
+        """What a network says of images, in the mode that it is in, as numbers of its own type.
+
+        Args:
+            images: float [batch, channels, height, width].
+            network: which one.
+            precision: of :attr:`noisyfl.schedule.Schedule.precision`.
+        """
+        module = self[network]
+        if self._channels_last:
+            images = channels_last(images)
+        features_of = cast(Callable[[Tensor], Tensor], module.features)
+        classifier = cast(nn.Linear, module.classifier)
+        if precision != "bfloat16":
+            features = features_of(images)
+            return Outputs(classifier(features), features)
+        with torch.autocast(images.device.type, torch.bfloat16):
+            features = features_of(images)
+            logits = classifier(features)
+        return Outputs(logits.to(images.dtype), features.to(images.dtype))
+
+
+def channels_last(images: Tensor) -> Tensor:
+    """The same images [n, channels, height, width] with a pixel's channels side by side."""
+    _, channels, height, width = images.shape
+    if channels > 1:
+        return images.contiguous(memory_format=torch.channels_last)
+    # One channel lies the same either way, and torch calls it channels-first: said otherwise, the
+    # first convolution of an image of 28x28 takes a sixth of the time.
+    return images.contiguous().as_strided(images.shape, (height * width, 1, width, 1))
+
+
+class Model:
+    """The model of a client in training: what a loss calls, and the weights that it trains.
+
+    Attributes:
+        weights: the trainable weights as they stand.
+        received: the same ones as the local update started from them.
+        forward: samples that went through a network so far.
+        backward: those of them that a gradient goes back through.
+    """
+
+    def __init__(self, networks: Networks, received: Mapping[str, Tensor], precision: str) -> None:
+        self.weights: Weights = dict(networks.named_parameters())
+        self.received: Weights = {name: received[name] for name in self.weights}
+        self.forward = 0
+        self.backward = 0
+        self._networks = networks
+        self._precision = precision
+
+    def __call__(self, images: Tensor, network: int = 0) -> Outputs:
+        """The outputs of a network in training mode, for a gradient to go back through."""
+        self.forward += len(images)
+        self.backward += len(images)
+        return self._networks.outputs(images, network, self._precision)
+
+    @torch.no_grad()
+    def look(self, images: Tensor, network: int = 0) -> Outputs:
+        """The same outputs without a gradient."""
+        self.forward += len(images)
+        return self._networks.outputs(images, network, self._precision)
