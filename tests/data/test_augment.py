@@ -7,7 +7,17 @@ import pytest
 import torch
 from torchvision.transforms import RandomCrop, functional
 
-from noisyfl.data.augment import AUGMENTATIONS, View, apply, draw, normalize, padding, statistics
+from noisyfl.data.augment import (
+    AUGMENTATIONS,
+    KINDS,
+    View,
+    crop_flip,
+    draw,
+    normalize,
+    padding,
+    statistics,
+)
+from noisyfl.data.strong import apply_strong, draw_strong
 from noisyfl.options import BadInput
 
 SHAPES = [(8, 8, 1), (28, 28, 1), (32, 32, 3), (20, 36, 3)]
@@ -55,8 +65,9 @@ def test_equal_to_torchvision(
     draws = draw(augmentation, 60, np.random.default_rng(3), shape)
     mean, std = statistics(normalization, dataset, "here")
     mean, std = mean * (shape[2] // len(mean)), std * (shape[2] // len(std))
-    assert np.array_equal(view.draw("weak", 60, np.random.default_rng(3)), draws)
-    seen = view.show("weak", images, draws)
+    drawn = view.draw("weak", 60, np.random.default_rng(3))
+    assert np.array_equal(drawn.moves, draws)
+    seen = view.show("weak", images, drawn)
     assert seen.dtype == torch.float32
     assert torch.equal(seen, image_by_image(images, draws, mean, std))
     plain = view.show("plain", images, view.draw("plain", 60, np.random.default_rng(3)))
@@ -68,9 +79,8 @@ def test_every_crop_and_mirroring() -> None:
     draws = np.stack(np.meshgrid(range(-4, 5), range(-4, 5), range(2)), axis=-1).reshape(-1, 3)
     images = pictures(len(draws), shape)
     mean, std = statistics("imagenet", facts(shape), "here")
-    seen = apply(
-        images,
-        torch.from_numpy(draws),
+    seen = normalize(
+        crop_flip(images, torch.from_numpy(draws)),
         torch.tensor(mean)[:, None, None],
         torch.tensor(std)[:, None, None],
     )
@@ -108,7 +118,7 @@ def test_images_stay_as_they_are() -> None:
     images = pictures(5, (8, 8, 1))
     before = images.clone()
     view = View(facts((8, 8, 1)), "crop_flip", "dataset", torch.device("cpu"))
-    for kind in ("weak", "plain"):
+    for kind in KINDS:
         view.show(kind, images, view.draw(kind, 5, np.random.default_rng(0)))
     assert torch.equal(images, before)
 
@@ -142,3 +152,20 @@ def test_naming_needs_no_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("augmentation", ["none", "crop_flip"])
+def test_a_strong_view_is_the_weak_one_and_more(augmentation: str) -> None:
+    shape = (28, 28, 1)
+    view = View(facts(shape), augmentation, "dataset", torch.device("cpu"))
+    images = pictures(40, shape)
+    draws = view.draw("strong", 40, np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    moved = images
+    if augmentation == "crop_flip":
+        moved = crop_flip(images, torch.from_numpy(draw(augmentation, 40, rng, shape)))
+    strong = apply_strong(moved, draw_strong(40, rng, shape))
+    seen = view.show("strong", images, draws)
+    assert torch.equal(seen, normalize(strong, view.mean, view.std))
+    assert torch.equal(seen[10:30], view.show("strong", images[10:30], draws.part(10, 30)))
+    assert not torch.equal(seen, view.show("weak", images, draws))

@@ -113,7 +113,9 @@ def test_the_loop_is_plain_training(model, side):
         torch.manual_seed(torch_seed(SEED, "dropout", 3, 0, epoch))
         for first in range(0, 21, 6):
             rows = clients[0].rows[torch.from_numpy(order[first : first + 6])]
-            images = runner.view.show("weak", runner.train.pixels[rows], dice[first : first + 6])
+            images = runner.view.show(
+                "weak", runner.train.pixels[rows], dice.part(first, first + 6)
+            )
             loss = functional.cross_entropy(plain(images), runner.train.labels[rows])
             optimizer.zero_grad()
             loss.backward()
@@ -201,7 +203,7 @@ class Everything(ClientSide):
         soft = functional.one_hot(client.labels, 4).double()
         extras = {"share": share, "partner": partner}
         learns = ("0.", "1.", "", "1.classifier")[turn.number % 4]
-        return Epoch(steps, soft, extras, views=("weak", "plain", "weak"), learns=learns)
+        return Epoch(steps, soft, extras, views=("strong", "plain", "weak"), learns=learns)
 
     def memory(self, client, federation=None):
         return {

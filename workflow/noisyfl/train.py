@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import resource
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,7 +50,21 @@ def choose_device(wanted: str) -> torch.device:
         raise BadInput(f"device: got {wanted!r}, but torch sees no GPU here")
     if device.type == "cpu":
         torch.set_num_threads(1)
+        _keep_freed_memory()
     return device
+
+
+def _keep_freed_memory() -> None:
+    """Tell glibc to hand freed memory out again, however much it is, and not back to the system.
+
+    The system gives every large activation as fresh pages, which it has to clear: testing in
+    batches of 500 takes up to twice as long. Other C libraries are left alone.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        trim_threshold, mmap_threshold = -1, -3
+        mallopt(trim_threshold, 2**31 - 1)
+        mallopt(mmap_threshold, 2**30)
 
 
 def train_run(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from noisyfl.data.strong import apply_strong, draw_strong
 from noisyfl.options import BadInput
 
 if TYPE_CHECKING:
@@ -68,17 +69,15 @@ def draw(
     return draws
 
 
-def apply(images: Tensor, draws: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Crop, mirror and normalise; what a crop takes from outside the image is black.
+def crop_flip(images: Tensor, draws: Tensor) -> Tensor:
+    """Crop and mirror; what a crop takes from outside the image is black.
 
     Args:
         images: uint8 [n, channels, height, width].
         draws: int64 [n, 3], as :func:`draw` makes them, on the images' device.
-        mean: of each channel, [channels, 1, 1].
-        std: the same.
 
     Returns:
-        float32 [n, channels, height, width].
+        uint8 [n, channels, height, width].
     """
     import torch
     from torch.nn.functional import pad
@@ -91,7 +90,7 @@ def apply(images: Tensor, draws: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     pixels = rows[:, :, None] * (width + 2 * PADDING) + columns[:, None, :]
     padded = pad(images, (PADDING,) * 4).flatten(2)
     taken = padded.gather(2, pixels.view(n, 1, -1).expand(-1, channels, -1))
-    return normalize(taken.view(images.shape), mean, std)
+    return taken.view(images.shape)
 
 
 def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -118,6 +117,22 @@ def statistics(
     return mean, std
 
 
+KINDS = ("plain", "weak", "strong")
+"""How images are shown: as they are; with the run's augmentation; with RandAugment and cutout
+(:mod:`noisyfl.data.strong`) after it."""
+
+
+class Draws(NamedTuple):
+    """The dice of some images, a row an image: of the run's augmentation, and of the strong one."""
+
+    moves: np.ndarray
+    strong: np.ndarray
+
+    def part(self, first: int, last: int) -> Draws:
+        """Those of the images from the first to before the last."""
+        return Draws(self.moves[first:last], self.strong[first:last])
+
+
 class View:
     """How a run sees its images: normalised, and in training augmented too.
 
@@ -139,17 +154,21 @@ class View:
         self.mean = torch.tensor(mean, device=device)[:, None, None]
         self.std = torch.tensor(std, device=device)[:, None, None]
 
-    def draw(self, kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Throw the dice for ``n`` images of a kind of view, one row an image.
+    def draw(self, kind: str, n: int, rng: np.random.Generator) -> Draws:
+        """Throw the dice for ``n`` images.
 
         Args:
-            kind: ``weak``, the run's augmentation, or ``plain``, without any.
+            kind: one of :data:`KINDS`.
             n: how many.
             rng: the stream to draw from.
         """
-        return draw(self.augmentation if kind == "weak" else "none", n, rng, self.shape)
+        nothing = np.zeros((n, 0), dtype=np.int64)
+        if kind == "plain":
+            return Draws(nothing, nothing)
+        moves = draw(self.augmentation, n, rng, self.shape)
+        return Draws(moves, draw_strong(n, rng, self.shape) if kind == "strong" else nothing)
 
-    def show(self, kind: str, images: Tensor, draws: np.ndarray) -> Tensor:
+    def show(self, kind: str, images: Tensor, draws: Draws) -> Tensor:
         """The images as a network sees them: float32, normalised.
 
         Args:
@@ -159,8 +178,10 @@ class View:
         """
         import torch
 
-        if kind == "plain" or self.augmentation == "none":
-            return normalize(images, self.mean, self.std)
-        # Waiting for the copy would make the processor wait for all work of a GPU.
-        on_device = torch.from_numpy(draws).to(images.device, non_blocking=True)
-        return apply(images, on_device, self.mean, self.std)
+        if kind != "plain" and self.augmentation != "none":
+            # Waiting for the copy would make the processor wait for all work of a GPU.
+            moves = torch.from_numpy(draws.moves).to(images.device, non_blocking=True)
+            images = crop_flip(images, moves)
+        if kind == "strong":
+            images = apply_strong(images, draws.strong)
+        return normalize(images, self.mean, self.std)

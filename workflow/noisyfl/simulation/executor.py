@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.data.augment import View
+from noisyfl.data.augment import Draws, View
 from noisyfl.randomness import stream, torch_seed
 from noisyfl.schedule import Schedule
 from noisyfl.simulation.client_side import ClientSide, Turn
@@ -27,7 +27,7 @@ from noisyfl.simulation.local import (
 from noisyfl.simulation.model import Model, Networks
 from noisyfl.simulation.sgd import SGD
 
-NO_DRAWS = np.zeros((0, 0), dtype=np.int64)
+NO_DRAWS = Draws(np.zeros((0, 0)), np.zeros((0, 0)))
 """Of a plain view, which needs none."""
 
 
@@ -135,12 +135,12 @@ class LoopExecutor:
             index = torch.from_numpy(positions).to(self.device)
             pixels = self.train.pixels[client.rows[index]]
             views = tuple(
-                self._shown(kind, pixels, drawn[end - len(positions) : end])
+                self._shown(kind, pixels, drawn.part(end - len(positions), end))
                 for kind, drawn in zip(epoch.views, draws, strict=True)
             )
             yield Batch(views, index, epoch.targets[index], self._extras(epoch, step), memory)
 
-    def _shown(self, kind: str, pixels: Tensor, draws: np.ndarray) -> Tensor:
+    def _shown(self, kind: str, pixels: Tensor, draws: Draws) -> Tensor:
         """Images as the networks take them."""
         return self.view.show(kind, pixels, draws).to(next(self.networks.parameters()).dtype)
 
@@ -165,7 +165,7 @@ class LoopExecutor:
             networks,
             network,
             (
-                self._shown(kind, self.train.pixels[rows], draws[start : start + size])
+                self._shown(kind, self.train.pixels[rows], draws.part(start, start + size))
                 for start, rows in zip(
                     range(0, len(client), size), client.rows.split(size), strict=True
                 )

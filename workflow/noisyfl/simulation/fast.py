@@ -141,7 +141,7 @@ class FastExecutor(LoopExecutor):
         for first, last in _parts(sizes, SHOWN_AT_ONCE // self.train.pixels[0].numel()):
             pixels = self.train.pixels[rows[first:last]]
             shown = [
-                self._shown(kind, pixels, drawn[first:last])
+                self._shown(kind, pixels, drawn.part(first, last))
                 for kind, drawn in zip(epoch.views, draws, strict=True)
             ]
             start = first

@@ -1,0 +1,106 @@
+"""The project's own simulation, as a rival among the others."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from benchmarks import Speed, Timing, Work, clock, speed
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets import Part
+from noisyfl.methods import METHODS, sides
+from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.training import evaluate, simulate
+from noisyfl.train import build_federation, choose_device
+
+
+def rounds(
+    model: str, dataset: str, work: Work, *, executor: str = "fast", precision: str = "float32"
+) -> list[Timing]:
+    """Train with FedAvg, with everything that a run does but writing its artifact.
+
+    Args:
+        model: a name of :data:`noisyfl.models.MODELS`, with options.
+        dataset: whose facts the images have.
+        work: what to do.
+        executor: a name of :data:`noisyfl.train.EXECUTORS`.
+        precision: of :attr:`noisyfl.schedule.Schedule.precision`.
+    """
+    spec = {
+        "model": model,
+        "augmentation": "crop_flip",
+        "normalization": "dataset",
+        "seed": work.seed,
+        "schedule": {
+            "rounds": work.rounds,
+            "participation": work.participants / len(work.clients),
+            "local_epochs": work.local_epochs,
+            "batch_size": work.batch_size,
+            "learning_rate": work.learning_rate,
+            "momentum": work.momentum,
+            "evaluate_every": work.rounds,
+            "precision": precision,
+        },
+    }
+    classes = tuple(map(str, range(int(work.train_labels.max()) + 1)))
+    federation = build_federation(
+        spec,
+        1,
+        Part(dataset, classes, work.train_images, work.train_labels),
+        Part(dataset, classes, work.test_images, work.test_labels),
+        _without_noise(work),
+        choose_device(work.device),
+        executor,
+    )
+    server, client = sides(METHODS.build("fedavg", "benchmark"))
+    with TemporaryDirectory() as folder:
+        checkpoint = Checkpoint(Path(folder) / "checkpoint.pt", {}, every=math.inf)
+        simulate(federation, server, client, checkpoint, lambda line: None)
+    evaluations = []
+    for _ in range(3):
+        begun = clock(work.device)
+        accuracy = evaluate(server, client, federation)["test_accuracy"]
+        evaluations.append(clock(work.device) - begun)
+    # The last round was evaluated, and is left out.
+    return [
+        Timing(row["seconds"], row["samples_backward"], median(evaluations), accuracy)
+        for row in federation.records.rounds[:-1]
+    ]
+
+
+def measure(
+    model: str,
+    dataset: str,
+    work: Work,
+    *,
+    executor: str = "fast",
+    precision: str = "float32",
+    evaluate_every: int = 1,
+) -> Speed:
+    """The speed of :func:`rounds`, after a round that warms up.
+
+    Args:
+        model: as of :func:`rounds`, and all that follow.
+        dataset: the same.
+        work: the same; at least three rounds.
+        executor: the same.
+        precision: the same.
+        evaluate_every: rounds that share one evaluation.
+    """
+    return speed(
+        rounds(model, dataset, work, executor=executor, precision=precision), evaluate_every
+    )
+
+
+def _without_noise(work: Work) -> noisy_partition.NoisyPartition:
+    clients: list[Any] = [
+        noisy_partition.ClientSamples(rows, work.train_labels[rows], work.train_labels[rows])
+        for rows in work.clients
+    ]
+    levels = torch.zeros(len(clients), dtype=torch.float64).numpy()
+    return noisy_partition.NoisyPartition({}, tuple(clients), levels, levels)
