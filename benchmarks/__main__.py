@@ -15,96 +15,17 @@ import multiprocessing
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-import numpy as np
 import torch
 
-from benchmarks import Speed, Work, central, ours, pfl_fedavg, repository_loop
-from noisyfl.data.datasets import DATASETS
-from noisyfl.models import build_model
+from benchmarks import Speed, pfl_fedavg
+from benchmarks.cases import CASES, Case, measure, rivals
 
 PFL = Path(__file__).parent / ".pfl"
 """The environment of pfl-research, which this benchmark alone needs."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A federation of a paper, and how much of a round is measured on a CPU.
-
-    Attributes:
-        title: what it is.
-        model: a name of :data:`noisyfl.models.MODELS`.
-        dataset: whose shape the images have.
-        participants: of a round.
-        samples: of a client.
-        batch_size: of a local step.
-        local_epochs: of a local update.
-        learning_rate: of SGD.
-        on_cpu: participants, samples and local epochs of a round that is measured on a CPU, where
-            a whole one would take minutes.
-    """
-
-    title: str
-    model: str
-    dataset: str
-    participants: int
-    samples: int
-    batch_size: int
-    local_epochs: int
-    learning_rate: float
-    on_cpu: tuple[int, int, int]
-
-    def work(self, device: str, rounds: int) -> Work:
-        """The case's work on a device; random images, as what they show costs nothing."""
-        facts = DATASETS[self.dataset]
-        dice = np.random.default_rng(0)
-        participants, samples, epochs = (
-            self.on_cpu if device == "cpu" else (self.participants, self.samples, self.local_epochs)
-        )
-        train, test = participants * 2 * samples, 1000 if device == "cpu" else facts.test_size
-        return Work(
-            train_images=dice.integers(0, 256, (train, *facts.shape), dtype=np.uint8),
-            train_labels=dice.integers(0, 10, train),
-            test_images=dice.integers(0, 256, (test, *facts.shape), dtype=np.uint8),
-            test_labels=dice.integers(0, 10, test),
-            clients=np.split(dice.permutation(train), participants * 2),
-            participants=participants,
-            local_epochs=epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            momentum=0.5,
-            mean=facts.mean,
-            std=facts.std,
-            rounds=rounds,
-            device=device,
-            seed=1,
-        )
-
-    def whole(self, measured: Speed, work: Work) -> Speed:
-        """The speed with rounds per hour of whole rounds, with the whole test part."""
-        done = work.participants * work.local_epochs * len(work.clients[0])
-        seconds = 3600 / measured.rounds_per_hour - done / measured.samples_per_second
-        evaluation = seconds * DATASETS[self.dataset].test_size / len(work.test_images)
-        samples = self.participants * self.samples * self.local_epochs
-        hour = samples / measured.samples_per_second + evaluation
-        return replace(measured, rounds_per_hour=3600 / hour)
-
-
-CASES = {
-    "fedrn": Case("FedRN, CIFAR-10", "cnn4conv", "cifar10", 10, 500, 50, 5, 0.01, (1, 500, 1)),
-    "fednoil": Case(
-        "FedNoiL, Fashion-MNIST", "cnn2conv", "fashion_mnist", 6, 600, 32, 5, 0.01, (1, 600, 1)
-    ),
-    "rofl": Case("RoFL, CIFAR-10", "cnn9", "cifar10", 10, 500, 50, 5, 0.01, (1, 150, 1)),
-    "fedcorr": Case("FedCorr, CIFAR-10", "resnet18", "cifar10", 10, 500, 10, 5, 0.01, (1, 160, 1)),
-}
-BATCHES = {"cpu": (32, 64, 128), "cuda": (64, 128, 256, 512, 1024, 2048, 4096)}
-Rival = Callable[[Work], Speed]
 
 
 def main() -> None:
@@ -154,48 +75,6 @@ def show(case: Case, device: str, repeat: int, rounds: int, python: Path | None)
     share = median(speed.samples_per_second for speed in speeds["ours, fast"])
     ceiling = median(speed.samples_per_second for speed in speeds["one model, no federation"])
     print(f"\nOurs is {share / ceiling:.0%} of the ceiling.\n", flush=True)
-
-
-def measure(case: Case, name: str, device: str, rounds: int, python: Path | None) -> Speed:
-    """The speed of one of :func:`rivals` at whole rounds of a case."""
-    torch.set_num_threads(1)
-    work = case.work(device, rounds)
-    return case.whole(rivals(case, device, python)[name](work), work)
-
-
-def rivals(case: Case, device: str, python: Path | None) -> dict[str, Rival]:
-    """Everyone who can do a case's work here, by name."""
-    classes = len(DATASETS[case.dataset].classes)
-
-    def module() -> torch.nn.Module:
-        return build_model(case.model, DATASETS[case.dataset].shape, classes, 1)
-
-    def with_ours(executor: str, precision: str = "float32") -> Rival:
-        def measure(work: Work) -> Speed:
-            # One round warms up, the last one is evaluated; the rivals add what they need.
-            more = replace(work, rounds=work.rounds + 2)
-            return ours.measure(
-                case.model, case.dataset, more, executor=executor, precision=precision
-            )
-
-        return measure
-
-    known: dict[str, Rival] = {
-        "repositories' loop": lambda work: repository_loop.measure(module(), work),
-        "ours, loop": with_ours("loop"),
-        "ours, fast": with_ours("fast"),
-    }
-    if device == "cuda":
-        known["ours, fast, TF32"] = with_ours("fast", "tf32")
-    known["ours, fast, bfloat16"] = with_ours("fast", "bfloat16")
-    if python:
-        known["pfl-research"] = lambda work: pfl_fedavg.measure(
-            str(python), case.model, classes, work
-        )
-    known["one model, no federation"] = lambda work: central.measure(
-        module(), work, batch_sizes=BATCHES[device]
-    )
-    return known
 
 
 def install_pfl() -> Path:

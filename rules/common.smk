@@ -4,6 +4,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from noisyfl.artifacts import Results
+from noisyfl.cost import estimate
 from noisyfl.experiments import check_config, make_plan
 from noisyfl.options import BadInput
 from noisyfl.spec import canonical_json, identity
@@ -94,6 +95,17 @@ def label_file(wildcards):
 def run_spec(wildcards):
     """The spec of a run."""
     return PLAN.runs[wildcards.run]
+
+
+def run_memory(wildcards, attempt):
+    """Megabytes that a run asks for: half as many again as it should take, more if that failed."""
+    return int(1.5 * estimate(run_spec(wildcards), CONFIG["device"]).memory_mb * attempt)
+
+
+def run_minutes(wildcards, attempt):
+    """Minutes that a run asks for: twice what it should take, and more if that was not enough."""
+    seconds = estimate(run_spec(wildcards), CONFIG["device"]).seconds
+    return int((10 + 2 * seconds / 60) * attempt)
 
 
 def run_dataset(part):

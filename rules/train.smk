@@ -15,6 +15,9 @@ rule train:
     benchmark:
         RESULTS.root / "benchmarks" / "runs" / "{run}.tsv"
     threads: 1
+    resources:
+        mem_mb=run_memory,
+        runtime=run_minutes,
     params:
         # Nothing but the spec: whatever stands here retrains the run when it changes.
         spec=run_spec_text,

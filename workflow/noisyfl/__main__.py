@@ -30,6 +30,9 @@ def main() -> None:
     train.add_argument("--data", type=Path, default=Path("data"), help="official data files")
     train.add_argument("--download", action="store_true", help="fetch missing data files")
     train.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
+    train.add_argument(
+        "--executor", default="fast", choices=("fast", "loop"), help="loop is the plain reference"
+    )
     train.set_defaults(command=train_specs)
 
     specs = commands.add_parser(
@@ -59,7 +62,9 @@ def main() -> None:
         sys.exit(f"error: {error}")
 
 
-def train_specs(specs: list[Path], results: Path, data: Path, download: bool, device: str) -> None:
+def train_specs(
+    specs: list[Path], results: Path, data: Path, download: bool, device: str, executor: str
+) -> None:
     """Train each spec that is not trained yet, on data and partitions made where missing."""
     from noisyfl.data import noisy_partition
     from noisyfl.data.datasets import prepare, read_part
@@ -89,6 +94,7 @@ def train_specs(specs: list[Path], results: Path, data: Path, download: bool, de
                 run,
                 checkpoint_path=layout.checkpoint(identity(spec)),
                 device=device,
+                executor=executor,
             )
         except Interrupted as interrupted:
             sys.exit(f"{interrupted}; run the same command to go on")

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "results": "results",
     "data": {"folder": "data", "download": False},
     "device": "auto",
+    "executor": "fast",
     "checkpoint_seconds": 60,
     "trials": None,
     "overlay": {},

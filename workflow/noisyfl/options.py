@@ -19,6 +19,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+FACTS = ("revision", "reference", "networks", "effort", "models_kept")
+"""Class attributes of a component that others need, who do not import its class."""
+
 
 class BadInput(ValueError):
     """Something the user wrote is wrong. The message says where, what, and what was expected."""
@@ -53,7 +56,7 @@ class Declaration:
 
     Attributes:
         variants: named sets of options.
-        facts: class attributes that others need (a method's revision, reference, ...).
+        facts: its class's :data:`FACTS`.
     """
 
     name: str
@@ -220,7 +223,7 @@ def split_component(
 def declare(cls: type) -> Declaration:
     """What a component class declares, read from its annotations and options."""
     hints = typing.get_type_hints(cls)
-    facts = {name: getattr(cls, name) for name in ("revision", "reference") if hasattr(cls, name)}
+    facts = {name: getattr(cls, name) for name in FACTS if hasattr(cls, name)}
     options = tuple(
         _declare_option(field, hints[field.name])
         for field in dataclasses.fields(cls)

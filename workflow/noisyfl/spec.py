@@ -18,7 +18,7 @@ from noisyfl.models import MODELS, check_model
 from noisyfl.options import BadInput, Declaration, check_keys, did_you_mean
 from noisyfl.schedule import SCHEDULES
 
-SIMULATION_REVISION = 1
+SIMULATION_REVISION = 2
 """Raised when the simulation's own arithmetic changes: every run goes stale."""
 
 PARTITION_KEYS = ("dataset", "partition", "label_noise", "noise_level")

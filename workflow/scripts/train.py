@@ -19,6 +19,7 @@ with job(snakemake.log[0]) as log:
         RunFiles(Path(snakemake.output.spec).parent),
         checkpoint_path=Results(Path(config["results"])).checkpoint(snakemake.wildcards.run),
         device=config["device"],
+        executor=config["executor"],
         checkpoint_seconds=config["checkpoint_seconds"],
         log=log,
     )

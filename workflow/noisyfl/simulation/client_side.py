@@ -57,22 +57,22 @@ class Side:
         revision: raised when the arithmetic changes; runs of older revisions go stale.
         reference: where the method comes from.
         variants: named sets of options, as the papers' ablations have them.
+        networks: how many networks a model of this method has.
+        effort: seconds of a round over those of FedAvg with as many networks; for estimates.
+        models_kept: models that the method keeps for every client between rounds; for estimates.
     """
 
     name: ClassVar[str]
     revision: ClassVar[int] = 1
     reference: ClassVar[str]
     variants: ClassVar[dict[str, dict]] = {}
+    networks: ClassVar[int] = 1
+    effort: ClassVar[float] = 1.0
+    models_kept: ClassVar[int] = 0
 
 
 class ClientSide(Side):
-    """What a local update minimises, written for one client and one batch.
-
-    Attributes:
-        networks: how many networks a model of this side has.
-    """
-
-    networks: ClassVar[int] = 1
+    """What a local update minimises, written for one client and one batch."""
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """Whatever the round's participants find out before they train, by passes."""

@@ -93,7 +93,7 @@ class LoopExecutor:
         self.networks.train()
         model = Model(self.networks, task.weights, self.schedule.precision)
         optimizer = SGD(model.weights, self.schedule)
-        memory = {name: value.clone() for name, value in task.memory.items()}
+        memory = {name: value.to(self.device, copy=True) for name, value in task.memory.items()}
         losses = []
         for number in range(self.schedule.local_epochs):
             turn = self._turn(self.networks, model, client, round, stage, number)

@@ -183,6 +183,7 @@ class Lane:
         capture: Capture | None,
     ) -> None:
         self.networks = networks
+        self._device = device
         self.memory: Memory = {}
         weights = {name: value.detach().clone() for name, value in networks.named_parameters()}
         self.model = Model(networks, weights, schedule.precision)
@@ -210,7 +211,11 @@ class Lane:
         self._optimizer.reset()
         signature = _signature(task.memory)
         self.memory = self._memories.setdefault(
-            signature, {name: torch.empty_like(value) for name, value in task.memory.items()}
+            signature,
+            {
+                name: torch.empty_like(value, device=self._device)
+                for name, value in task.memory.items()
+            },
         )
         for name, value in self.memory.items():
             value.copy_(task.memory[name])

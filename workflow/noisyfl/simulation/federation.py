@@ -37,6 +37,12 @@ ROUND_COLUMNS = {
 CLIENT_COLUMNS = {"round": pa.int64(), "client": pa.int64()}
 """The columns that ``clients`` always has; a method's estimates follow."""
 
+FULL = 0.6
+"""Share of a GPU's memory from which on clients' states go to the host."""
+
+LARGE = 2**18
+"""Numbers in a tensor that is worth moving."""
+
 
 class Federation:
     """All that lives during a run. A checkpoint of it is a checkpoint of the run.
@@ -77,6 +83,22 @@ class Federation:
         """Run the passes that a method asks for, and count them."""
         self.records.forward += sum(len(request.client) for request in requests)
         return self.executor.passes(requests, round)
+
+    def make_room(self) -> None:
+        """Move the large things that a method keeps on clients to the host once a GPU fills up.
+
+        Whoever reads them copies them to where they are needed.
+        """
+        device = self.executor.device
+        if device.type != "cuda":
+            return
+        total = torch.cuda.get_device_properties(device).total_memory
+        if torch.cuda.memory_allocated(device) < FULL * total:
+            return
+        for client in self.clients:
+            for name, value in client.state.items():
+                if isinstance(value, torch.Tensor) and value.numel() >= LARGE:
+                    client.state[name] = value.cpu()
 
     def report(self, client: Client, **estimates: float) -> None:
         """Write down what the method estimates of a client in this round."""

@@ -85,6 +85,7 @@ def _round(
     finite = all(bool(value.isfinite().all()) for value in federation.weights.values())
     if finite:
         server.after_round(round, updates, federation)
+    federation.make_room()
     unit = federation.participants * federation.schedule.evaluate_every
     done, slots = federation.records.slots, server.slots(round, federation)
     due = done // unit < (done + slots) // unit or round == total - 1 or not finite
