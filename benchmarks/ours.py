@@ -13,7 +13,7 @@ import torch
 from benchmarks import Speed, Timing, Work, clock, speed
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import Part
-from noisyfl.methods import METHODS, sides
+from noisyfl.methods import build_method
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.training import evaluate, simulate
 from noisyfl.train import build_federation, choose_device
@@ -57,7 +57,7 @@ def rounds(
         choose_device(work.device),
         executor,
     )
-    server, client = sides(METHODS.build("fedavg", "benchmark"))
+    server, client = build_method("fedavg", "benchmark")
     with TemporaryDirectory() as folder:
         checkpoint = Checkpoint(Path(folder) / "checkpoint.pt", {}, every=math.inf)
         simulate(federation, server, client, checkpoint, lambda line: None)

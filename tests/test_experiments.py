@@ -5,7 +5,9 @@ import copy
 import pytest
 import yaml
 
+from noisyfl.catalogue import canonical_method, without_revisions
 from noisyfl.experiments import ROOT, check_config, load_config, make_plan, merge
+from noisyfl.methods import build_method
 from noisyfl.options import BadInput
 from noisyfl.spec import canonical_run, check_run, describe_run, identity
 
@@ -124,7 +126,7 @@ def test_an_id_names_everything_that_decides_the_result(tmp_path):
         (("schedule", "learning_rate"), 0.2),
         (("method", "revision"), 2),
         (("noisy_partition", "revision"), 2),
-        (("simulation_revision",), 2),
+        (("simulation_revision",), 0),
         (("seed",), 9),
     ]:
         assert identity(edited(run, path, value)) != identity(run)
@@ -283,3 +285,42 @@ def test_a_spec_of_another_version_is_refused(tmp_path):
 def test_unknown_key_of_a_run():
     with pytest.raises(BadInput, match="here: unknown key 'modle'; did you mean 'model'"):
         canonical_run({"modle": 1}, "here")
+
+
+def canonical(text):
+    return canonical_method(text, "here")
+
+
+def test_a_combination_is_a_server_side_and_a_client_side():
+    method = canonical("fedavg+fedprox(mu=0.5)")
+    assert method["name"] == "fedavg+fedprox"
+    assert [part["name"] for part in method["parts"]] == ["fedavg", "fedprox"]
+    assert method["parts"][1]["mu"] == 0.5
+    assert all(part["revision"] for part in method["parts"])
+    server, client = build_method(method, "here")
+    assert (server.name, client.name, client.mu) == ("fedavg", "fedprox", 0.5)
+    parts = [{"name": "fedavg"}, {"name": "fedprox", "mu": 0.5}]
+    assert canonical({"parts": parts}) == canonical(without_revisions(method)) == method
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fedprox+oracle", "fedprox has no server side, so nothing can stand behind it"),
+        ("fedavg+fedprx", "no method is called 'fedprx'; did you mean"),
+        ("fedavg+fedprox(mu=-1)", "fedprox.mu: got -1.0, expected at least 0"),
+        ("fedavg+fedprox+oracle", "expected one method or two"),
+        ({"parts": ["fedavg"]}, r"parts: got \['fedavg'\], expected two methods"),
+    ],
+)
+def test_combinations_that_are_refused(text, words):
+    with pytest.raises(BadInput, match=words):
+        canonical(text)
+
+
+def test_a_scale_lays_options_over_each_part_of_a_combination(tmp_path):
+    row = ("tables", "one", "rows", 1, "method")
+    config = {**CONFIG, "overlay": {"methods": {"fedprox": {"mu": 0.25}}}}
+    runs = plan(tmp_path, edited(PAPER, row, "fedavg+fedprox"), config).runs.values()
+    mus = {part.get("mu") for run in runs for part in run["method"].get("parts", [])}
+    assert mus == {None, 0.25}

@@ -8,7 +8,7 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import prepare, read_part
 from noisyfl.experiments import ROOT, load_config, make_plan
 from noisyfl.lid import lid
-from noisyfl.methods import METHODS, sides
+from noisyfl.methods import METHODS, build_method
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.local import Task
 from noisyfl.simulation.losses import distance
@@ -40,8 +40,7 @@ def federation_of(spec, digits):
 def run(spec, digits):
     """The federation after the run, and the test accuracies."""
     federation = federation_of(spec, digits)
-    options = {key: value for key, value in spec["method"].items() if key != "revision"}
-    server, client = sides(METHODS.build(options, "test"))
+    server, client = build_method(spec["method"], "test")
     checkpoint = Checkpoint(digits / "unused.pt", {}, every=1e9)
     assert simulate(federation, server, client, checkpoint, lambda line: None) == "finished"
     accuracies = [row["test_accuracy"] for row in federation.records.rounds]
@@ -122,7 +121,7 @@ def test_fedprox_stays_nearer_to_the_received_model(form, plan, digits):
     federation = federation_of(spec, digits)
 
     def drift(method):
-        _, side = sides(METHODS.build(method, "test"))
+        _, side = build_method(method, "test")
         (update,) = federation.executor.local_updates(
             [Task(federation.clients[0], federation.weights)], side, 0, "training"
         )

@@ -14,7 +14,7 @@ from noisyfl.catalogue import methods
 from noisyfl.data import noisy_partition
 from noisyfl.data.augment import View
 from noisyfl.data.datasets import Dataset, prepare, read_part
-from noisyfl.methods import METHODS, sides
+from noisyfl.methods import METHODS, build_method
 from noisyfl.models import build_model
 from noisyfl.randomness import stream, torch_seed
 from noisyfl.schedule import SCHEDULES
@@ -333,8 +333,7 @@ def test_every_method_on_the_fast_executor(method, digits, tmp_path, monkeypatch
     path = tmp_path / "partition.parquet"
     noisy_partition.write(path, spec["noisy_partition"], train.labels)
     partition = noisy_partition.read(path)
-    options = {key: value for key, value in spec["method"].items() if key != "revision"}
-    server, client = sides(METHODS.build(options, "test"))
+    server, client = build_method(spec["method"], "test")
     ends = []
     for executor, given in (("loop", {}), ("fast", CAPTURING)):
         federation = build_federation(

@@ -61,7 +61,7 @@ def test_only_what_learns_moves_momentum_included():
     assert step("1.") == [0.1, 0.1, 0.1]
     assert step("0.classifier") == [0.1, 0.25, 0.1]
     assert step("") == [0.25, 0.425, 0.25]
-    optimizer.reset()
+    optimizer.reset(schedule(momentum=0.5))
     before = [value[0].item() for value in weights.values()]
     step("")
     for value, start in itertools.zip_longest(weights.values(), before):

@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.artifacts import write_json
-from noisyfl.options import Declaration, Option, find, split_component
+from noisyfl.options import (
+    BadInput,
+    Declaration,
+    Option,
+    check_keys,
+    find,
+    split_component,
+    split_sum,
+)
 
 PACKAGE = Path(__file__).parent
 
@@ -57,13 +65,66 @@ def _restore(item: dict[str, Any]) -> Declaration:
     return Declaration(options=options, **item)
 
 
-def canonical_method(given: str | Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A method with its revision and every default filled in.
+def split_method(given: str | Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """The methods that a method is made of, each with its name and the options it was given.
+
+    Args:
+        given: ``fedavg``, ``fedprox(mu=0.1)``, ``krum(byzantine=1)+dividemix``; or a mapping, of
+            one method's name and options, or of two methods under ``parts``.
+        where: what the error messages call it.
 
     Raises:
-        BadInput: unknown method, variant or option, or a value out of range.
+        BadInput: it is none of these.
     """
-    name, options = split_component(given, "method", where)
-    declaration = find(methods(), name, "method", where)
-    canonical = declaration.canonical(options, f"{where}.{name}")
-    return {**canonical, "revision": declaration.facts["revision"]}
+    if isinstance(given, Mapping) and "parts" in given:
+        parts = given["parts"]
+        check_keys(given, ("name", "parts"), where)
+        if not isinstance(parts, list) or len(parts) != 2:
+            raise BadInput(f"{where}.parts: got {parts!r}, expected two methods")
+    else:
+        parts = split_sum(given) if isinstance(given, str) else [given]
+        if len(parts) > 2:
+            raise BadInput(f"{where}: got {given!r}, expected one method or two")
+    split = [split_component(part, "method", where) for part in parts]
+    return [{"name": name, **options} for name, options in split]
+
+
+def parts_of(method: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The canonical methods that a canonical method is made of: itself, or two."""
+    return method.get("parts", [method])
+
+
+def canonical_method(given: str | Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A method with its revision and every default filled in; of a combination, both of it.
+
+    Raises:
+        BadInput: unknown method, variant or option, a value out of range, or a combination of
+            methods that do not go together.
+    """
+    parts = []
+    for part in split_method(given, where):
+        declaration = find(methods(), part["name"], "method", where)
+        options = {key: value for key, value in part.items() if key != "name"}
+        canonical = declaration.canonical(options, f"{where}.{part['name']}")
+        parts.append({**canonical, "revision": declaration.facts["revision"]})
+    if len(parts) == 1:
+        return parts[0]
+    first, second = (part["name"] for part in parts)
+    wanted = methods()[first].facts["partner"]
+    if not wanted:
+        raise BadInput(
+            f"{where}: {first}+{second}: {first} has no server side, so nothing can stand behind it"
+        )
+    if not methods()[second].facts[f"is_{wanted}"]:
+        raise BadInput(
+            f"{where}: {first}+{second}: what stands behind {first} needs a {wanted} side, and "
+            f"{second} has none"
+        )
+    return {"name": f"{first}+{second}", "parts": parts}
+
+
+def without_revisions(method: Mapping[str, Any]) -> dict[str, Any]:
+    """A canonical method as a user would give it."""
+    if "parts" in method:
+        return {**method, "parts": [without_revisions(part) for part in method["parts"]]}
+    return {key: value for key, value in method.items() if key != "revision"}

@@ -6,12 +6,13 @@ were measured; docs/speed.md says how, and how well they hold.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noisyfl.catalogue import methods
+from noisyfl.catalogue import methods, parts_of
 from noisyfl.data.datasets import DATASETS
 from noisyfl.schedule import SCHEDULES
 
@@ -71,7 +72,10 @@ def estimate(spec: Mapping[str, Any], device: str) -> Estimate:
     schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
     partition = spec["noisy_partition"]
     facts = DATASETS[partition["dataset"]]
-    facts_of_method = methods()[spec["method"]["name"]].facts
+    declared = [methods()[part["name"]].facts for part in parts_of(spec["method"])]
+    networks = max(facts["networks"] for facts in declared)
+    effort = math.prod(facts["effort"] for facts in declared)
+    models_kept = sum(facts["models_kept"] for facts in declared)
     clients = partition["partition"]["clients"]
     samples = partition["partition"].get("per_client") or facts.train_size / clients
     participants = schedule.participants(clients)
@@ -79,25 +83,25 @@ def estimate(spec: Mapping[str, Any], device: str) -> Estimate:
     height, width, channels = facts.shape
     layers = list(LAYERS[spec["model"]["name"]](height, width, channels, len(facts.classes)))
     forward = sum(positions * weights for positions, weights in layers) / speed.multiplications
-    weights = sum(weights for _, weights in layers) * facts_of_method["networks"]
+    weights = sum(weights for _, weights in layers) * networks
 
     updates = schedule.rounds * participants * schedule.local_epochs
     steps = updates * math.ceil(samples / schedule.batch_size)
     # A gradient takes two more products for each of the forward pass.
     training = updates * samples * 3 * forward + steps * (speed.step + speed.weight * weights)
     testing = schedule.rounds / schedule.evaluate_every * facts.test_size * forward
-    seconds = speed.start + training * facts_of_method["effort"] + testing
+    seconds = speed.start + training * networks * effort + testing
 
     images = (facts.train_size + facts.test_size) * math.prod(facts.shape)
     # The file, its array and the tensor; models of participants, of lanes, and those kept.
-    models = participants + 8 + facts_of_method["models_kept"] * clients
+    models = participants + 8 + models_kept * clients
     activations = 500 * sum(positions for positions, _ in layers) * 64 * 4
     memory = speed.memory_mb + (3 * images + 4 * weights * models + activations) / 1e6
     return Estimate(seconds, memory)
 
 
 def _dense(*widths: int) -> Iterator[Layer]:
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(widths):
         yield 1, inputs * outputs
 
 

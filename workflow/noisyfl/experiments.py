@@ -17,7 +17,7 @@ import jsonschema
 import yaml
 from referencing import Registry, Resource
 
-from noisyfl.catalogue import methods
+from noisyfl.catalogue import methods, split_method
 from noisyfl.data.datasets import dataset
 from noisyfl.options import BadInput, did_you_mean, find, split_component
 from noisyfl.spec import canonical_run, identity
@@ -268,17 +268,18 @@ class _Expansion:
         The setting's ``clients`` become the partition's.
         """
         given = dict(setting)
-        name, options = split_component(method, "method", f"{where}.method")
+        parts = split_method(method, f"{where}.method")
         if overlay:
             stand_in = self.overlay.get("datasets", {}).get(given.get("dataset"), {})
             for over in (stand_in, self.overlay.get("setting", {})):
                 given = merge(given, over, f"{self.config_name}: overlay")
-            options = {**options, **self.overlay.get("methods", {}).get(name, {})}
+            over_methods = self.overlay.get("methods", {})
+            parts = [{**part, **over_methods.get(part["name"], {})} for part in parts]
         clients = given.pop("clients", None)
         if clients is not None and "partition" in given:
             kind, values = split_component(given["partition"], "partition", f"{where}: partition")
             given["partition"] = {"name": kind, "clients": clients, **values}
-        given["method"] = {"name": name, **options}
+        given["method"] = parts[0] if len(parts) == 1 else {"parts": parts}
         return canonical_run({**given, "seed": seed}, where, self.label_folder)
 
 

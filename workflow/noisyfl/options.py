@@ -19,7 +19,16 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-FACTS = ("revision", "reference", "networks", "effort", "models_kept")
+FACTS = (
+    "revision",
+    "reference",
+    "networks",
+    "effort",
+    "models_kept",
+    "is_server",
+    "is_client",
+    "partner",
+)
 """Class attributes of a component that others need, who do not import its class."""
 
 
@@ -147,6 +156,19 @@ def parse_component(text: str, where: str) -> dict[str, Any]:
     except (SyntaxError, ValueError) as error:
         raise BadInput(f"{where}: cannot read {text!r}; {expected}") from error
     raise BadInput(f"{where}: cannot read {text!r}; {expected}")
+
+
+def split_sum(text: str) -> list[str]:
+    """The components of ``one(key=value)+another``; of a text without a plus, itself."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return [text]
+    parts: list[str] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts.insert(0, ast.unparse(node.right))
+        node = node.left
+    return [ast.unparse(node), *parts] if parts else [text]
 
 
 class Registry:

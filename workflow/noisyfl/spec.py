@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.catalogue import canonical_method, methods
+from noisyfl.catalogue import canonical_method, methods, parts_of, without_revisions
 from noisyfl.data import augment, noisy_partition
 from noisyfl.data.datasets import dataset
 from noisyfl.data.label_noise import LABEL_NOISES
@@ -92,7 +92,7 @@ def identity(spec: Mapping[str, Any]) -> str:
 def describe_run(spec: Mapping[str, Any]) -> str:
     """A run in words: its method, dataset, partition, noise and seed."""
     given = spec["noisy_partition"]
-    method = in_words(spec["method"], methods())
+    method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
     partition = in_words(given["partition"], PARTITIONS.declarations())
     words = f"{method} on {given['dataset']}, {partition}"
     if given["label_noise"]["name"] == "none":
@@ -123,7 +123,7 @@ def check_run(spec: Any, where: str) -> None:
         partition = spec["noisy_partition"]
         given = {key: partition[key] for key in PARTITION_KEYS}
         given |= {key: spec[key] for key in KEYS if key not in given}
-        given["method"] = {k: v for k, v in spec["method"].items() if k != "revision"}
+        given["method"] = without_revisions(spec["method"])
         canonical = canonical_run(given, where)
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{where}: not a run's spec ({error!r})") from error

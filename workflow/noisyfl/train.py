@@ -21,7 +21,7 @@ from noisyfl.artifacts import RunFiles, table_of, write_json, write_table
 from noisyfl.catalogue import source_digest
 from noisyfl.data import augment, noisy_partition
 from noisyfl.data.datasets import DATASETS, Part, read_part
-from noisyfl.methods import METHODS, sides
+from noisyfl.methods import build_method
 from noisyfl.models import build_model
 from noisyfl.options import BadInput
 from noisyfl.schedule import SCHEDULES
@@ -50,11 +50,11 @@ def choose_device(wanted: str) -> torch.device:
         raise BadInput(f"device: got {wanted!r}, but torch sees no GPU here")
     if device.type == "cpu":
         torch.set_num_threads(1)
-        _keep_freed_memory()
+        keep_freed_memory()
     return device
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Tell glibc to hand freed memory out again, however much it is, and not back to the system.
 
     The system gives every large activation as fresh pages, which it has to clear: testing in
@@ -103,8 +103,7 @@ def train_run(
     partition = noisy_partition.read(partition_path)
     if partition.spec != spec["noisy_partition"]:
         raise BadInput(f"{partition_path}: this is the partition of another spec than the run's")
-    method = {key: value for key, value in spec["method"].items() if key != "revision"}
-    server, client = sides(METHODS.build(method, "method"))
+    server, client = build_method(spec["method"], "method")
     parts = read_part(train_data), read_part(test_data)
     federation = build_federation(spec, client.networks, *parts, partition, where, executor)
     key = {"spec": identity(spec), "source": source_digest(), "torch": str(torch.__version__)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noisyfl.options import split_component
+from noisyfl.catalogue import split_method
 from noisyfl.reporting.published import Published, select, select_one
 from noisyfl.reporting.runs import Run
 from noisyfl.reporting.statistics import STATISTICS, Summary, over_trials
@@ -145,8 +145,7 @@ def collect(
             trials = tuple(runs[run] for run in description["runs"][r][c])
             summaries = _summaries(trials)
             cells.append(Cell(trials, summaries, number, description["as_published"][r][c]))
-        method, _ = split_component(row["method"], "method", where)
-        rows.append(Row(row["name"], method, True, tuple(cells)))
+        rows.append(Row(row["name"], _name(row, where), True, tuple(cells)))
     if description["published"] is not None:
         rows += _not_run(description, published, rows, where)
     return Content(description, tuple(rows))
@@ -154,8 +153,12 @@ def collect(
 
 def _published_method(row: Mapping[str, Any], where: str) -> dict[str, str]:
     """What selects a row's published numbers: its method and variant, unless it says otherwise."""
-    method, options = split_component(row["method"], "method", where)
-    return {"method": method, "variant": options.get("variant", ""), **row["published"]}
+    variant = split_method(row["method"], where)[0].get("variant", "")
+    return {"method": _name(row, where), "variant": variant, **row["published"]}
+
+
+def _name(row: Mapping[str, Any], where: str) -> str:
+    return "+".join(part["name"] for part in split_method(row["method"], where))
 
 
 def _summaries(trials: tuple[Run, ...]) -> dict[str, Summary]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from noisyfl.catalogue import parts_of
 from noisyfl.reporting.cells import Cell, Content
 from noisyfl.reporting.runs import Run
 from noisyfl.reporting.statistics import WORDS
@@ -89,7 +90,8 @@ def methods(content: Content) -> dict[str, list[tuple[str, int]]]:
     found = {}
     for row in content.trained:
         specs = [run.spec["method"] for cell in row.cells for run in cell.runs]
-        found[row.name] = list(dict.fromkeys((component(m), m["revision"]) for m in specs))
+        parts = [part for spec in specs for part in parts_of(spec)]
+        found[row.name] = list(dict.fromkeys((component(m), m["revision"]) for m in parts))
     return found
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from torch import Tensor
 
 from noisyfl.randomness import stream
-from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Update, batches
+from noisyfl.schedule import Schedule
+from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Update, Weights, batches
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
 
@@ -60,6 +61,10 @@ class Side:
         networks: how many networks a model of this method has.
         effort: seconds of a round over those of FedAvg with as many networks; for estimates.
         models_kept: models that the method keeps for every client between rounds; for estimates.
+        is_server: whether there is a server side.
+        is_client: whether there is a client side.
+        partner: the kind of side that may stand behind it in a combination, ``client`` or
+            ``server``; empty for none.
     """
 
     name: ClassVar[str]
@@ -69,13 +74,26 @@ class Side:
     networks: ClassVar[int] = 1
     effort: ClassVar[float] = 1.0
     models_kept: ClassVar[int] = 0
+    is_server: ClassVar[bool] = False
+    is_client: ClassVar[bool] = False
+    partner: ClassVar[str] = ""
 
 
 class ClientSide(Side):
     """What a local update minimises, written for one client and one batch."""
 
+    is_client: ClassVar[bool] = True
+
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """Whatever the round's participants find out before they train, by passes."""
+
+    def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
+        """The model that a local update starts from, given what the server sent."""
+        return weights
+
+    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+        """The schedule of a round's local updates: its epochs, learning rate, momentum."""
+        return schedule.in_round(round)
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """What :attr:`Batch.memory` holds when a local update starts."""
@@ -98,13 +116,18 @@ class ClientSide(Side):
         """
         return cross_entropy(model(batch.images).logits, batch.target).mean()
 
+    def size(self, client: Client) -> float:
+        """What a local update counts for when the server averages, asked after it."""
+        return float(len(self.positions(client)))
+
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Whatever the participants keep of their local updates."""
 
-    def predict(self, outputs: list[Outputs]) -> Tensor:
-        """[samples, classes], the logits that the model is tested by.
+    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+        """[samples, classes], the logits that a model is tested by.
 
         Args:
             outputs: of each of its networks.
+            client: whose model it is, if it is one client's.
         """
         return outputs[0].logits

@@ -92,10 +92,11 @@ class LoopExecutor:
         self.networks.load_state_dict(task.weights)
         self.networks.train()
         model = Model(self.networks, task.weights, self.schedule.precision)
-        optimizer = SGD(model.weights, self.schedule)
+        schedule = side.local_schedule(round, self.schedule)
+        optimizer = SGD(model.weights, schedule)
         memory = {name: value.to(self.device, copy=True) for name, value in task.memory.items()}
         losses = []
-        for number in range(self.schedule.local_epochs):
+        for number in range(schedule.local_epochs):
             turn = self._turn(self.networks, model, client, round, stage, number)
             epoch = side.epoch(client, turn)
             torch.manual_seed(torch_seed(self.seed, "dropout", round, client.id, number))
@@ -107,7 +108,7 @@ class LoopExecutor:
             client=client,
             weights={name: value.clone() for name, value in self.networks.state_dict().items()},
             memory=memory,
-            size=len(side.positions(client)),
+            size=side.size(client),
             steps=len(losses),
             loss=float(torch.stack(losses).mean()) if losses else float("nan"),
             forward=model.forward,

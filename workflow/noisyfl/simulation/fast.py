@@ -115,9 +115,10 @@ class FastExecutor(LoopExecutor):
     ) -> Generator[None, None, Update]:
         """A local update in pieces of one epoch; between them, other lanes get their work."""
         client = task.client
+        schedule = side.local_schedule(round, self.schedule)
         with lane.entered():
-            lane.start(task)
-        for number in range(self.schedule.local_epochs):
+            lane.start(task, schedule)
+        for number in range(schedule.local_epochs):
             with lane.entered():
                 turn = self._turn(lane.networks, lane.model, client, round, stage, number)
                 epoch = side.epoch(client, turn)
@@ -126,7 +127,7 @@ class FastExecutor(LoopExecutor):
                     lane.step(side, batch, epoch.learns)
             yield
         with lane.entered():
-            return lane.finish(client, len(side.positions(client)))
+            return lane.finish(client, side.size(client))
 
     def _batches(self, client: Client, epoch: Epoch, turn: Turn, memory: Memory) -> Iterator[Batch]:
         if not epoch.steps:
@@ -200,7 +201,7 @@ class Lane:
         """Operations within go to this lane's stream."""
         return torch.cuda.stream(self._stream) if self._stream else nullcontext()
 
-    def start(self, task: Task) -> None:
+    def start(self, task: Task, schedule: Schedule) -> None:
         """Begin a local update."""
         if self._stream:
             self._stream.wait_stream(torch.cuda.default_stream(self._stream.device))
@@ -208,7 +209,7 @@ class Lane:
         self.networks.train()
         for name, value in self.model.received.items():
             value.copy_(task.weights[name])
-        self._optimizer.reset()
+        self._optimizer.reset(schedule)
         signature = _signature(task.memory)
         self.memory = self._memories.setdefault(
             signature,
@@ -228,7 +229,8 @@ class Lane:
         if self._capture is None:
             return self._descend(side, batch, learns)
         inputs = _tensors(batch)
-        key = (side, learns, _signature(inputs), _signature(self.memory))
+        schedule = self._optimizer.schedule
+        key = (side, schedule, learns, _signature(inputs), _signature(self.memory))
         if key not in self._captured:
             self._seen[key] = self._seen.get(key, 0) + 1
             if self._seen[key] <= WARM_UP or len(self._captured) >= GRAPHS:
@@ -251,7 +253,7 @@ class Lane:
         self.model.backward += captured.backward
         return None
 
-    def finish(self, client: Client, size: int) -> Update:
+    def finish(self, client: Client, size: float) -> Update:
         """End a local update; waits for it."""
         update = Update(
             client=client,

@@ -11,8 +11,9 @@ import torch
 
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.schedule import Schedule
+from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import Executor
-from noisyfl.simulation.local import Client, Outputs, Pass, Update, Weights
+from noisyfl.simulation.local import Client, Outputs, Pass, Task, Update, Weights
 
 ROUND_COLUMNS = {
     "round": pa.int64(),
@@ -84,6 +85,25 @@ class Federation:
         self.records.forward += sum(len(request.client) for request in requests)
         return self.executor.passes(requests, round)
 
+    def train(self, tasks: list[Task], side: ClientSide, round: int, stage: str) -> list[Update]:
+        """Make local updates that a method asks for beside the round's own, and count them.
+
+        Args:
+            tasks: what to train.
+            side: on what loss; a client's dice are those of its own local update.
+            round: counted from 0.
+            stage: what the side is told.
+        """
+        updates = self.executor.local_updates(tasks, side, round, stage)
+        self.records.forward += sum(update.forward for update in updates)
+        self.records.backward += sum(update.backward for update in updates)
+        return updates
+
+    def exchange(self, down: int = 0, up: int = 0) -> None:
+        """Count bytes of this round beside those that the server side counts."""
+        self.records.down += down
+        self.records.up += up
+
     def make_room(self) -> None:
         """Move the large things that a method keeps on clients to the host once a GPU fills up.
 
@@ -96,9 +116,7 @@ class Federation:
         if torch.cuda.memory_allocated(device) < FULL * total:
             return
         for client in self.clients:
-            for name, value in client.state.items():
-                if isinstance(value, torch.Tensor) and value.numel() >= LARGE:
-                    client.state[name] = value.cpu()
+            client.state = {name: _on_host(value) for name, value in client.state.items()}
 
     def report(self, client: Client, **estimates: float) -> None:
         """Write down what the method estimates of a client in this round."""
@@ -124,6 +142,7 @@ class Federation:
         stage: str,
         slots: int,
         updates: list[Update],
+        exchanged: tuple[int, int],
         evaluation: dict[str, float],
         seconds: float,
     ) -> None:
@@ -133,7 +152,6 @@ class Federation:
         selected, and selected among the clean (a client without any is left out).
         """
         records = self.records
-        size = sum(value.numel() * value.element_size() for value in self.weights.values())
         forward = sum(update.forward for update in updates)
         backward = sum(update.backward for update in updates)
         losses = [update.loss for update in updates if update.steps]
@@ -153,16 +171,16 @@ class Federation:
                 "label_recall": _mean(found),
                 "label_accuracy": right / sum(map(len, self.clients)),
                 "participants_noise_level": _mean([u.client.noise_level for u in updates]),
-                "bytes_down": size * len(updates),
-                "bytes_up": size * len(updates),
+                "bytes_down": exchanged[0] + records.down,
+                "bytes_up": exchanged[1] + records.up,
                 "samples_forward": forward + records.forward,
-                "samples_backward": backward,
+                "samples_backward": backward + records.backward,
                 "seconds": seconds,
             }
         )
         for client, estimates in sorted(records.estimates.items()):
             records.clients.append({"round": round + 1, "client": client, **estimates})
-        records.forward = 0
+        records.forward = records.backward = records.down = records.up = 0
         records.selections.clear()
         records.estimates.clear()
 
@@ -175,8 +193,17 @@ class Records:
         self.clients: list[dict[str, Any]] = []
         self.slots = 0
         self.forward = 0
+        self.backward = 0
+        self.down = 0
+        self.up = 0
         self.selections: list[tuple[float, float, float]] = []
         self.estimates: defaultdict[int, dict[str, float]] = defaultdict(dict)
+
+
+def _on_host(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _on_host(part) for name, part in value.items()}
+    return value.cpu() if isinstance(value, torch.Tensor) and value.numel() >= LARGE else value
 
 
 def _mean(values: list[float]) -> float:

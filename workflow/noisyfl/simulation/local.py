@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +30,8 @@ class Client:
         true: int64 [samples], the true labels. For measuring and for the oracle only.
         labels: int64 [samples], what it trains on: the given labels until a method corrects them.
         noise_level: share of the given labels that are wrong.
-        state: what a method keeps on this client between rounds.
+        state: what a method keeps on this client between rounds: numbers, tensors, and whole
+            models (:data:`Weights`).
     """
 
     id: int
@@ -38,7 +40,7 @@ class Client:
     true: Tensor
     labels: Tensor = field(init=False)
     noise_level: float = field(init=False)
-    state: dict[str, Tensor] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.labels = self.given.clone()
@@ -117,6 +119,19 @@ class Task:
 
 
 @dataclass
+class Tested:
+    """A model that a method is tested by.
+
+    Attributes:
+        weights: the model.
+        client: whose it is, where it is not the federation's.
+    """
+
+    weights: Weights
+    client: Client | None = None
+
+
+@dataclass
 class Update:
     """What one local update ended with.
 
@@ -124,7 +139,7 @@ class Update:
         client: who made it.
         weights: the local model.
         memory: where :attr:`Batch.memory` ended.
-        size: samples it counts for when the server averages.
+        size: samples, or whatever it counts for when the server averages.
         steps: steps taken.
         loss: mean training loss over the steps; NaN if there was none.
         forward: samples that went through a network.
@@ -134,7 +149,7 @@ class Update:
     client: Client
     weights: Weights
     memory: Memory
-    size: int
+    size: float
     steps: int
     loss: float
     forward: int

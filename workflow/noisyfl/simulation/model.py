@@ -84,7 +84,11 @@ class Model:
         return self._networks.outputs(images, network, self._precision)
 
     @torch.no_grad()
-    def look(self, images: Tensor, network: int = 0) -> Outputs:
-        """The same outputs without a gradient."""
+    def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
+        """The outputs without a gradient, in training mode, or in evaluation mode."""
         self.forward += len(images)
-        return self._networks.outputs(images, network, self._precision)
+        module = self._networks[network]
+        module.train(not evaluating)
+        outputs = self._networks.outputs(images, network, self._precision)
+        module.train()
+        return outputs

@@ -5,16 +5,29 @@ As it stands here it is FedAvg. Like a client side it is a frozen component.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from noisyfl.randomness import stream
-from noisyfl.simulation.client_side import Side
+from noisyfl.simulation.client_side import ClientSide, Side
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Client, Update, Weights, average
+from noisyfl.simulation.local import Client, Tested, Update, Weights, average
 
 
 class ServerSide(Side):
     """Which clients take part in a round, and what becomes of their updates."""
+
+    is_server: ClassVar[bool] = True
+    partner: ClassVar[str] = "client"
+
+    def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
+        """The sides of a combination of this method and the one that stands behind it."""
+        assert isinstance(partner, ClientSide)
+        return self, partner
+
+    def begin(self, federation: Federation) -> None:
+        """Change the federation before its first round, and before a checkpoint is looked for."""
 
     def rounds(self, federation: Federation) -> int:
         """How many rounds the method runs."""
@@ -48,9 +61,14 @@ class ServerSide(Side):
             return federation.weights
         return average([u.weights for u in updates], [float(u.size) for u in updates])
 
-    def tested(self, federation: Federation) -> list[Weights]:
+    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+        """Bytes that a round sends down to clients and up to the server: a model each."""
+        size = sum(value.numel() * value.element_size() for value in federation.weights.values())
+        return size * len(updates), size * len(updates)
+
+    def tested(self, federation: Federation) -> list[Tested]:
         """The models whose mean accuracy on the test part is the method's: the global one."""
-        return [federation.weights]
+        return [Tested(federation.weights)]
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Whatever the method estimates or corrects once the new global model stands."""

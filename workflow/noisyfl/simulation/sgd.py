@@ -18,22 +18,22 @@ class SGD:
 
     Args:
         weights: the parameters by name, changed in place by :meth:`step`.
-        schedule: its learning rate, momentum (without dampening or Nesterov's correction) and
-            weight decay.
+        schedule: its learning rate, momentum (without dampening or Nesterov's correction), weight
+            decay, and largest norm of a gradient.
     """
 
     def __init__(self, weights: Weights, schedule: Schedule) -> None:
         self.weights = weights
         self.schedule = schedule
-        self._velocity = (
-            {name: torch.zeros_like(value) for name, value in weights.items()}
-            if schedule.momentum
-            else {}
-        )
+        self._velocity: Weights = {}
+        self.reset(schedule)
 
-    def reset(self) -> None:
-        """Forget the momentum."""
-        if self._velocity:
+    def reset(self, schedule: Schedule) -> None:
+        """Start a local update of a schedule: without momentum."""
+        self.schedule = schedule
+        if schedule.momentum and not self._velocity:
+            self._velocity = {name: torch.zeros_like(w) for name, w in self.weights.items()}
+        elif self._velocity:
             torch._foreach_zero_(list(self._velocity.values()))
 
     def step(self, loss: Tensor, learns: str = "") -> None:
@@ -48,6 +48,10 @@ class SGD:
         gradients = list(torch.autograd.grad(loss, weights))
         schedule = self.schedule
         with torch.no_grad():
+            if schedule.clip_norm is not None:
+                norm = torch.stack(torch._foreach_norm(gradients)).norm()
+                # As torch.nn.utils.clip_grad_norm_ does it, the small number included.
+                torch._foreach_mul_(gradients, (schedule.clip_norm / (norm + 1e-6)).clamp(max=1))
             if schedule.weight_decay:
                 torch._foreach_add_(gradients, weights, alpha=schedule.weight_decay)
             if schedule.momentum:

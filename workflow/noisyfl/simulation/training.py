@@ -33,6 +33,7 @@ def simulate(
         ``finished``, or ``diverged`` if the global model was no longer finite; the rounds until
         then are kept.
     """
+    server.begin(federation)
     start, line = checkpoint.restore(federation)
     log(line)
     total = server.rounds(federation)
@@ -74,7 +75,7 @@ def _round(
     tasks = [
         Task(
             participant,
-            server.start(participant, federation),
+            client.received(participant, server.start(participant, federation), federation),
             client.memory(participant, federation),
         )
         for participant in chosen
@@ -90,7 +91,9 @@ def _round(
     done, slots = federation.records.slots, server.slots(round, federation)
     due = done // unit < (done + slots) // unit or round == total - 1 or not finite
     evaluation = evaluate(server, client, federation) if due else NOT_EVALUATED
-    federation.close_round(round, stage, slots, updates, evaluation, time.perf_counter() - begun)
+    exchanged = server.exchange(updates, federation)
+    seconds = time.perf_counter() - begun
+    federation.close_round(round, stage, slots, updates, exchanged, evaluation, seconds)
     return finite, evaluation, slots
 
 
@@ -101,10 +104,10 @@ def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> 
     executor = federation.executor
     labels = executor.test.labels
     accuracies, losses = [], []
-    for weights in server.tested(federation):
-        logits = client.predict(
-            [executor.test_outputs(weights, network) for network in range(client.networks)]
-        )
+    for tested in server.tested(federation):
+        networks = range(client.networks)
+        outputs = [executor.test_outputs(tested.weights, network) for network in networks]
+        logits = client.predict(outputs, tested.client)
         accuracies.append(float((logits.argmax(1) == labels).double().mean()))
         losses.append(float(cross_entropy(logits, labels).double().mean()))
     return {
