@@ -16,6 +16,7 @@ import platform
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
@@ -64,7 +65,10 @@ def show(case: Case, device: str, repeat: int, rounds: int, python: Path | None)
         for name in rivals(case, device, python):
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
                 turn = process.submit(measure, case, name, device, rounds, python)
-                speeds.setdefault(name, []).append(turn.result())
+                try:
+                    speeds.setdefault(name, []).append(turn.result())
+                except RuntimeError as error:
+                    print(f"{name}: {error}", file=sys.stderr)
     base = median(speed.samples_per_second for speed in speeds["repositories' loop"])
     for name, measured in speeds.items():
         samples = median(speed.samples_per_second for speed in measured)
@@ -78,17 +82,15 @@ def show(case: Case, device: str, repeat: int, rounds: int, python: Path | None)
 
 
 def install_pfl() -> Path:
-    """The Python of an environment that has pfl-research and this one's torch."""
+    """The Python of an environment that has pfl-research, and torch as this one has it."""
     python = PFL / "bin" / "python"
     if pfl_fedavg.missing(str(python)):
         print(f"Installing pfl-research into {PFL}", file=sys.stderr)
         uv = [sys.executable, "-m", "uv"]
-        version = torch.__version__.partition("+")[0]
+        same = [f"{name}=={version(name)}" for name in ("torch", "torchvision")]
         subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, PFL], check=True)
-        subprocess.run(
-            [*uv, "pip", "install", "--quiet", "--python", python, "pfl", f"torch=={version}"],
-            check=True,
-        )
+        into = ["--quiet", "--python", str(python)]
+        subprocess.run([*uv, "pip", "install", *into, "pfl", *same], check=True)
     return python
 
 

@@ -15,13 +15,22 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import Part
 from noisyfl.methods import build_method
 from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.training import evaluate, simulate
 from noisyfl.train import build_federation, choose_device
 
+FEDAVG = build_method("fedavg", "benchmark")
 
-def rounds(
-    model: str, dataset: str, work: Work, *, executor: str = "fast", precision: str = "float32"
-) -> list[Timing]:
+
+def train(
+    model: str,
+    dataset: str,
+    work: Work,
+    *,
+    executor: str = "fast",
+    precision: str = "float32",
+    evaluate_every: int = 1,
+) -> Federation:
     """Train with FedAvg, with everything that a run does but writing its artifact.
 
     Args:
@@ -30,6 +39,7 @@ def rounds(
         work: what to do.
         executor: a name of :data:`noisyfl.train.EXECUTORS`.
         precision: of :attr:`noisyfl.schedule.Schedule.precision`.
+        evaluate_every: rounds between two evaluations.
     """
     spec = {
         "model": model,
@@ -43,7 +53,7 @@ def rounds(
             "batch_size": work.batch_size,
             "learning_rate": work.learning_rate,
             "momentum": work.momentum,
-            "evaluate_every": work.rounds,
+            "evaluate_every": evaluate_every,
             "precision": precision,
         },
     }
@@ -57,16 +67,29 @@ def rounds(
         choose_device(work.device),
         executor,
     )
-    server, client = build_method("fedavg", "benchmark")
     with TemporaryDirectory() as folder:
         checkpoint = Checkpoint(Path(folder) / "checkpoint.pt", {}, every=math.inf)
-        simulate(federation, server, client, checkpoint, lambda line: None)
+        simulate(federation, *FEDAVG, checkpoint, lambda line: None)
+    return federation
+
+
+def rounds(
+    model: str, dataset: str, work: Work, *, executor: str = "fast", precision: str = "float32"
+) -> list[Timing]:
+    """The rounds of :func:`train` but the last, which is evaluated; and evaluation by itself."""
+    federation = train(
+        model,
+        dataset,
+        work,
+        executor=executor,
+        precision=precision,
+        evaluate_every=work.rounds,
+    )
     evaluations = []
     for _ in range(3):
         begun = clock(work.device)
-        accuracy = evaluate(server, client, federation)["test_accuracy"]
+        accuracy = evaluate(*FEDAVG, federation)["test_accuracy"]
         evaluations.append(clock(work.device) - begun)
-    # The last round was evaluated, and is left out.
     return [
         Timing(row["seconds"], row["samples_backward"], median(evaluations), accuracy)
         for row in federation.records.rounds[:-1]

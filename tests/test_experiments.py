@@ -306,7 +306,13 @@ def test_a_combination_is_a_server_side_and_a_client_side():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("fedprox+oracle", "fedprox has no server side, so nothing can stand behind it"),
+        (
+            "fedprox+oracle",
+            "fedprox has no server side that another method could use",
+        ),
+        ("krum+scaffold", "scaffold is a client side and a server side that need each other"),
+        ("fedcorr+coteaching", "what stands behind fedcorr needs a server side, and coteaching"),
+        ("scaffold+dividemix", "nothing can stand behind it"),
         ("fedavg+fedprx", "no method is called 'fedprx'; did you mean"),
         ("fedavg+fedprox(mu=-1)", "fedprox.mu: got -1.0, expected at least 0"),
         ("fedavg+fedprox+oracle", "expected one method or two"),

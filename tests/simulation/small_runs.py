@@ -22,17 +22,43 @@ SETTING = {
     },
     "seed": 3,
 }
-# Options without which a method would not fit into eight rounds.
-SMALL = {"fedcorr": {"preprocessing_iterations": 2, "finetuning_rounds": 2}}
+# Options without which a method would not get to what it is about in eight rounds.
+SMALL: dict[str, dict] = {
+    "centralized": {"epochs": 8},
+    "cfl": {"warm_up_rounds": 2, "relative": True, "eps1": 5.0, "eps2": 0.1},
+    "coteaching": {"ramp_rounds": 2},
+    "dividemix": {"warm_up_rounds": 3, "ramp_rounds": 2},
+    "fedcni": {"pseudo_label_round": 3, "aggregation_round": 3},
+    "fedcorr": {"preprocessing_iterations": 2, "finetuning_rounds": 2},
+    "fednoil": {
+        "most_epochs": 4,
+        "least_epochs": 2,
+        "least_from": 4,
+        "confidence": 0.3,
+        "clean_share": 0.55,
+    },
+    "fedrn": {"warm_up_rounds": 3},
+    "josrc": {"warm_up": 0.25},
+    "jointopt": {"start_round": 2, "history": 2},
+    "poc": {"candidates": 5},
+    "rofl": {"pseudo_label_round": 3, "forget_ramp_rounds": 3},
+    "selfie": {"warm_up_rounds": 2, "history": 2},
+}
 FEDCORR = {"name": "fedcorr", **SMALL["fedcorr"]}
 METHODS = [
     *({"name": name, **SMALL.get(name, {})} for name in methods()),
     {**FEDCORR, "variant": "paper"},
+    {"name": "fedproto", "variant": "faithful"},
+    *(
+        {"parts": [{"name": name, **SMALL.get(name, {})} for name in names]}
+        for names in (("krum", "coteaching"), ("apfl", "josrc"), ("fedcorr", "feddyn"))
+    ),
 ]
 
 
 def name_of(method):
-    return "-".join(map(str, method.values()))
+    names = [part["name"] for part in method.get("parts", [method])]
+    return "+".join(names) + (f"-{method['variant']}" if "variant" in method else "")
 
 
 def spec_of(method, **changes):

@@ -362,4 +362,4 @@ def same_row(one, other, but=""):
 
 
 def test_every_registered_method_is_among_them():
-    assert {row["name"] for row in ROWS} == set(methods())
+    assert {row.get("name") for row in ROWS} >= set(methods())

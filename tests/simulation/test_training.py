@@ -164,7 +164,7 @@ for job in jobs:
     kills = 0
     while True:
         process = child(job, root / "killed")
-        if kills < 4:
+        if kills < 3:
             time.sleep(dice.uniform(0.1, 0.7) * seconds)
             os.kill(process, signal.SIGKILL)
         status = os.waitpid(process, 0)[1]
@@ -179,7 +179,7 @@ for job in jobs:
 
 
 def test_runs_killed_at_random_moments_end_the_same(data, tmp_path):
-    """Each method, killed up to four times anywhere: in set-up, in a round, in a checkpoint."""
+    """Each method, killed up to three times anywhere: in set-up, in a round, in a checkpoint."""
     specs = [spec_of(method) for method in METHODS]
     jobs = [
         {
@@ -199,8 +199,8 @@ def test_runs_killed_at_random_moments_end_the_same(data, tmp_path):
     )
     kills = [json.loads(line)["kills"] for line in done.stdout.splitlines()]
     assert len(kills) == len(jobs)
-    assert min(kills) >= 2
-    assert sum(kills) >= 3 * len(jobs)
+    assert min(kills) >= 1
+    assert sum(kills) >= 2 * len(jobs)
     for spec in specs:
         root = tmp_path / identity(spec)
         whole, killed = (Results(root / kind).run(identity(spec)) for kind in ("whole", "killed"))

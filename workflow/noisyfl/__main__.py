@@ -144,10 +144,17 @@ def list_runs(results: Path) -> None:
 
 
 def list_methods() -> None:
-    """List every method: its reference, revision, variants and options with their defaults."""
+    """List every method: sides, reference, what it keeps and costs, variants, options, defaults."""
     for name, declaration in methods().items():
-        print(f"{name} (revision {declaration.facts['revision']})")
-        print(f"  {declaration.facts['reference']}")
+        facts = declaration.facts
+        sides = [kind for kind in ("server", "client") if facts[f"is_{kind}"]]
+        print(f"{name} ({' and '.join(sides)} side, revision {facts['revision']})")
+        print(f"  {facts['reference']}")
+        kept = f", {facts['models_kept']} kept for each client" if facts["models_kept"] else ""
+        networks = "1 network" if facts["networks"] == 1 else f"{facts['networks']} networks"
+        print(f"  {networks}{kept}; about {facts['effort']:g} times FedAvg's seconds for each")
+        if facts["partner"]:
+            print(f"  {name}+... takes a {facts['partner']} side behind it")
         if declaration.variants:
             print(f"  variants: {', '.join(declaration.variants)}")
         for option in declaration.options:

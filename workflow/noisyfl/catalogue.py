@@ -113,12 +113,18 @@ def canonical_method(given: str | Mapping[str, Any], where: str) -> dict[str, An
     wanted = methods()[first].facts["partner"]
     if not wanted:
         raise BadInput(
-            f"{where}: {first}+{second}: {first} has no server side, so nothing can stand behind it"
+            f"{where}: {first}+{second}: {first} has no server side that another method could use, "
+            "so nothing can stand behind it"
         )
     if not methods()[second].facts[f"is_{wanted}"]:
         raise BadInput(
             f"{where}: {first}+{second}: what stands behind {first} needs a {wanted} side, and "
             f"{second} has none"
+        )
+    if wanted == "client" and methods()[second].facts["is_server"] and second != "fedavg":
+        raise BadInput(
+            f"{where}: {first}+{second}: {second} is a client side and a server side that need "
+            f"each other, so it cannot stand behind {first}"
         )
     return {"name": f"{first}+{second}", "parts": parts}
 

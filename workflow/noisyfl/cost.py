@@ -40,6 +40,17 @@ class Speed:
     start: float
     memory_mb: float
 
+    def forward(self, layers: list[Layer], samples: float) -> float:
+        """Seconds in which samples go through layers."""
+        return samples * sum(map(math.prod, layers)) / self.multiplications
+
+    def training(self, layers: list[Layer], samples: float, steps: float, networks: int) -> float:
+        """Seconds in which networks are trained on samples, in so many steps."""
+        weights = sum(weights for _, weights in layers)
+        # A gradient takes two more products for each of the forward pass.
+        once = 3 * self.forward(layers, samples) + steps * (self.step + self.weight * weights)
+        return networks * once
+
 
 CPU = Speed(multiplications=3.5e10, step=1e-3, weight=2e-9, start=15, memory_mb=700)
 """One thread of a server's processor, with room for the slower ones."""
@@ -73,7 +84,7 @@ def estimate(spec: Mapping[str, Any], device: str) -> Estimate:
     partition = spec["noisy_partition"]
     facts = DATASETS[partition["dataset"]]
     declared = [methods()[part["name"]].facts for part in parts_of(spec["method"])]
-    networks = max(facts["networks"] for facts in declared)
+    networks = math.prod(facts["networks"] for facts in declared)
     effort = math.prod(facts["effort"] for facts in declared)
     models_kept = sum(facts["models_kept"] for facts in declared)
     clients = partition["partition"]["clients"]
@@ -82,15 +93,13 @@ def estimate(spec: Mapping[str, Any], device: str) -> Estimate:
 
     height, width, channels = facts.shape
     layers = list(LAYERS[spec["model"]["name"]](height, width, channels, len(facts.classes)))
-    forward = sum(positions * weights for positions, weights in layers) / speed.multiplications
     weights = sum(weights for _, weights in layers) * networks
 
     updates = schedule.rounds * participants * schedule.local_epochs
     steps = updates * math.ceil(samples / schedule.batch_size)
-    # A gradient takes two more products for each of the forward pass.
-    training = updates * samples * 3 * forward + steps * (speed.step + speed.weight * weights)
-    testing = schedule.rounds / schedule.evaluate_every * facts.test_size * forward
-    seconds = speed.start + training * networks * effort + testing
+    training = speed.training(layers, updates * samples, steps, networks) * effort
+    tested = schedule.rounds / schedule.evaluate_every * facts.test_size * networks
+    seconds = speed.start + training + speed.forward(layers, tested)
 
     images = (facts.train_size + facts.test_size) * math.prod(facts.shape)
     # The file, its array and the tensor; models of participants, of lanes, and those kept.

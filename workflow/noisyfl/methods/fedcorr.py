@@ -8,6 +8,7 @@ choice is an option; the defaults are the code's, which made the published numbe
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,9 +19,15 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.mixture import fit_two
 from noisyfl.options import option
 from noisyfl.randomness import stream
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Side, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Epoch, Pass, Update
+from noisyfl.simulation.local import (
+    Batch,
+    Client,
+    Epoch,
+    Pass,
+    Update,
+)
 from noisyfl.simulation.losses import cross_entropy, distance, squared_distance
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide, uniform
@@ -126,6 +133,16 @@ class FedCorr(ServerSide, ClientSide):
         "without_usual_training": {"usual_training": False},
         "without_mixup": {"mixup": False},
     }
+
+    partner: ClassVar[str] = "server"
+
+    def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
+        """Another method's third stage, in place of FedAvg's (Fig. 4)."""
+        assert isinstance(partner, ServerSide)
+        from noisyfl.methods.fedcorr_continued import Continued
+
+        both = Continued(self, partner)
+        return both, both
 
     # ---------------------------------------------------------------- which round is what
 

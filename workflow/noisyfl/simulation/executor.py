@@ -48,6 +48,11 @@ class Executor(Protocol):
     def test_outputs(self, weights: Weights, network: int) -> Outputs:
         """The outputs of one of a model's networks on the test part."""
 
+    def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
+        """The outputs of one of a model's networks on images of the method's own: normalised,
+        float [n, channels, height, width].
+        """
+
 
 class Images:
     """A part of a dataset on the device: uint8 [n, channels, height, width], and its labels."""
@@ -202,3 +207,10 @@ class LoopExecutor:
         return self._forward(
             self.networks, network, (self._shown("plain", part, NO_DRAWS) for part in parts)
         )
+
+    def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
+        """See :class:`Executor`."""
+        self.networks.load_state_dict(weights)
+        self.networks.eval()
+        images = images.to(self.device, next(self.networks.parameters()).dtype)
+        return self._forward(self.networks, network, images.split(self.schedule.pass_batch_size))

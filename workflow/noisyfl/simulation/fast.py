@@ -223,7 +223,7 @@ class Lane:
         self._loss.zero_()
         self._steps = self.model.forward = self.model.backward = 0
 
-    def step(self, side: ClientSide, batch: Batch, learns: str) -> None:
+    def step(self, side: ClientSide, batch: Batch, learns: str | tuple[str, ...]) -> None:
         """Descend once on a side's loss."""
         self._steps += 1
         if self._capture is None:
@@ -269,13 +269,13 @@ class Lane:
             torch.cuda.default_stream(self._stream.device).wait_stream(self._stream)
         return update
 
-    def _descend(self, side: ClientSide, batch: Batch, learns: str) -> None:
+    def _descend(self, side: ClientSide, batch: Batch, learns: str | tuple[str, ...]) -> None:
         loss = side.loss(self.model, batch)
         self._optimizer.step(loss, learns)
         self._loss += loss.detach()
 
     def _captured_step(
-        self, capture: Capture, side: ClientSide, batch: Batch, learns: str
+        self, capture: Capture, side: ClientSide, batch: Batch, learns: str | tuple[str, ...]
     ) -> _Captured:
         """A step on copies of the batch's tensors, to be done again and again."""
         held = Batch(

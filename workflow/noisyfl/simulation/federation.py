@@ -85,6 +85,11 @@ class Federation:
         self.records.forward += sum(len(request.client) for request in requests)
         return self.executor.passes(requests, round)
 
+    def outputs_of(self, images: torch.Tensor, weights: Weights, network: int = 0) -> Outputs:
+        """Run a model on images of the method's own, normalised, and count it."""
+        self.records.forward += len(images)
+        return self.executor.outputs_of(images, weights, network)
+
     def train(self, tasks: list[Task], side: ClientSide, round: int, stage: str) -> list[Update]:
         """Make local updates that a method asks for beside the round's own, and count them.
 

@@ -62,14 +62,15 @@ class Epoch:
             trace the loss once and repeat it.
         views: how the images of a step are shown, each as :meth:`noisyfl.data.augment.View.show`
             names it; a loss may want several views of the same images.
-        learns: the weights that learn are those whose names start so; all of them by default.
+        learns: the weights that learn are those whose names start so, or in one of
+            several ways; all of them by default.
     """
 
     steps: list[np.ndarray]
     targets: Tensor
     extras: Mapping[str, list] = field(default_factory=dict)
     views: tuple[str, ...] = ("weak",)
-    learns: str = ""
+    learns: str | tuple[str, ...] = ""
 
 
 @dataclass

@@ -36,7 +36,7 @@ class SGD:
         elif self._velocity:
             torch._foreach_zero_(list(self._velocity.values()))
 
-    def step(self, loss: Tensor, learns: str = "") -> None:
+    def step(self, loss: Tensor, learns: str | tuple[str, ...] = "") -> None:
         """Descend on a scalar loss of the weights.
 
         Args:

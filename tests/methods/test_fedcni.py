@@ -1,0 +1,271 @@
+"""FedCNI's equations on small cases, and its splits on noisy digits."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from noisy_digits import run_on_digits
+from sklearn.mixture import GaussianMixture
+
+from noisyfl.methods import METHODS
+from noisyfl.methods.fedcni import partners, split
+from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.estimates import detected, mean_by_class
+from noisyfl.simulation.local import Batch, Client, Outputs
+
+
+def fedcni(**options):
+    return METHODS.build({"name": "fedcni", **options}, "test")
+
+
+def draw(samples=90, classes=4, width=6):
+    """Features around a centre of each class but the last, which has none; 21 labels are wrong."""
+    dice = np.random.default_rng(5)
+    centres = 3 * np.eye(classes, width) + 0.3
+    true = np.arange(samples) % (classes - 1)
+    given = true.copy()
+    given[:21] = (true[:21] + 1) % (classes - 1)
+    features = np.abs(centres[true] + 0.2 * dice.normal(size=(samples, width)))
+    return torch.from_numpy(features), torch.from_numpy(true), torch.from_numpy(given)
+
+
+@pytest.mark.parametrize("kind", ["mean", "unit"])
+def test_prototypes_and_similarities_are_equations_5_and_6(kind):
+    features, _, given = draw()
+    outputs = Outputs(torch.zeros(90, 4, dtype=torch.float64), features)
+    prototypes, similarity = fedcni(prototype=kind).compared(outputs, given)
+    rows = features.numpy()
+    if kind == "unit":
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    for c in range(3):
+        mean = rows[given.numpy() == c].mean(0)
+        np.testing.assert_allclose(prototypes[c].numpy(), mean)
+        cosines = rows @ mean / np.linalg.norm(rows, axis=1) / np.linalg.norm(mean)
+        np.testing.assert_allclose(similarity[:, c].numpy(), cosines)
+    assert bool((similarity[:, 3] == -math.inf).all())
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_split_is_that_of_a_mixture_a_class(scaled):
+    features, true, given = draw()
+    outputs = Outputs(torch.zeros(90, 4, dtype=torch.float64), features)
+    _, similarity = fedcni().compared(outputs, given)
+    clean = split(similarity, given, scaled)
+    for c in range(3):
+        own = similarity[given == c, c].numpy()[:, None]
+        if scaled:
+            own = (own - own.min()) / (own.max() - own.min())
+        mixture = GaussianMixture(2, reg_covar=1e-4 if scaled else 1e-6, random_state=0).fit(own)
+        likely = mixture.predict_proba(own)[:, mixture.means_.argmax()] > 0.5
+        assert clean[given == c].tolist() == likely.tolist()
+    assert float((clean == (given == true)).double().mean()) > 0.9
+    # The order of the samples does not matter.
+    order = torch.from_numpy(np.random.default_rng(0).permutation(90))
+    assert torch.equal(split(similarity[order], given[order], scaled), clean[order])
+
+
+def test_few_or_equal_samples_are_clean():
+    similarity = torch.tensor([[0.1, 0.0], [0.9, 0], [0.2, 0]] + [[0.0, 0.5]] * 5)
+    labels = torch.tensor([0] * 3 + [1] * 5)
+    assert bool(split(similarity, labels, True).all())
+    assert bool(split(torch.full_like(similarity, math.nan), labels, True).all())
+    # A fourth sample, and the class is split.
+    similarity = torch.cat([similarity, torch.tensor([[0.91, 0.0]])])
+    labels = torch.cat([labels, torch.tensor([0])])
+    assert split(similarity, labels, True).tolist() == [False, True, False] + [True] * 6
+
+
+def test_thresholds_are_equations_7_and_8():
+    labels = torch.tensor([0, 0, 0, 0, 1, 1, 2])
+    client = Client(0, torch.arange(7), labels, labels.clone())
+    confidence = torch.tensor([0.9, 0.9, 0.4, 0.9, 0.9, 0.45, 0.9], dtype=torch.float64)
+    predicted = torch.tensor([0, 0, 0, 1, 1, 1, 3])
+    softmax = ((1 - confidence) / 3)[:, None].repeat(1, 4)
+    softmax[torch.arange(7), predicted] = confidence
+    outputs = Outputs(softmax.log(), torch.empty(0))
+    clean = torch.tensor([True, False, True, True, True, True, True])
+    method = fedcni(threshold=0.5)
+    # Class 0: one of four is clean, sure and right; class 1: one of two; classes 2, 3: none.
+    first = method.thresholds(outputs, client, clean)
+    assert first.tolist() == pytest.approx([0.25, 0.5, 0.0, 0.0])
+    client.state["thresholds"] = first
+    # Class 0 now asks for 0.25 alone: two of four; class 1 still one of two.
+    assert method.thresholds(outputs, client, clean).tolist() == pytest.approx([0.5, 0.5, 0, 0])
+    assert torch.equal(method.thresholds(outputs, client, clean & False), first)
+
+
+def test_partners():
+    labels = np.array([0] * 10 + [1] * 10 + [2] * 5)
+    clean = np.array(([True] * 5 + [False] * 5) * 2 + [False] * 5)
+    step = np.tile(np.arange(25), 40)
+    chosen = partners(step, labels, clean, np.random.default_rng(0))
+    # Of clean samples any, of noisy ones clean ones of the class, or any of it where none is clean.
+    assert set(chosen[clean[step]]) == set(range(25))
+    for label, pool in ((0, range(5)), (1, range(10, 15)), (2, range(20, 25))):
+        assert set(chosen[~clean[step] & (labels[step] == label)]) == set(pool)
+
+
+def turn(round, outputs):
+    return Turn(1, round, "training", 0, 0, 8, lambda *_: outputs)
+
+
+def planned(round, **options):
+    features, true, given = draw()
+    client = Client(0, torch.arange(90), given, true)
+    logits = 3 * torch.nn.functional.one_hot(true, 4).double()
+    epoch = fedcni(**options).epoch(client, turn(round, Outputs(logits, features)))
+    return client, epoch
+
+
+def test_what_an_epoch_plans():
+    client, epoch = planned(13)
+    clean = client.state["clean"]
+    assert torch.equal(epoch.targets[:, 0], client.given)
+    assert torch.equal(epoch.targets[:, 1].bool(), ~clean)
+    assert [len(step) for step in epoch.steps] == [16] * 11 + [4]
+    assert "thresholds" not in client.state
+    assert fedcni().size(client) == 90
+
+    client, epoch = planned(14)
+    assert torch.equal(client.state["clean"], clean)
+    target = epoch.targets[:, 0]
+    # Pseudo-labels are for noisy samples alone, and mostly right here.
+    assert torch.equal(target[clean], client.given[clean])
+    assert float((target[~clean] == client.true[~clean]).double().mean()) > 0.9
+    assert torch.equal(client.labels, client.given)
+    assert fedcni().size(client) == int(clean.sum())
+    assert "thresholds" in client.state
+    # Partners of noisy samples learn what they learn.
+    for step in epoch.steps:
+        own, other = np.split(step, 2)
+        noisy = epoch.targets[own, 1].bool()
+        assert torch.equal(target[own][noisy], target[other][noisy])
+
+    assert "thresholds" not in planned(14, variant="without_dynamic_confidence")[0].state
+    plain = planned(14, variant="without_mixup")[1]
+    assert "share" not in plain.extras
+    assert all(
+        (one[: len(one) // 2] == two).all()
+        for one, two in zip(epoch.steps, plain.steps, strict=True)
+    )
+    client, epoch = planned(14, write_back=True)
+    assert torch.equal(client.labels, epoch.targets[:, 0])
+    # Nothing is near enough to a prototype: the given labels stay.
+    client, epoch = planned(14, threshold=0.99999, dynamic_confidence=False)
+    assert torch.equal(epoch.targets[:, 0], client.given)
+
+
+@pytest.mark.parametrize("aggregation", ["clean_samples", "data_size", "noise_level"])
+def test_sizes_are_equation_14(aggregation):
+    client, _ = planned(13, aggregation=aggregation)
+    assert fedcni().size(client) == 90
+    client, _ = planned(14, aggregation=aggregation)
+    clean = int(client.state["clean"].sum())
+    assert 60 <= clean < 90
+    expected = {"clean_samples": clean, "data_size": 90, "noise_level": clean / 90}
+    assert fedcni().size(client) == pytest.approx(expected[aggregation])
+
+
+class Linear:
+    """A model whose features and classifier are weights to take gradients of."""
+
+    def __init__(self):
+        dice = torch.Generator().manual_seed(4)
+        self.body = torch.rand(5, 3, generator=dice, dtype=torch.float64, requires_grad=True)
+        self.head = torch.randn(3, 4, generator=dice, dtype=torch.float64)
+        self.images = torch.rand(8, 5, generator=dice, dtype=torch.float64)
+        self.prototypes = torch.rand(4, 3, generator=dice, dtype=torch.float64)
+
+    def __call__(self, images):
+        features = images @ self.body
+        return Outputs(features @ self.head, features)
+
+
+def step(model, noisy, **options):
+    """Four samples and their partners, or eight samples where there is no mixup."""
+    target = torch.tensor([[0, 1, 2, 0, 0, 3, 2, 1], noisy]).T
+    extras = {"prototypes": model.prototypes}
+    if options.get("mixup") != "none":
+        extras["share"] = torch.tensor(0.3)
+    return fedcni(**options).loss(
+        model, Batch((model.images,), torch.arange(8), target, extras, {})
+    )
+
+
+def mean(values):
+    return sum(values) / len(values) if values else 0.0
+
+
+@pytest.mark.parametrize("noisy", [[1, 0, 1, 0, 0, 0, 0, 0], [0] * 8, [1] * 4 + [0] * 4])
+def test_a_step_is_equations_11_to_13(noisy):
+    model = Linear()
+    labels, other = [0, 1, 2, 0], [0, 3, 2, 1]
+    images, body = model.images.numpy(), model.body.detach().numpy()
+    parts = {0: [], 1: []}
+    away = []
+    for i in range(4):
+        logits = (0.3 * images[i] + 0.7 * images[4 + i]) @ body @ model.head.numpy()
+        log = logits - np.log(np.exp(logits).sum())
+        parts[noisy[i]].append(-0.3 * log[labels[i]] - 0.7 * log[other[i]])
+        feature, prototype = images[i] @ body, model.prototypes[labels[i]].numpy()
+        if noisy[i]:
+            lengths = np.linalg.norm(feature) * np.linalg.norm(prototype)
+            away.append(1 - feature @ prototype / lengths)
+    mixup = mean(parts[0]) + mean(parts[1])
+    assert step(model, noisy).item() == pytest.approx(mixup + 0.7 * mean(away), rel=1e-6)
+    without = step(model, noisy, variant="without_distance_loss")
+    assert without.item() == pytest.approx(mixup, rel=1e-6)
+
+
+def test_without_mixup_it_is_cross_entropy():
+    model, noisy = Linear(), [1, 0, 1, 0, 0, 0, 0, 1]
+    losses = torch.nn.functional.cross_entropy(
+        model(model.images).logits, torch.tensor([0, 1, 2, 0, 0, 3, 2, 1]), reduction="none"
+    )
+    flag = torch.tensor(noisy).bool()
+    found = step(model, noisy, mixup="none", similarity_weight=0.0)
+    assert found.item() == pytest.approx((losses[flag].mean() + losses[~flag].mean()).item())
+
+
+def test_every_term_has_a_gradient():
+    model = Linear()
+
+    def gradient(noisy, **options):
+        (found,) = torch.autograd.grad(step(model, noisy, **options), [model.body])
+        return found
+
+    some, none = [1, 0, 1, 0, 0, 0, 0, 0], [0] * 8
+    plain = gradient(some, similarity_weight=0.0)
+    assert float((gradient(some) - plain).norm()) > 0.01
+    assert float((gradient(none, similarity_weight=0.0) - plain).norm()) > 0.01
+    torch.testing.assert_close(gradient(none), gradient(none, similarity_weight=0.0))
+
+
+def test_mean_by_class_and_detection():
+    values = torch.tensor([[1.0], [3.0], [9.0]])
+    means, present = mean_by_class(values, torch.tensor([0, 0, 2]), 3)
+    assert means[:, 0].tolist() == [2, 0, 9]
+    assert present.tolist() == [True, False, True]
+    counted = torch.tensor([False, True, False])
+    means, present = mean_by_class(values, torch.tensor([0, 0, 2]), 3, counted)
+    assert means[:, 0].tolist() == [3, 0, 0]
+    assert present.tolist() == [True, False, False]
+    labels = torch.tensor([0, 1, 1, 0])
+    client = Client(0, torch.arange(4), labels, torch.tensor([0, 0, 0, 0]))
+    found = detected(client, torch.tensor([True, True, False, True]))
+    assert found == {"noise_precision": pytest.approx(1 / 3), "noise_recall": 0.5}
+    found = detected(client, torch.zeros(4, dtype=torch.bool))
+    assert math.isnan(found["noise_precision"])
+
+
+def test_on_noisy_digits(tmp_path):
+    """What it calls clean is far cleaner than the labels, and pseudo-labels are mostly right."""
+    method = {"name": "fedcni", "pseudo_label_round": 8, "aggregation_round": 8}
+    federation, accuracy = run_on_digits(method, tmp_path, rounds=12)
+    rounds = federation.records.rounds
+    assert rounds[-1]["label_precision"] > 0.5 + 0.15
+    assert rounds[-1]["label_recall"] > 0.7
+    assert accuracy[-1] > 0.6
+    last = [row for row in federation.records.clients if row["round"] == 12]
+    assert np.mean([row["pseudo_label_accuracy"] for row in last]) > 0.5

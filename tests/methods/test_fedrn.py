@@ -1,0 +1,231 @@
+"""FedRN's equations on small cases, and its clean sets on noisy digits."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from noisy_digits import run_on_digits
+from sklearn.mixture import GaussianMixture
+
+from noisyfl.methods import METHODS
+from noisyfl.methods.fedrn import FINE_TUNING, clean_probabilities
+from noisyfl.schedule import SCHEDULES
+from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.local import Client, Outputs, Task, Update
+
+
+def fedrn(**options):
+    return METHODS.build({"name": "fedrn", **options}, "test")
+
+
+class FakeFederation:
+    """Clients with models that are named by a number, which says how they see each sample."""
+
+    def __init__(self, clients=4, samples=60):
+        dice = np.random.default_rng(3)
+        self.seed = 1
+        self.weights = {"model": torch.tensor(float(clients))}
+        labels = torch.from_numpy(dice.integers(0, 3, samples))
+        self.clients = [
+            Client(n, torch.arange(samples), labels, labels.clone()) for n in range(clients)
+        ]
+        easy = dice.random((clients + 1, samples)) < 0.6
+        noise = dice.normal(size=(clients + 1, samples))
+        margin = torch.from_numpy(np.where(easy, 4.0, -2.0) + 0.5 * noise)
+        self.logits = margin[..., None] * torch.nn.functional.one_hot(labels, 3)
+        self.trained, self.bytes, self.selections, self.reports = [], 0, {}, {}
+        self.executor = SimpleNamespace(test=SimpleNamespace(pixels=torch.zeros(1, 1, 4, 4)))
+
+    def visit(self, *numbers):
+        for number in numbers:
+            self.clients[number].state |= {
+                "weights": {"model": torch.tensor(float(number))},
+                "expertise": 0.3 + 0.1 * number,
+                "answer": torch.tensor([1.0, number, -0.5 * number]),
+            }
+
+    def passes(self, requests, round):
+        return [Outputs(self.logits[int(r.weights["model"])], torch.empty(0)) for r in requests]
+
+    def outputs_of(self, images, weights):
+        self.image = images
+        return Outputs(torch.full((1, 3), float(weights["model"])), torch.empty(0))
+
+    def train(self, tasks, side, round, stage):
+        assert side is FINE_TUNING
+        self.trained += [(t.client.id, t.client.state["auxiliary"].clone()) for t in tasks]
+        return tasks
+
+    def exchange(self, down=0, up=0):
+        self.bytes += down + 1000 * up
+
+    def report(self, client, **estimates):
+        self.reports[client.id] = estimates
+
+    def report_selection(self, client, positions):
+        self.selections[client.id] = positions
+
+
+def scaled(values):
+    return (np.array(values) - min(values)) / (max(values) - min(values))
+
+
+@pytest.mark.parametrize("similarity", ["logits", "softmax"])
+def test_reliability_is_equation_3(similarity):
+    federation = FakeFederation()
+    federation.visit(0, 1, 2, 3)
+    others = [federation.clients[number] for number in (0, 1, 3)]
+    found = fedrn(alpha=0.6, similarity=similarity).reliability(federation.clients[2], others)
+    order = (2, 0, 1, 3)
+    answers = [np.array([1.0, n, -0.5 * n]) for n in order]
+    if similarity == "softmax":
+        answers = [np.exp(a) / np.exp(a).sum() for a in answers]
+    cosine = [a @ answers[0] / np.linalg.norm(a) / np.linalg.norm(answers[0]) for a in answers]
+    expected = 0.6 * scaled([0.3 + 0.1 * n for n in order]) + 0.4 * scaled(cosine)
+    assert found.tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert found[0] == pytest.approx(0.6 * 2 / 3 + 0.4)
+
+
+def test_neighbours_are_the_most_reliable_of_those_seen():
+    federation = FakeFederation()
+    federation.visit(0, 1, 2)
+    chosen, voices = fedrn(alpha=1, neighbours=1).team(federation.clients[1], 0, federation)
+    assert [client.id for client in chosen] == [2]
+    assert voices == pytest.approx([0.5 / 1.5, 1 / 1.5])
+    # There are only two others, and the fourth client is not among them.
+    chosen, _ = fedrn(neighbours=5).team(federation.clients[1], 0, federation)
+    assert sorted(client.id for client in chosen) == [0, 2]
+    assert fedrn().team(federation.clients[3], 0, federation) == ([], [1.0])
+    chosen, voices = fedrn(variant="random_neighbours").team(federation.clients[1], 0, federation)
+    assert sorted(client.id for client in chosen) == [0, 2]
+    assert voices == pytest.approx([1 / 3] * 3)
+
+
+def test_equal_scores_are_no_division_by_zero():
+    federation = FakeFederation()
+    federation.visit(1)
+    for client in federation.clients[:3]:
+        client.state |= federation.clients[1].state
+    chosen, voices = fedrn().team(federation.clients[0], 0, federation)
+    assert [client.id for client in chosen] == [1, 2]
+    assert voices == pytest.approx([1 / 3] * 3)
+    # With expertise alone the least expert pair has no voice at all: then all have the same.
+    federation.clients[2].state = {**federation.clients[2].state, "expertise": 0.1}
+    federation.clients[3].state = {**federation.clients[2].state, "expertise": 0.1}
+    for client in federation.clients[:2]:
+        client.state = {}
+    _, voices = fedrn(alpha=1).team(federation.clients[2], 0, federation)
+    assert voices == pytest.approx([0.5, 0.5])
+
+
+def test_clean_probabilities_are_those_of_a_mixture():
+    federation = FakeFederation()
+    tasks = [Task(client, {"model": torch.tensor(2.0)}) for client in federation.clients[:2]]
+    # Of another length, so that one is padded.
+    tasks[1].client.labels = tasks[1].client.labels[:40]
+    federation.passes = lambda requests, round: [
+        Outputs(federation.logits[2][: len(r.client.labels)], torch.empty(0)) for r in requests
+    ]
+    for task, found in zip(tasks, clean_probabilities(tasks, 0, federation), strict=True):
+        labels = task.client.labels
+        loss = torch.nn.functional.cross_entropy(
+            federation.logits[2][: len(labels)], labels, reduction="none"
+        ).numpy()
+        loss = scaled(loss)[:, None]
+        mixture = GaussianMixture(2, tol=1e-2, reg_covar=5e-4, random_state=0).fit(loss)
+        expected = mixture.predict_proba(loss)[:, mixture.means_.argmin()]
+        assert found.tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert clean_probabilities([], 0, federation) == []
+
+
+def test_equal_losses_are_all_clean():
+    federation = FakeFederation()
+    federation.logits = torch.zeros_like(federation.logits)
+    (found,) = clean_probabilities([Task(federation.clients[0], federation.weights)], 0, federation)
+    assert found.tolist() == pytest.approx([1.0] * 60)
+    assert bool(fedrn().chosen(torch.tensor([0.5, 0.1, 0.6])).all())  # one is too few for a batch
+    assert fedrn().chosen(torch.tensor([0.5, 0.7, 0.6])).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("target_model", ["stale", "received"])
+def test_the_clean_set_is_equation_7(target_model):
+    federation = FakeFederation()
+    federation.visit(0, 1, 2, 3)
+    method = fedrn(warm_up_rounds=4, target_model=target_model)
+    client = federation.clients[1]
+    method.before_round(3, [client], federation)
+    assert "clean" not in client.state
+    assert method.positions(client).tolist() == list(range(60))
+
+    method.before_round(4, [client], federation)
+    neighbours, voices = method.team(client, 4, federation)
+    own = {"stale": 1.0, "received": 4.0}[target_model]
+    models = [own, *(float(neighbour.id) for neighbour in neighbours)]
+    parts = clean_probabilities(
+        [Task(client, {"model": torch.tensor(model)}) for model in models], 4, federation
+    )
+    clean = sum(v * p for v, p in zip(voices, parts, strict=True)) > 0.5
+    assert len(models) == 3
+    assert not torch.equal(clean, parts[0] > 0.5)
+    assert torch.equal(client.state["clean"], clean)
+    assert method.positions(client).tolist() == clean.nonzero()[:, 0].tolist()
+    assert method.size(client) == 60
+    assert [number for number, _ in federation.trained] == [1, 1]
+    assert torch.equal(federation.trained[0][1], parts[0] > 0.5)
+    assert "auxiliary" not in client.state
+    assert federation.bytes == 2 * 4  # two models of one float, down
+    assert torch.equal(federation.selections[1], clean)
+
+    trained = len(federation.trained)
+    fedrn(warm_up_rounds=0, finetune=False).before_round(4, [client], federation)
+    assert len(federation.trained) == trained
+
+
+def test_fine_tuning_is_one_epoch_of_the_classifier_on_the_auxiliary_set():
+    schedule = SCHEDULES.build(
+        "schedule(rounds=1, participation=1.0, local_epochs=5, batch_size=4, learning_rate=0.1)",
+        "test",
+    )
+    assert FINE_TUNING.local_schedule(0, schedule).local_epochs == 1
+    client = FakeFederation().clients[0]
+    client.state["auxiliary"] = torch.arange(60) % 6 == 0
+    epoch = FINE_TUNING.epoch(client, Turn(1, 0, "", 0, 0, 4, None))
+    assert epoch.learns == "0.classifier"
+    assert sorted(np.concatenate(epoch.steps)) == list(range(0, 60, 6))
+
+
+def test_what_the_server_keeps():
+    federation = FakeFederation()
+    client = federation.clients[0]
+    weights = {"model": torch.tensor(2.0)}
+    fedrn().after_updates(0, [Update(client, weights, {}, 60, 1, 0.0, 60, 60)], federation)
+    right = federation.logits[2].argmax(1) == client.labels
+    assert client.state["expertise"] == pytest.approx(float(right.double().mean()))
+    assert 0.3 < client.state["expertise"] < 1
+    assert client.state["answer"].tolist() == [2.0] * 3
+    assert client.state["weights"] is weights
+    first = federation.image
+    fedrn().after_updates(7, [Update(client, weights, {}, 60, 1, 0.0, 60, 60)], federation)
+    assert first.shape == (1, 1, 4, 4)
+    assert torch.equal(first, federation.image)  # one image for the whole run
+
+
+def test_on_noisy_digits(tmp_path):
+    """Clean sets are far cleaner than the labels, and outputs on given images are counted."""
+    method = {"name": "fedrn", "warm_up_rounds": 8}
+    federation, accuracy = run_on_digits(method, tmp_path, rounds=12)
+    rounds = federation.records.rounds
+    assert rounds[7]["label_precision"] != rounds[7]["label_precision"]  # null in the warm-up
+    assert rounds[-1]["label_precision"] > 0.5 + 0.2
+    assert rounds[-1]["label_recall"] > 0.7
+    assert rounds[-1]["bytes_down"] > 2.9 * rounds[-1]["bytes_up"]
+    assert accuracy[-1] > 0.6
+
+    executor = federation.executor
+    images = executor._shown("plain", executor.test.pixels[:3], None)
+    before = federation.records.forward
+    found = federation.outputs_of(images, federation.weights).logits
+    expected = executor.test_outputs(federation.weights, 0).logits[:3]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert federation.records.forward == before + 3

@@ -1,0 +1,211 @@
+"""RoFL's equations on small cases, against loops over samples, and on noisy digits."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from noisy_digits import run_on_digits
+
+from noisyfl.methods import METHODS
+from noisyfl.methods.rofl import average_centroids, mean_features
+from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.local import Batch, Client, Outputs
+
+CLASSES, WIDTH = 4, 3
+
+
+def rofl(**options):
+    return METHODS.build({"name": "rofl", **options}, "test")
+
+
+class Linear:
+    """A model whose features and classifier are weights to take gradients of."""
+
+    def __init__(self, samples):
+        dice = torch.Generator().manual_seed(5)
+        self.body = torch.randn(5, WIDTH, generator=dice, dtype=torch.float64, requires_grad=True)
+        self.head = torch.randn(WIDTH, CLASSES, generator=dice, dtype=torch.float64)
+        self.images = torch.randn(samples, 5, generator=dice, dtype=torch.float64)
+        self.centroids = torch.randn(CLASSES, WIDTH, generator=dice, dtype=torch.float64)
+
+    def __call__(self, images):
+        features = images @ self.body
+        return Outputs(features @ self.head, features)
+
+
+GIVEN = [0, 1, 2, 0, 1, 2, 0, 1]
+PSEUDO = [1, 1, 0, 3, 1, 2, 2, 3]
+
+
+def step(options, weight=0.7, kept=5, pseudo=PSEUDO, unknown=None):
+    """The loss of a step, its model and its memory."""
+    model = Linear(len(GIVEN))
+    if unknown is not None:
+        model.centroids[unknown] = 0
+    memory = {"centroids": model.centroids.clone(), "confident": torch.zeros(10, dtype=torch.int64)}
+    extras = {"kept": torch.tensor(kept), "centroid_weight": torch.tensor(weight)}
+    target = torch.tensor([GIVEN, pseudo]).T
+    batch = Batch((model.images,), torch.arange(1, 9), target, extras, memory)
+    return rofl(**options).loss(model, batch), model, memory
+
+
+def cosine(a, b):
+    return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+
+def expected(model, weight=0.7, kept=5, mask=True, pseudo=PSEUDO, shared=True, unknown=()):
+    """Eqs. 1 to 9 and 13, a sample at a time."""
+    features = (model.images @ model.body).detach().numpy()
+    logits = features @ model.head.numpy()
+    logs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    centroids = model.centroids.numpy()
+    total, confident = 0.0, []
+    for f, log, y, guess in zip(features, logs, GIVEN, pseudo, strict=True):
+        near = [-9 if c in unknown else cosine(centroids[c], f) for c in range(CLASSES)]
+        sure = int(np.argmax(near)) == y
+        confident.append(sure)
+        if mask:
+            total += -log[y] if sure else (-log[guess] if guess >= 0 else 0.0)
+        else:
+            total += -log[guess] if guess >= 0 else -log[y]
+        if (sure or not mask) and y not in unknown:
+            total += weight * np.sum((f - centroids[y]) ** 2)
+        total += 0.8 * -np.sum(np.exp(log) * log)
+    losses = [-log[y] for log, y in zip(logs, GIVEN, strict=True)]
+    small = np.argsort(losses)[:kept]
+    moved = centroids.copy()
+    for c in range(CLASSES):
+        members = [features[i] for i in small if GIVEN[i] == c]
+        if members:
+            mean = np.mean(members, axis=0)
+            s = cosine(centroids[c], mean) if shared and c not in unknown else 1.0
+            moved[c] = (1 - s**2) * centroids[c] + s**2 * mean
+    return total, confident, moved
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        ({}, {}),
+        ({"variant": "without_mask"}, {"mask": False}),
+        ({"variant": "without_global_centroids"}, {"shared": False}),
+        ({"variant": "without_pseudo_label"}, {"pseudo": [-1] * 8}),
+        ({"variant": "without_mask_and_pseudo_label"}, {"mask": False, "pseudo": [-1] * 8}),
+    ],
+)
+def test_a_step_is_equations_1_to_9(options, changes):
+    loss, model, memory = step(options, pseudo=changes.get("pseudo", PSEUDO))
+    total, confident, moved = expected(model, **changes)
+    assert loss.item() == pytest.approx(total / 8)
+    assert 0 < sum(confident) < 8
+    assert memory["confident"].tolist() == [0, *confident, 0]
+    np.testing.assert_allclose(memory["centroids"].numpy(), moved, rtol=1e-9)
+    assert not np.allclose(moved, model.centroids.numpy())
+    summed, _, _ = step({**options, "reduction": "sum"}, pseudo=changes.get("pseudo", PSEUDO))
+    assert summed.item() == pytest.approx(total)
+
+
+def test_a_class_without_a_centroid_is_nobodys_and_takes_the_batchs_mean():
+    loss, model, memory = step({}, unknown=1)
+    total, confident, moved = expected(model, unknown=(1,))
+    assert loss.item() == pytest.approx(total / 8)
+    assert not any(c for c, y in zip(confident, GIVEN, strict=True) if y == 1)
+    np.testing.assert_allclose(memory["centroids"].numpy(), moved, rtol=1e-9)
+    assert memory["centroids"][1].any()
+    # Class 3 has no sample in the batch.
+    assert torch.equal(memory["centroids"][3], model.centroids[3])
+
+
+def test_every_term_has_a_gradient():
+    gradients = {}
+    for name, options, weight in (
+        ("none", {"entropy_weight": 0.0}, 0.0),
+        ("centroids", {"entropy_weight": 0.0}, 0.7),
+        ("mean_squared", {"entropy_weight": 0.0, "centroid_distance": "mean_squared"}, 0.7),
+        ("entropy", {}, 0.0),
+    ):
+        loss, model, _ = step(options, weight=weight)
+        (gradients[name],) = torch.autograd.grad(loss, [model.body])
+    for name in ("centroids", "entropy"):
+        assert float((gradients[name] - gradients["none"]).norm()) > 0.1
+    # Eq. 5 by hand: 2 / b sum of m x (F - f).
+    model = Linear(8)
+    confident = torch.tensor(expected(model)[1], dtype=torch.float64)
+    apart = (model.images @ model.body).detach() - model.centroids[torch.tensor(GIVEN)]
+    by_hand = 0.7 * 2 / 8 * model.images.T @ (confident[:, None] * apart)
+    torch.testing.assert_close(gradients["centroids"] - gradients["none"], by_hand)
+    torch.testing.assert_close(gradients["mean_squared"] - gradients["none"], by_hand / WIDTH)
+
+
+def test_global_centroids_are_equations_11_and_12():
+    dice = np.random.default_rng(2)
+    local, before = dice.normal(size=(3, CLASSES, WIDTH)), dice.normal(size=(CLASSES, WIDTH))
+    local[1, 0] = 0  # a client that has no class 0
+    local[:, 2] = 0  # nobody has class 2
+    before[3] = 0  # nobody had class 3
+    found = average_centroids(torch.from_numpy(local), torch.from_numpy(before)).numpy()
+    for c in range(CLASSES):
+        weights = [
+            0.0 if not f[c].any() else 1.0 if c == 3 else max(0.0, cosine(before[c], f[c]))
+            for f in local
+        ]
+        mean = sum(w * f[c] for w, f in zip(weights, local, strict=True))
+        np.testing.assert_allclose(found[c], mean / sum(weights) if sum(weights) else before[c])
+    assert np.allclose(found[2], before[2])
+    first = average_centroids(torch.from_numpy(local), None).numpy()
+    np.testing.assert_allclose(first[0], (local[0, 0] + local[2, 0]) / 2)
+    np.testing.assert_allclose(first[1], local[:, 1].mean(0))
+    assert not first[2].any()
+
+
+def test_a_first_round_starts_from_mean_features():
+    features = torch.tensor([[1.0, 0], [3, 0], [0, 5]])
+    outputs = Outputs(torch.zeros(3, 4), features)
+    found = mean_features(outputs, torch.tensor([1, 1, 3]))
+    assert found.tolist() == [[0, 0], [2, 0], [0, 0], [0, 5]]
+
+
+def planned(round, **options):
+    labels = torch.arange(9) % 3
+    client = Client(0, torch.arange(9), labels, labels.clone())
+    client.state = {"kept": 0.6, "pseudo_labels": torch.full((9,), 2)}
+    own = Outputs(torch.eye(4)[torch.full((9,), 3)], torch.empty(0))
+    turn = Turn(1, round, "training", 0, 0, 5, lambda *_: own)
+    return rofl(pseudo_label_round=4, **options).epoch(client, turn)
+
+
+def test_what_an_epoch_plans():
+    early, late = planned(2), planned(3)
+    labels = (torch.arange(9) % 3).tolist()
+    assert early.targets.T.tolist() == [labels, labels]
+    assert late.targets.T.tolist() == [labels, [2] * 9]
+    assert planned(3, pseudo_labels="naive").targets[:, 1].tolist() == [3] * 9
+    assert planned(3, pseudo_labels="none").targets[:, 1].tolist() == [-1] * 9
+    assert early.extras["kept"] == [3, math.ceil(0.6 * 4)]  # of 5 samples, 3; of 4, 3
+    weights = [planned(r, centroid_weight=2.0).extras["centroid_weight"][0] for r in (0, 1, 3, 9)]
+    assert weights == pytest.approx([0.0, 0.5, 1.5, 2.0])
+    ramp = planned(1, centroid_ramp_rounds=2).extras["centroid_weight"][0]
+    assert ramp == pytest.approx(0.5)
+
+
+def test_on_noisy_digits(tmp_path):
+    """Confident samples are far cleaner than the labels.
+
+    The weight of the centroids is small: these features are no averages over an image, and their
+    squared distances are large beside a cross-entropy.
+    """
+    method = {"name": "rofl", "pseudo_label_round": 8, "centroid_weight": 0.02}
+    federation, accuracy = run_on_digits(method, tmp_path, rounds=12)
+    rounds = federation.records.rounds
+    assert rounds[-1]["label_precision"] > 0.5 + 0.2
+    assert rounds[-1]["label_recall"] > 0.6
+    assert accuracy[-1] > 0.6
+    model = sum(value.numel() * 4 for value in federation.weights.values())
+    # Five clients, ten classes of 64 features; in the first round none go down.
+    assert rounds[0]["bytes_down"] == 5 * model
+    assert rounds[0]["bytes_up"] == rounds[1]["bytes_down"] == 5 * (model + 10 * 64 * 4)
+    last = [row for row in federation.records.clients if row["round"] == 12]
+    assert np.mean([row["noise_recall"] for row in last]) > 0.6
+    # tau is the mean noise level, reached after ten rounds.
+    assert federation.clients[0].state["kept"] == pytest.approx(0.5, abs=0.01)

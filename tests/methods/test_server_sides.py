@@ -1,0 +1,449 @@
+"""Server sides that select and combine: their rules against brute force, and what they resist."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+import torch
+
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets import prepare, read_part
+from noisyfl.methods import METHODS, build_method
+from noisyfl.methods.arfl import reweighted, shares_of
+from noisyfl.methods.krum import krum_scores
+from noisyfl.models import build_model
+from noisyfl.options import BadInput
+from noisyfl.simulation import aggregation
+from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.local import Client, Outputs, Update
+from noisyfl.simulation.model import Networks
+from noisyfl.simulation.training import simulate
+from noisyfl.spec import canonical_run
+from noisyfl.train import build_federation, choose_device
+
+
+class FakeFederation:
+    """Clients of some sizes, and an executor that answers with the losses it was given."""
+
+    def __init__(self, sizes, participants, weights=None, losses=None):
+        self.clients = [
+            Client(number, *(torch.zeros(size, dtype=torch.int64) for _ in range(3)))
+            for number, size in enumerate(sizes)
+        ]
+        self.participants = participants
+        self.weights = weights or {"0.w": torch.zeros(5)}
+        self.losses = losses
+        self.seed = 1
+        self.state = {}
+        self.reports = {}
+        self.requests = []
+        self.down = self.up = 0
+
+    def passes(self, requests, round):
+        self.requests += requests
+        answers = []
+        for request in requests:
+            # Of two classes, so that cross-entropy of class 0 is the loss.
+            loss = self.losses[request.client.id] + request.network
+            logit = -math.log(math.expm1(loss))
+            logits = torch.tensor([[logit, 0.0]], dtype=torch.float64)
+            answers.append(Outputs(logits.expand(len(request.client), 2), torch.empty(0)))
+        return answers
+
+    def exchange(self, down=0, up=0):
+        self.down += down
+        self.up += up
+
+    def report(self, client, **estimates):
+        self.reports.setdefault(client.id, {}).update(estimates)
+
+
+def method(name, **options):
+    return METHODS.build({"name": name, **options}, "test")
+
+
+def model_of(vector, **changes):
+    """A model of two networks, one of them normalised."""
+    vector = torch.as_tensor(vector)
+    return {
+        "0.body.weight": vector[:2].reshape(1, 2),
+        "0.norm.running_mean": vector[:1] * 10,
+        "0.norm.num_batches_tracked": torch.tensor(3),
+        "1.body.weight": vector[2:],
+        **changes,
+    }
+
+
+def updates_of(models, sizes=None):
+    sizes = sizes or [1] * len(models)
+    clients = [Client(n, *(torch.zeros(1, dtype=torch.int64) for _ in range(3))) for n in range(99)]
+    return [
+        Update(client, weights, {}, size, 1, 0.0, 1, 1)
+        for client, weights, size in zip(clients, models, sizes, strict=False)
+    ]
+
+
+def random_models(count, seed=0):
+    dice = np.random.default_rng(seed)
+    return dice.normal(size=(count, 5))
+
+
+# ---------------------------------------------------------------- models as vectors
+
+
+@pytest.mark.parametrize("name", ["cnn", "cnn9", "resnet18"])
+def test_parameters_are_the_trainable_weights(name):
+    networks = Networks(build_model(name, (32, 32, 3), 4, 1, number) for number in range(2))
+    trainable = dict(networks.named_parameters())
+    everything = networks.state_dict()
+    assert aggregation.parameters(everything) == list(trainable)
+    vector = aggregation.flat(everything)
+    assert torch.equal(vector, aggregation.flat(trainable))
+    doubled = aggregation.replaced(everything, 2 * vector)
+    assert list(doubled) == list(everything)
+    for key, value in everything.items():
+        assert torch.equal(doubled[key], 2 * value if key in trainable else value), key
+    size = sum(value.numel() for value in trainable.values())
+    assert aggregation.size_in_bytes(everything, list(trainable)) == 4 * size
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6])
+def test_the_middle_is_the_median_of_statistics(count):
+    values = np.random.default_rng(count).normal(size=(7, count))
+    expected = [statistics.median(row) for row in values]
+    assert aggregation.middle(torch.tensor(values)).tolist() == pytest.approx(expected)
+
+
+# ---------------------------------------------------------------- median
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_median_is_that_of_each_coordinate(count):
+    vectors = random_models(count)
+    federation = FakeFederation([1] * count, count)
+    updates = updates_of([model_of(v) for v in vectors], sizes=list(range(1, count + 1)))
+    found = method("median").aggregate(updates, federation)
+    expected = model_of(np.median(vectors, axis=0))
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value)
+
+
+def test_median_leaves_out_who_had_nothing_to_train_on():
+    federation = FakeFederation([1] * 3, 3)
+    models = [model_of(np.full(5, value)) for value in (1.0, 2.0, 90.0)]
+    found = method("median").aggregate(updates_of(models, [5, 5, 0]), federation)
+    assert found["1.body.weight"].tolist() == [1.5] * 3
+    for name in ("median", "krum", "poc", "arfl"):
+        nobody = method(name).aggregate(updates_of(models, [0, 0, 0]), federation)
+        assert nobody is federation.weights
+
+
+# ---------------------------------------------------------------- krum
+
+
+def brute_force_scores(vectors, faulty):
+    scores = []
+    for i, one in enumerate(vectors):
+        apart = sorted(
+            float(((one - other) ** 2).sum()) for j, other in enumerate(vectors) if j != i
+        )
+        scores.append(sum(apart[: len(vectors) - faulty - 2]))
+    return scores
+
+
+@pytest.mark.parametrize(("count", "faulty"), [(5, 1), (6, 1), (9, 3), (9, 0)])
+def test_krum_scores(count, faulty):
+    vectors = random_models(count)
+    found = krum_scores(torch.tensor(vectors), faulty)
+    assert found.tolist() == pytest.approx(brute_force_scores(vectors, faulty))
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "kept"),
+    [(6, {}, 5), (30, {}, 24), (3, {}, 2), (1, {}, 1), (6, {"variant": "single"}, 1)],
+)
+def test_krum_averages_the_models_of_the_smallest_scores(count, options, kept):
+    """FedNoiL's 6 participants: one is left out; of 30, six."""
+    vectors = random_models(count)
+    federation = FakeFederation([1] * count, count)
+    found = method("krum", **options).aggregate(
+        updates_of([model_of(v) for v in vectors]), federation
+    )
+    faulty = max(1, count // 5)
+    scores = brute_force_scores(vectors, min(faulty, max(0, count - 3)))
+    chosen = np.argsort(scores, kind="stable")[:kept]
+    expected = model_of(vectors[chosen].mean(0))
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value)
+    shares = [federation.reports[number]["aggregation_weight"] for number in range(count)]
+    assert sum(shares) == pytest.approx(1)
+    assert {number for number, share in enumerate(shares) if share} == set(chosen)
+
+
+def test_krum_looks_at_trainable_weights_of_both_networks_alone():
+    vectors = np.zeros((6, 5))
+    vectors[:, 0] = np.arange(6) / 100
+    models = [model_of(v) for v in vectors]
+    models[2] = {**models[2], "0.norm.running_mean": torch.tensor([1e6], dtype=torch.float64)}
+    models[4] = {**models[4], "1.body.weight": torch.full((3,), 5.0, dtype=torch.float64)}
+    federation = FakeFederation([1] * 6, 6)
+    method("krum").aggregate(updates_of(models), federation)
+    left_out = {n for n, row in federation.reports.items() if not row["aggregation_weight"]}
+    assert left_out == {4}
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["krum", "arfl"])
+def test_a_model_that_is_not_finite_is_left_out(name, wrong):
+    vectors = random_models(6)
+    vectors[1, 0] = wrong
+    federation = FakeFederation([1] * 6, 6, weights=model_of(vectors[0]))
+    found = method(name).aggregate(updates_of([model_of(v) for v in vectors]), federation)
+    assert all(bool(value.isfinite().all()) for value in found.values())
+
+
+def test_krum_and_arfl_refuse_too_few_participants():
+    method("krum", byzantine=1).begin(FakeFederation([1] * 9, 5))
+    with pytest.raises(BadInput, match="takes 5 participants in a round; there are 4"):
+        method("krum", byzantine=1).begin(FakeFederation([1] * 9, 4))
+    method("arfl").begin(FakeFederation([1] * 9, 3))
+    with pytest.raises(BadInput, match="at least 3 participants"):
+        method("arfl").begin(FakeFederation([1] * 9, 2))
+
+
+# ---------------------------------------------------------------- arfl
+
+
+def brute_force_irls(values, interval=2.0, threshold=0.1):
+    """One coordinate, a loop at a time, with the hat matrix written out."""
+    count = len(values)
+    order = sorted(range(count), key=lambda client: values[client])
+    y = [values[client] for client in order]
+    slopes = [
+        statistics.median((y[j] - y[i]) / (j - i) for j in range(count) if j != i)
+        for i in range(count)
+    ]
+    slope = statistics.median(slopes)
+    intercept = statistics.median(y) - slope * (count - 1) / 2
+    line = [intercept + slope * x for x in range(count)]
+    residuals = [y[x] - line[x] for x in range(count)]
+    spread = statistics.median(sorted(map(abs, residuals))[1:])
+    scale = 1.4826 * (1 + 5 / (count - 1)) * spread + 1e-7
+    design = np.array([[1, x] for x in range(count)], dtype=float)
+    hat = design @ np.linalg.inv(design.T @ design) @ design.T
+    limit = interval * math.sqrt(2 / count)
+    restricted, trust = [0.0] * count, [1.0] * count
+    for x, client in enumerate(order):
+        height, e = math.sqrt(1 - hat[x, x]), residuals[x] / scale
+        if e:
+            trust[client] = height / e * min(max(e / height, -limit), limit)
+        restricted[client] = line[x] if trust[client] < threshold else y[x]
+    return restricted, [omega * np.std(trust, ddof=1) for omega in trust]
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 10])
+def test_confidences_and_restricted_values(count):
+    values = np.random.default_rng(count).normal(size=(40, count))
+    values[:10, 0] = 15
+    found = reweighted(torch.tensor(values), 2.0, 0.1)
+    for number, row in enumerate(values):
+        restricted, trust = brute_force_irls(list(row))
+        assert found[0][number].tolist() == pytest.approx(restricted)
+        assert found[1][number].tolist() == pytest.approx(trust)
+
+
+def test_one_value_far_away_is_replaced_by_the_lines():
+    values = np.random.default_rng(0).normal(size=(1, 10))
+    values[0, 4] = 15
+    restricted, confidence = reweighted(torch.tensor(values), 2.0, 0.1)
+    assert float(restricted[0, 4]) < 4
+    assert int(confidence[0].argmin()) == 4
+    others = np.arange(10) != 4
+    assert restricted[0].numpy()[others] == pytest.approx(values[0, others])
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_arfl_weights_models_by_their_confidence_in_all_coordinates(count, monkeypatch):
+    vectors = random_models(count, seed=3)
+    vectors[0] += 8
+    models = [model_of(v) for v in vectors]
+    # What the coordinates are: five parameters and one buffer.
+    table = np.concatenate([vectors, vectors[:, :1] * 10], axis=1)
+    rows = [brute_force_irls(list(column)) for column in table.T]
+    restricted = np.array([row[0] for row in rows]).T
+    totals = np.sum([row[1] for row in rows], axis=0)
+    shares = (totals / totals.max()) ** 2
+    shares /= shares.sum()
+    federation = FakeFederation([1] * count, count, weights=models[0])
+    for at_once in (2**22, 1):  # all coordinates together, and one at a time
+        monkeypatch.setattr("noisyfl.methods.arfl.AT_ONCE", at_once)
+        found = method("arfl").aggregate(updates_of(models), federation)
+        mean = (shares[:, None] * restricted).sum(0)
+        assert torch.cat([found["0.body.weight"][0], found["1.body.weight"]]).tolist() == (
+            pytest.approx(mean[:5].tolist())
+        )
+        assert float(found["0.norm.running_mean"]) == pytest.approx(mean[5])
+    assert found["0.norm.num_batches_tracked"] == 3
+    reported = [federation.reports[number]["aggregation_weight"] for number in range(count)]
+    assert reported == pytest.approx(shares.tolist())
+
+
+def test_arfl_of_equal_models_is_that_model():
+    model = model_of(np.arange(5.0))
+    federation = FakeFederation([1] * 4, 4, weights=model)
+    found = method("arfl").aggregate(updates_of([model] * 4), federation)
+    for name, value in model.items():
+        torch.testing.assert_close(found[name], value)
+    assert shares_of(torch.zeros(4, dtype=torch.float64)).tolist() == [0.25] * 4
+
+
+def test_arfl_of_two_clients_left_is_their_plain_mean():
+    vectors = random_models(3)
+    vectors[2, 1] = math.nan
+    federation = FakeFederation([1] * 3, 3, weights=model_of(vectors[0]))
+    found = method("arfl").aggregate(
+        updates_of([model_of(v) for v in vectors], [1, 9, 4]), federation
+    )
+    assert found["1.body.weight"].tolist() == pytest.approx(vectors[:2, 2:].mean(0).tolist())
+
+
+# ---------------------------------------------------------------- power of choice
+
+
+def test_poc_takes_the_candidates_with_the_largest_losses():
+    losses = np.random.default_rng(0).uniform(0.1, 3, size=20)
+    federation = FakeFederation([5] * 20, 4, losses=losses)
+    chosen = method("poc", candidates=7).select(3, federation)
+    asked = [request.client.id for request in federation.requests]
+    assert len(asked) == len(set(asked)) == 7
+    assert all(request.view == "plain" for request in federation.requests)
+    assert chosen.tolist() == sorted(asked, key=lambda client: -losses[client])[:4]
+    for client in asked:
+        assert federation.reports[client]["global_loss"] == pytest.approx(losses[client])
+    # Three candidates got a model of five numbers for nothing; all sent a loss.
+    assert (federation.down, federation.up) == (3 * 20, 7 * 4)
+
+
+def test_poc_by_default_asks_twice_as_many_as_take_part():
+    federation = FakeFederation([5] * 20, 4, losses=np.linspace(0.1, 2, 20))
+    method("poc").select(0, federation)
+    assert len(federation.requests) == 8
+    few = FakeFederation([5] * 3, 3, losses=np.linspace(0.1, 2, 3))
+    assert sorted(method("poc").select(0, few)) == [0, 1, 2]
+    assert few.down == 0
+
+
+def test_poc_draws_candidates_by_size_and_never_an_empty_client():
+    federation = FakeFederation([1, 9, 0, 2, 8], 1, losses=np.linspace(0.1, 2, 5))
+    for round in range(400):
+        method("poc", candidates=1).select(round, federation)
+    asked = np.bincount([request.client.id for request in federation.requests], minlength=5)
+    assert asked / 400 == pytest.approx(np.array([1, 9, 0, 2, 8]) / 20, abs=0.08)
+    assert asked[2] == 0
+    everyone = method("poc", candidates=5)
+    federation.participants = 5
+    assert sorted(everyone.select(0, federation)) == [0, 1, 3, 4]
+
+
+def test_poc_takes_the_mean_loss_of_two_networks():
+    losses = np.array([0.5, 1.0, 0.2])
+    federation = FakeFederation([2] * 3, 1, model_of(np.zeros(5)), losses)
+    assert method("poc", candidates=3).select(0, federation).tolist() == [1]
+    assert federation.reports[0]["global_loss"] == pytest.approx(1.0)  # of 0.5 and 1.5
+
+
+def test_poc_averages_without_sizes():
+    vectors = random_models(3)
+    updates = updates_of([model_of(v) for v in vectors], sizes=[1, 50, 3])
+    found = method("poc").aggregate(updates, FakeFederation([1] * 3, 3))
+    assert found["1.body.weight"].tolist() == pytest.approx(vectors[:, 2:].mean(0).tolist())
+
+
+# ---------------------------------------------------------------- on digits
+
+SETTING = {
+    "dataset": "digits",
+    "partition": "iid(clients=10)",
+    "label_noise": "symmetric",
+    "noise_level": "bernoulli_uniform(rho=0.5, tau=0.8)",
+    "model": "cnn",
+    "augmentation": "none",
+    "normalization": "dataset",
+    "schedule": {
+        "rounds": 12,
+        "participation": 0.5,
+        "local_epochs": 2,
+        "batch_size": 10,
+        "learning_rate": 0.05,
+        "momentum": 0.5,
+    },
+    "seed": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("digits")
+    prepare("digits", None, False, folder / "train.parquet", folder / "test.parquet")
+    return folder
+
+
+def run(name, digits, wreck=None):
+    """The rows of rounds of a run; ``wreck`` changes what the executor returns."""
+    spec = canonical_run({**SETTING, "method": name}, "test")
+    train, test = read_part(digits / "train.parquet"), read_part(digits / "test.parquet")
+    path = digits / "partition.parquet"
+    noisy_partition.write(path, spec["noisy_partition"], train.labels)
+    partition = noisy_partition.read(path)
+    federation = build_federation(spec, 1, train, test, partition, choose_device("cpu"))
+    if wreck:
+        honest = federation.executor.local_updates
+        federation.executor.local_updates = lambda *given: wreck(honest(*given))
+    server, client = build_method(spec["method"], "test")
+    checkpoint = Checkpoint(digits / "unused.pt", {}, every=1e9)
+    assert simulate(federation, server, client, checkpoint, lambda line: None) == "finished"
+    return federation.records.rounds
+
+
+def wrecked(updates):
+    """The first participant sends its model under noise that is no smaller than it is."""
+    noise = torch.Generator().manual_seed(0)
+    bad = {
+        name: value + 0.3 * torch.randn(value.shape, generator=noise)
+        for name, value in updates[0].weights.items()
+    }
+    updates[0].weights = bad
+    return updates
+
+
+@pytest.fixture(scope="module")
+def wrecked_fedavg(digits):
+    return [row["test_accuracy"] for row in run("fedavg", digits, wrecked)]
+
+
+@pytest.mark.parametrize("name", ["median", "krum", "arfl"])
+def test_one_client_that_sends_garbage_does_no_harm(name, digits, wrecked_fedavg):
+    robust = [row["test_accuracy"] for row in run(name, digits, wrecked)]
+    assert max(robust) > max(wrecked_fedavg) + 0.15
+    assert robust[-1] > 0.8
+    assert wrecked_fedavg[-1] < 0.5
+
+
+def test_poc_prefers_noisy_clients(digits):
+    """It is not made for label noise: wrong labels are what makes losses large."""
+    level = {
+        name: np.mean([row["participants_noise_level"] for row in run(name, digits)][3:])
+        for name in ("poc", "fedavg")
+    }
+    assert level["poc"] > level["fedavg"] + 0.1
+
+
+def test_they_stand_before_a_client_side():
+    for name in ("median", "krum", "poc", "arfl"):
+        server, client = build_method(f"{name}+fedprox(mu=0.3)", "test")
+        assert server.name == name
+        assert isinstance(client, ClientSide)
+        assert client.mu == 0.3

@@ -1,0 +1,315 @@
+"""APFL (Deng et al., 2020): each client mixes the global model with one of its own.
+
+Any method may stand behind it: its loss is applied to the model w that the server averages, and to
+the mixture of w with the client's private model v. A model here has twice the partner's networks,
+those of w first.
+
+What a partner decides between steps (splits, targets, corrected labels) it decides by w, and both
+learn by it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.schedule import Schedule
+from noisyfl.simulation.aggregation import size_in_bytes
+from noisyfl.simulation.client_side import ClientSide, Side, Turn
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Tested, Update, Weights
+from noisyfl.simulation.model import Model
+from noisyfl.simulation.server_side import ServerSide
+
+ALPHA = "apfl_alpha"
+PRIVATE = "apfl_private"
+RATE = "apfl_rate"
+"""What a client keeps: its share of v, v by the names that it has in a model, and the rate at which
+the share changes in the round."""
+
+PLAIN = ClientSide()
+"""What stands behind APFL where nothing else does: FedAvg's cross-entropy."""
+
+
+class Personal(ClientSide):
+    """The client side of APFL over another one.
+
+    Attributes:
+        alpha: see :class:`Apfl`, as the other two.
+    """
+
+    alpha: float
+    adaptive: bool
+    shrinkage: float
+
+    @property
+    def inner(self) -> ClientSide:
+        """The client side behind it."""
+        return PLAIN
+
+    # ---------------------------------------------------------------- the local update
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """The partner's; and how fast the shares change."""
+        self.inner.before_round(round, participants, federation)
+        rate = self.local_schedule(round, federation.schedule).learning_rate
+        for client in participants:
+            client.state[RATE] = rate
+
+    def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
+        """w as the partner would start from it, and the client's v; at first v is w."""
+        start = self.inner.received(client, weights, federation)
+        private = client.state.get(PRIVATE) or private_copy(start)
+        return {**start, **{name: value.to(start[name].device) for name, value in private.items()}}
+
+    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+        """The partner's."""
+        return self.inner.local_schedule(round, schedule)
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """The partner's, once for w and once for the mixture; and the client's share of v."""
+        held = self.inner.memory(client, federation)
+        return {
+            **{f"shared {name}": value for name, value in held.items()},
+            **{f"private {name}": value for name, value in held.items()},
+            ALPHA: torch.tensor(float(client.state.get(ALPHA, self.alpha))),
+        }
+
+    def positions(self, client: Client) -> Any:
+        """The partner's."""
+        return self.inner.positions(client)
+
+    def size(self, client: Client) -> float:
+        """The partner's."""
+        return self.inner.size(client)
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """The partner's; the share changes in the first step of the round."""
+        epoch = self.inner.epoch(client, turn)
+        rates = [0.0] * len(epoch.steps)
+        if turn.number == 0:
+            rates[:1] = [float(client.state[RATE])]
+        learns = epoch.learns
+        if learns:
+            names = (learns,) if isinstance(learns, str) else learns
+            learns = (*names, *(shifted(name, self.inner.networks) for name in names))
+        extras = {**epoch.extras, RATE: rates}
+        return dataclasses.replace(epoch, extras=extras, learns=learns)
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """f(w) + f(alpha v + (1 - alpha) w), the outputs mixed, w in the mixture held fixed.
+
+        The share descends on the mixture's loss once a round: alpha <- alpha - rate * df/dalpha.
+        """
+        shared = self.inner.loss(Part(model, 0, self.inner.networks), part_of(batch, "shared "))
+        held = batch.memory[ALPHA]
+        alpha = held.detach().clone().requires_grad_(self.adaptive)
+        mixture = Mixture(model, self.inner.networks, alpha)
+        mixed = self.inner.loss(mixture, part_of(batch, "private "))
+        if self.adaptive:
+            (slope,) = torch.autograd.grad(mixed, [alpha], retain_graph=True)
+            with torch.no_grad():
+                rate = batch[RATE]
+                changed = alpha - rate * (slope + self.shrinkage * alpha)
+                held.copy_(torch.where(rate > 0, changed, alpha).clamp(0, 1))
+        return shared + mixed
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """The partner's, on w; each participant keeps v and its share."""
+        seen = [dataclasses.replace(u, memory=stripped(u.memory, "shared ")) for u in updates]
+        self.inner.after_updates(round, seen, federation)
+        for update, inner in zip(updates, seen, strict=True):
+            update.weights = inner.weights
+            state = update.client.state
+            state[ALPHA] = float(update.memory[ALPHA])
+            state[PRIVATE] = halves(update.weights)[1]
+            federation.report(update.client, mixing_share=state[ALPHA])
+
+    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+        """What the partner predicts by the client's mixture, or by w where no client is named."""
+        count = self.inner.networks
+        shared, private = outputs[:count], outputs[count:]
+        if client is None:
+            return self.inner.predict(shared, None)
+        alpha = float(client.state.get(ALPHA, self.alpha))
+        mixed = [mix(alpha, v, w) for v, w in zip(private, shared, strict=True)]
+        return self.inner.predict(mixed, client)
+
+
+@METHODS.register("apfl")
+class Apfl(ServerSide, Personal):
+    """The server averages w alone; every client's mixture is tested."""
+
+    reference = "Deng et al., Adaptive Personalized Federated Learning, arXiv 2003.13461"
+
+    alpha: float = option(
+        0.5, doc="share of the private model in the mixture, at first", at_least=0, at_most=1
+    )
+    adaptive: bool = option(
+        True, doc="change the share by gradient descent, once a round (paper); off in the code"
+    )
+    shrinkage: float = option(
+        0.0, doc="times alpha, added to its gradient (code: 0.02)", at_least=0
+    )
+
+    variants = {  # noqa: RUF012 (a class variable, not an option)
+        "code": {"adaptive": False, "shrinkage": 0.02},
+    }
+
+    networks = 2
+    effort = 1.2
+    models_kept = 1
+
+    def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
+        """The partner's loss on w and on the mixture."""
+        assert isinstance(partner, ClientSide)
+        return self, Wrapped(partner, self.alpha, self.adaptive, self.shrinkage)
+
+    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+        """FedAvg's mean of w. What stands for v in the global model means nothing."""
+        sent = [dataclasses.replace(u, weights=halves(u.weights)[0]) for u in updates]
+        return {**federation.weights, **super().aggregate(sent, federation)}
+
+    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+        """w for each participant, both ways."""
+        size = size_in_bytes(halves(federation.weights)[0]) * len(updates)
+        return size, size
+
+    def tested(self, federation: Federation) -> list[Tested]:
+        """Every client's v beside the newest w; v is w where a client never trained."""
+        start = private_copy(federation.weights)
+        return [
+            Tested({**federation.weights, **client.state.get(PRIVATE, start)}, client)
+            for client in federation.clients
+        ]
+
+
+@dataclass(frozen=True)
+class Wrapped(Personal):
+    """:class:`Personal` over a partner."""
+
+    side: ClientSide
+    alpha: float
+    adaptive: bool
+    shrinkage: float
+
+    name = "apfl"
+
+    @property
+    def inner(self) -> ClientSide:
+        """The partner."""
+        return self.side
+
+    @property
+    def networks(self) -> int:  # type: ignore[override]
+        """Twice the partner's."""
+        return 2 * self.side.networks
+
+
+# ---------------------------------------------------------------- parts of a model
+
+
+class Part(Model):
+    """Some networks of a model as if they were all of it.
+
+    Args:
+        model: the whole.
+        first: the number of the first network of the part.
+        count: how many networks it has.
+    """
+
+    def __init__(self, model: Model, first: int, count: int) -> None:
+        self._whole = model
+        self._first = first
+        names = {
+            shifted(name, -first): name
+            for name in model.weights
+            if first <= network_of(name) < first + count
+        }
+        self.weights = {own: model.weights[name] for own, name in names.items()}
+        self.received = {own: model.received[name] for own, name in names.items()}
+
+    def __call__(self, images: Tensor, network: int = 0) -> Outputs:
+        """See :class:`Model`."""
+        return self._whole(images, self._first + network)
+
+    def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
+        """See :class:`Model`."""
+        return self._whole.look(images, self._first + network, evaluating=evaluating)
+
+
+class Mixture(Part):
+    """The private part of a model; what it says is mixed with what the shared part says.
+
+    Args:
+        model: the whole, of which the first half is shared.
+        count: networks of each half.
+        alpha: the share of the private part, a scalar.
+    """
+
+    def __init__(self, model: Model, count: int, alpha: Tensor) -> None:
+        super().__init__(model, count, count)
+        self._alpha = alpha
+
+    def __call__(self, images: Tensor, network: int = 0) -> Outputs:
+        """See :class:`Model`; no gradient goes back through the shared part."""
+        return mix(
+            self._alpha, super().__call__(images, network), self._whole.look(images, network)
+        )
+
+    def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
+        """See :class:`Model`."""
+        private = super().look(images, network, evaluating=evaluating)
+        shared = self._whole.look(images, network, evaluating=evaluating)
+        return mix(self._alpha.detach(), private, shared)
+
+
+def mix(alpha: Tensor | float, private: Outputs, shared: Outputs) -> Outputs:
+    """Logits and features, alpha of one and the rest of the other."""
+    return Outputs(
+        alpha * private.logits + (1 - alpha) * shared.logits,
+        alpha * private.features + (1 - alpha) * shared.features,
+    )
+
+
+def network_of(name: str) -> int:
+    """The number of the network that a weight belongs to."""
+    return int(name.partition(".")[0])
+
+
+def shifted(name: str, by: int) -> str:
+    """The name of the same weight of a network so many numbers on."""
+    number, dot, rest = name.partition(".")
+    return f"{int(number) + by}{dot}{rest}"
+
+
+def halves(weights: Weights) -> tuple[Weights, Weights]:
+    """The weights of w and those of v, by their names in the model."""
+    count = (1 + max(map(network_of, weights))) // 2
+    parts: tuple[Weights, Weights] = {}, {}
+    for name, value in weights.items():
+        parts[network_of(name) >= count][name] = value
+    return parts
+
+
+def private_copy(weights: Weights) -> Weights:
+    """w by the names of v."""
+    shared, private = halves(weights)
+    count = network_of(next(iter(private)))
+    return {shifted(name, count): value for name, value in shared.items()}
+
+
+def part_of(batch: Batch, kind: str) -> Batch:
+    """The batch with the memory of one of the two losses; its tensors are the batch's own."""
+    return dataclasses.replace(batch, memory=stripped(batch.memory, kind))
+
+
+def stripped(memory: Memory, kind: str) -> Memory:
+    """Those whose names start so, by the rest of their names."""
+    return {n.removeprefix(kind): value for n, value in memory.items() if n.startswith(kind)}

@@ -1,0 +1,62 @@
+"""Centralized training: all clients' samples, wrong labels included, in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Client, Update
+from noisyfl.simulation.server_side import ServerSide
+
+
+@METHODS.register("centralized")
+class Centralized(ServerSide):
+    """One client that holds everybody's samples takes part in every round.
+
+    A round is the schedule's ``local_epochs`` over all samples. It costs what local updates of all
+    clients cost, and counts for as many: with a fifth of the clients in an ordinary round, it is
+    five of them. By default there are as many rounds as the federation's budget pays for. The
+    schedule's ``rounds`` become that number, for whatever goes by a share of them. Momentum starts
+    anew in each round, as in a local update.
+    """
+
+    reference = "FedNoiL (arXiv 2205.10110), Table 1, rows without a federation"
+
+    epochs: int | None = option(
+        None,
+        doc="over all samples, rounded up to whole rounds; null: as many as the federation's local "
+        "updates amount to",
+        at_least=1,
+    )
+
+    def begin(self, federation: Federation) -> None:
+        """Pool the samples, and set the number of rounds."""
+        clients, schedule = federation.clients, federation.schedule
+        if self.epochs is None:
+            updates = schedule.rounds * federation.participants
+            rounds = max(1, math.floor(updates / len(clients) + 0.5))
+        else:
+            rounds = math.ceil(self.epochs / schedule.local_epochs)
+        federation.schedule = dataclasses.replace(schedule, rounds=rounds)  # type: ignore[type-var]
+        federation.state["pooled_clients"] = len(clients)
+        federation.clients = [
+            Client(
+                id=0,
+                rows=torch.cat([client.rows for client in clients]),
+                given=torch.cat([client.given for client in clients]),
+                true=torch.cat([client.true for client in clients]),
+            )
+        ]
+
+    def slots(self, round: int, federation: Federation) -> int:
+        """A local update of each client that was pooled."""
+        return federation.state["pooled_clients"]
+
+    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+        """Nothing: samples are not counted."""
+        return 0, 0

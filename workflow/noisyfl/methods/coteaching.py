@@ -1,0 +1,120 @@
+"""Co-teaching (Han et al., NeurIPS 2018): two networks that pick samples for each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Update
+from noisyfl.simulation.losses import cross_entropy, mean_where
+from noisyfl.simulation.model import Model
+
+
+@dataclass(frozen=True)
+class ForgetRate(ClientSide):
+    """A client side that leaves out a share of each batch, which may be the true noise level."""
+
+    forget_rate: float | None = option(
+        None, doc="tau: share of a batch left out; null: the true noise level", at_least=0, below=1
+    )
+    noise_level_of: str = option(
+        "federation",
+        doc="whose true noise level that is: of all samples of the federation, or of the client's",
+        choices=("federation", "client"),
+    )
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """Tell the participants their forget rate."""
+        rate = self.forget_rate
+        if rate is None and self.noise_level_of == "federation":
+            wrong = sum(client.noise_level * len(client) for client in federation.clients)
+            rate = wrong / sum(map(len, federation.clients))
+        for client in participants:
+            client.state["forget_rate"] = client.noise_level if rate is None else rate
+
+
+@METHODS.register("coteaching")
+class CoTeaching(ForgetRate):
+    """Each network learns from the samples of a batch whose losses the other finds smallest.
+
+    Algorithm 1; an epoch of its forget-rate ramp is a round, and a client side averages both
+    networks, each with its like. The label precision and recall of a round are those of the first
+    network's picks in the last local epoch.
+    """
+
+    reference = (
+        "Han et al., Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy "
+        "Labels, NeurIPS 2018"
+    )
+    networks = 2
+
+    ramp_rounds: int = option(10, doc="T_k: rounds until the forget rate is reached", at_least=1)
+    ramp: str = option(
+        "ratio",
+        doc="share of the forget rate in round t from 0: t / T_k (Algorithm 1), or t / (T_k - 1) "
+        "(official code and FedRN's)",
+        choices=("ratio", "linspace"),
+    )
+    double_division: bool = option(
+        False, doc="divide the mean loss by the number of picks once more (official code)"
+    )
+    tested: str = option(
+        "first",
+        doc="what is tested: the first network, the second, or the mean of both softmax outputs",
+        choices=("first", "second", "mean"),
+    )
+
+    variants = {  # noqa: RUF012 (a class variable, not an option)
+        "official": {"ramp": "linspace", "double_division": True},
+        "fedrn": {"forget_rate": 0.2, "ramp_rounds": 100, "ramp": "linspace"},
+    }
+
+    def rate(self, client: Client, round: int) -> float:
+        """1 - R(t), the share that is left out in a round."""
+        steps = max(1, self.ramp_rounds - (self.ramp == "linspace"))
+        return min(round / steps, 1.0) * client.state["forget_rate"]
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """Which samples the first network picked when it last saw them."""
+        return {"picked": torch.zeros_like(client.labels, dtype=torch.bool)}
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """How many samples count, for each step: R(t) of the batch, rounded down, at least one."""
+        epoch = super().epoch(client, turn)
+        share = 1 - self.rate(client, turn.round)
+        # 0.7 * 30 is 20.999999999999996 in floating point, and means 21.
+        kept = [max(1, math.floor(share * len(step) + 1e-9)) for step in epoch.steps]
+        return Epoch(epoch.steps, epoch.targets, {"kept": kept})
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Algorithm 1's two updates in one sum, as the networks share no weight."""
+        losses = [cross_entropy(model(batch.images, n).logits, batch.target) for n in (0, 1)]
+        first, second = (smallest(values, batch["kept"]) for values in losses)
+        batch.memory["picked"][batch.positions] = first
+        loss = mean_where(losses[0], second) + mean_where(losses[1], first)
+        return loss / batch["kept"] if self.double_division else loss
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Report the picks."""
+        for update in updates:
+            federation.report_selection(update.client, update.memory["picked"])
+            federation.report(update.client, forget_rate=float(self.rate(update.client, round)))
+
+    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+        """See the option ``tested``; the mean is returned as its logarithm."""
+        if self.tested == "mean":
+            both = torch.stack([network.logits.log_softmax(1) for network in outputs])
+            return both.logsumexp(0) - math.log(2)
+        return outputs[self.tested == "second"].logits
+
+
+def smallest(losses: Tensor, count: Tensor) -> Tensor:
+    """bool [n]: the ``count`` smallest of ``losses`` [n], the first of equal ones."""
+    return losses.detach().argsort(stable=True).argsort() < count

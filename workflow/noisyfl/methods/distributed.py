@@ -1,0 +1,42 @@
+"""Distributed training: every client trains a model of its own, and nothing is exchanged."""
+
+from __future__ import annotations
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Client, Tested, Update, Weights
+from noisyfl.simulation.server_side import ServerSide
+
+
+@METHODS.register("distributed")
+class Distributed(ServerSide):
+    """All clients start from one model, and each goes on from its own for ever.
+
+    A round's participants are drawn as ever, so that each client trains as much as it would in a
+    federation. The method's accuracy is the mean over all clients' models.
+    """
+
+    reference = "FedCNI (arXiv 2304.02892), Table 1, rows Distributed ..."
+
+    models_kept = 1
+
+    def start(self, client: Client, federation: Federation) -> Weights:
+        """The client's own model; the first one, if it never trained."""
+        return client.state.get("own_model", federation.weights)
+
+    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+        """The model that all started from, as it is."""
+        return federation.weights
+
+    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+        """Nothing."""
+        return 0, 0
+
+    def tested(self, federation: Federation) -> list[Tested]:
+        """Every client's own model."""
+        return [Tested(self.start(client, federation), client) for client in federation.clients]
+
+    def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Each participant keeps what it ended with."""
+        for update in updates:
+            update.client.state["own_model"] = update.weights

@@ -1,0 +1,245 @@
+"""DivideMix (Li et al., ICLR 2020): two networks split the samples for each other and learn from
+the doubtful ones without their labels.
+
+Equation and algorithm numbers are the paper's. Where the official code does otherwise the choice is
+an option.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.mixture import fit_two
+from noisyfl.options import option
+from noisyfl.schedule import Schedule
+from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Epoch, Outputs, Update, batches
+from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.model import Model
+
+TOLERANCE, REGULARISATION = 1e-2, 5e-4
+"""Of a mixture's fit, in the official code."""
+
+SPLIT = "dividemix"
+"""In a client's state during a round: float64 [2, samples], what each network takes for the
+probability that a label is clean."""
+
+LEARNS = ("first learns", "second learns")
+"""Which of a batch's extras there is says which network learns."""
+
+
+@METHODS.register("dividemix")
+class DivideMix(ClientSide):
+    """A local epoch is Algorithm 1's: both networks split the client's samples, then each learns
+    with the other's split, the first one before the second.
+
+    A local epoch of the schedule is two of the simulation, one for each network. A step has
+    ``batch_size`` samples taken for clean, and as many of the others, each in two views. Warm-up
+    and ramp count rounds. Where a split leaves one side empty, the network learns all labels as in
+    the warm-up.
+    """
+
+    reference = (
+        "Li et al., DivideMix: Learning with Noisy Labels as Semi-supervised Learning, ICLR 2020"
+    )
+    networks = 2
+    effort = 3.5
+
+    warm_up_rounds: int = option(10, doc="rounds of plain cross-entropy", at_least=0)
+    clean_threshold: float = option(
+        0.5, doc="tau: probability above which a sample is clean", at_least=0, at_most=1
+    )
+    temperature: float = option(0.5, doc="T of the sharpening", above=0)
+    mixup_alpha: float = option(4.0, doc="alpha of MixMatch's Beta distribution", above=0)
+    unlabelled_weight: float = option(
+        25.0, doc="lambda_u; the paper takes 0 to 150 by dataset and noise", at_least=0
+    )
+    ramp_rounds: int = option(
+        16, doc="rounds after the warm-up until lambda_u is reached", at_least=0
+    )
+    prior_weight: float = option(
+        1.0, doc="lambda_r, of the penalty that spreads predictions over the classes", at_least=0
+    )
+    confidence_penalty: bool = option(
+        False, doc="negative entropy in the warm-up, which the paper has for asymmetric noise"
+    )
+    squared_error: str = option(
+        "mean",
+        doc="over the classes: their mean (code), or their sum (Eq. 10)",
+        choices=("mean", "sum"),
+    )
+    mixture_iterations: int = option(
+        10, doc="most iterations of a mixture's fit: 10 in the code, 100 in FedRN's", at_least=1
+    )
+    split_view: str = option(
+        "plain",
+        doc="the images whose losses are split: plain (code), or as in training (FedRN's code)",
+        choices=("plain", "weak"),
+    )
+    own_guess: str = option(
+        "training",
+        doc="mode in which the network that learns guesses labels (code: training)",
+        choices=("training", "evaluation"),
+    )
+    tested: str = option(
+        "sum",
+        doc="what is tested: the sum of both networks' logits (code), their mean softmax, or the "
+        "first network",
+        choices=("sum", "mean", "first"),
+    )
+
+    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+        """Two epochs for each of the schedule's: one for each network."""
+        schedule = super().local_schedule(round, schedule)
+        epochs = 2 * schedule.local_epochs
+        return dataclasses.replace(schedule, local_epochs=epochs)  # type: ignore[type-var]
+
+    # ---------------------------------------------------------------- the split
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """Half of an epoch of Algorithm 1: one network learns."""
+        network = turn.number % 2
+        if turn.round < self.warm_up_rounds:
+            return self._plain(client, turn, network)
+        if network == 0:
+            splits = [self._clean_probability(client, turn, other) for other in (0, 1)]
+            client.state[SPLIT] = torch.stack(splits)
+        probability = client.state[SPLIT][1 - network].cpu().numpy()
+        clean = probability > self.clean_threshold
+        if clean.all() or not clean.any():
+            return self._plain(client, turn, network)
+
+        labelled = batches(np.flatnonzero(clean), turn.batch_size, turn.dice("batches"))
+        sizes = [len(step) for step in labelled]
+        unlabelled = _cycled(np.flatnonzero(~clean), sizes, turn.dice("unlabelled batches"))
+        dice = turn.dice("mixup")
+        shares = dice.beta(self.mixup_alpha, self.mixup_alpha, size=len(sizes))
+        ramp = min(1.0, (turn.round - self.warm_up_rounds) / max(self.ramp_rounds, 1))
+        weight = self.unlabelled_weight * (ramp if self.ramp_rounds else 1.0)
+        return Epoch(
+            [np.concatenate(pair) for pair in zip(labelled, unlabelled, strict=True)],
+            client.labels,
+            {
+                LEARNS[network]: [True] * len(sizes),
+                "clean": [probability[step] for step in labelled],
+                "share": [float(max(share, 1 - share)) for share in shares],
+                "partner": [dice.permutation(4 * size) for size in sizes],
+                "unlabelled": [weight] * len(sizes),
+            },
+            views=("weak", "weak"),
+            learns=f"{network}.",
+        )
+
+    def _plain(self, client: Client, turn: Turn, network: int) -> Epoch:
+        """All samples with their labels."""
+        epoch = super().epoch(client, turn)
+        extras = {LEARNS[network]: [True] * len(epoch.steps)}
+        return Epoch(epoch.steps, epoch.targets, extras, learns=f"{network}.")
+
+    def _clean_probability(self, client: Client, turn: Turn, network: int) -> Tensor:
+        """float64 [samples], how probable a network's losses make each label (Section 3.1): 1 where
+        they do not tell samples apart.
+        """
+        logits = turn.outputs(f"split {network}", network, self.split_view).logits
+        losses = cross_entropy(logits, client.labels).double()
+        scaled = (losses - losses.min()) / (losses.max() - losses.min())
+        if not bool(scaled.isfinite().all()):
+            return torch.ones_like(scaled)
+        mixture = fit_two(
+            scaled[None],
+            tolerance=TOLERANCE,
+            max_iterations=self.mixture_iterations,
+            regularisation=REGULARISATION,
+        )
+        return mixture.posterior(scaled[None])[0, :, 0]
+
+    # ---------------------------------------------------------------- the loss
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """L_x + lambda_u L_u + lambda_r L_reg (Eqs. 9 to 12), or the warm-up's."""
+        network = LEARNS.index(next(name for name in LEARNS if name in batch))
+        if "share" not in batch:
+            return self._warm_up_loss(model(batch.images, network).logits, batch.target)
+        half = len(batch.positions) // 2
+        images = torch.cat([view[:half] for view in batch.views])
+        images = torch.cat([images, *(view[half:] for view in batch.views)])
+        target = self._targets(model, network, images, batch)
+        share, partner = batch["share"], batch["partner"]
+        images = share * images + (1 - share) * images[partner]
+        target = share * target + (1 - share) * target[partner]
+
+        logits = model(images, network).logits
+        log_probability = logits.log_softmax(1)
+        errors = (log_probability[2 * half :].exp() - target[2 * half :]).square()
+        error = errors.mean() if self.squared_error == "mean" else errors.sum(1).mean()
+        log_mean = log_probability.logsumexp(0) - math.log(len(logits))
+        prior = -math.log(logits.shape[1]) - log_mean.mean()
+        supervised = cross_entropy(logits[: 2 * half], target[: 2 * half]).mean()
+        return supervised + batch["unlabelled"] * error + self.prior_weight * prior
+
+    def _warm_up_loss(self, logits: Tensor, target: Tensor) -> Tensor:
+        loss = cross_entropy(logits, target).mean()
+        if self.confidence_penalty:
+            log_probability = logits.log_softmax(1)
+            loss = loss + (log_probability.exp() * log_probability).sum(1).mean()
+        return loss
+
+    @torch.no_grad()
+    def _targets(self, model: Model, network: int, images: Tensor, batch: Batch) -> Tensor:
+        """[4 b, classes], co-refined and co-guessed labels, sharpened (Eqs. 3 and 4).
+
+        Args:
+            model: with its two networks.
+            network: which one learns.
+            images: of b clean and b other samples: both views of the former, then of the latter.
+            batch: what they come from.
+        """
+        half = len(images) // 4
+        evaluating = self.own_guess == "evaluation"
+        own = model.look(images, network, evaluating=evaluating).logits.softmax(1)
+        other = model.look(images[2 * half :], 1 - network, evaluating=True).logits.softmax(1)
+        one, two, three, four = own.chunk(4)
+        given = functional.one_hot(batch.target[:half], own.shape[1]).to(own.dtype)
+        clean = batch["clean"].to(own.dtype)[:, None]
+        refined = self._sharpened(clean * given + (1 - clean) * (one + two) / 2)
+        guessed = self._sharpened((three + four + other[:half] + other[half:]) / 4)
+        return torch.cat([refined, refined, guessed, guessed])
+
+    def _sharpened(self, probability: Tensor) -> Tensor:
+        powers = probability ** (1 / self.temperature)
+        return powers / powers.sum(1, keepdim=True)
+
+    # ---------------------------------------------------------------- afterwards
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Report the last local epoch's splits, those of both networks."""
+        for client in (update.client for update in updates):
+            if SPLIT in client.state:
+                clean = client.state.pop(SPLIT) > self.clean_threshold
+                for mask in clean:
+                    federation.report_selection(client, mask)
+                federation.report(client, estimated_noise_level=float((~clean).double().mean()))
+
+    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+        """See the option ``tested``."""
+        first, second = (part.logits for part in outputs)
+        if self.tested == "first":
+            return first
+        if self.tested == "sum":
+            return first + second
+        return torch.logaddexp(first.log_softmax(1), second.log_softmax(1)) - math.log(2)
+
+
+def _cycled(pool: np.ndarray, sizes: list[int], rng: np.random.Generator) -> list[np.ndarray]:
+    """Batches of such sizes from a pool that is shuffled and gone through as often as it takes."""
+    total = sum(sizes)
+    order = [rng.permutation(pool) for _ in range(math.ceil(total / len(pool)))]
+    return np.split(np.concatenate(order)[:total], np.cumsum(sizes)[:-1])

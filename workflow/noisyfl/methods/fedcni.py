@@ -1,0 +1,266 @@
+"""FedCNI (Wu et al., ICME 2023): class prototypes find wrong labels, and replace them with care.
+
+Equation and table numbers are the paper's; there is no official code.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.mixture import fit_two
+from noisyfl.options import option
+from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.estimates import detected, mean_by_class, ratio
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Epoch, Outputs, Update
+from noisyfl.simulation.losses import cross_entropy, mean_where
+from noisyfl.simulation.model import Model
+
+FEWEST = 4
+"""Samples of a class from which on a mixture is fitted; all of fewer are clean."""
+
+FLOOR = 1e-4
+"""Added to a mixture's variances, of similarities scaled to [0, 1]."""
+
+
+@METHODS.register("fedcni")
+class FedCNI(ClientSide):
+    """Before each local epoch a client splits its samples into clean and noisy, class by class, by
+    how similar their features are to their class's prototype. Noisy ones are mixed with clean ones
+    of their class, and drawn to its prototype; later on, the nearest prototype names their class.
+    Once the early rounds are over, a client counts for as much as it has clean samples.
+    """
+
+    reference = (
+        "Wu et al., Learning Cautiously in Federated Learning with Noisy and Heterogeneous "
+        "Clients, ICME 2023"
+    )
+    effort = 2.2
+
+    pseudo_label_round: int = option(
+        15, doc="T_s1: the first round, from 1, that uses pseudo-labels", at_least=0
+    )
+    aggregation_round: int = option(
+        15, doc="T_s2: the first round, from 1, that weighs clients anew (Eq. 14)", at_least=0
+    )
+    threshold: float = option(
+        0.5, doc="tau: largest confidence asked for (Eq. 8)", at_least=0, below=1
+    )
+    similarity_weight: float = option(
+        0.7, doc="lambda_sim: weight of the distance to prototypes (Eq. 13)", at_least=0
+    )
+    mixup_alpha: float = option(1.0, doc="of mixup's Beta distribution", above=0)
+    detection_view: str = option(
+        "plain", doc="how images are shown where labels are checked", choices=("plain", "weak")
+    )
+    prototype: str = option(
+        "mean",
+        doc="mean: of features (Eq. 5); unit: of features of length one (the text's normalised "
+        "mean)",
+        choices=("mean", "unit"),
+    )
+    scaled: bool = option(
+        True, doc="fit mixtures to similarities scaled to [0, 1] in each class, else as they are"
+    )
+    write_back: bool = option(
+        False, doc="keep pseudo-labels as labels (Algorithm 1), else guess anew each epoch (Eq. 10)"
+    )
+
+    dynamic_confidence: bool = option(
+        True, doc="a threshold for each class (Eqs. 7, 8), else tau for all (Table 4)"
+    )
+    mixup: str = option(
+        "denoise",
+        doc="partners of noisy samples: clean ones of their class, or any (vanilla); none: plain "
+        "cross-entropy (Table 6)",
+        choices=("denoise", "vanilla", "none"),
+    )
+    aggregation: str = option(
+        "clean_samples",
+        doc="what a client counts for: clean samples (Eq. 14), all samples, or the share of clean "
+        "ones (Table 7)",
+        choices=("clean_samples", "data_size", "noise_level"),
+    )
+
+    variants = {  # noqa: RUF012 (a class variable, not an option)
+        "without_dynamic_confidence": {"dynamic_confidence": False},
+        "without_mixup": {"mixup": "none"},
+        "vanilla_mixup": {"mixup": "vanilla"},
+        "without_distance_loss": {"similarity_weight": 0.0},
+        "without_reweight_aggregation": {"aggregation": "data_size"},
+        "noise_level_aggregation": {"aggregation": "noise_level"},
+        "pseudo_labels_at_once": {"pseudo_label_round": 0},
+    }
+
+    # ---------------------------------------------------------------- before an epoch
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """Split, guess, and choose mixup's partners.
+
+        Targets are [samples, 2]: the label to learn, and whether the sample is noisy. A step holds
+        its samples and then, unless there is no mixup, as many partners.
+        """
+        outputs = turn.outputs("detection", 0, self.detection_view)
+        prototypes, similarity = self.compared(outputs, client.labels)
+        clean = split(similarity, client.labels, self.scaled)
+        if turn.round + 1 >= self.pseudo_label_round and self.dynamic_confidence:
+            client.state["thresholds"] = self.thresholds(outputs, client, clean)
+        nearest, guess = similarity.max(1)
+        asked = client.state.get("thresholds")
+        sure = nearest > (self.threshold if asked is None else asked[guess])
+        client.state["clean"] = clean
+        client.state["guess"] = torch.where(sure & ~clean, guess, -1)
+        client.state["size"] = self._size(client, turn.round)
+        target = client.labels
+        if turn.round + 1 >= self.pseudo_label_round:
+            target = torch.where(sure & ~clean, guess, target)  # Eq. 10
+            if self.write_back:
+                client.labels = target
+
+        epoch = super().epoch(client, turn)
+        steps, count = epoch.steps, len(epoch.steps)
+        extras: dict[str, list] = {"prototypes": [prototypes] * count}
+        if self.mixup != "none":
+            rng = turn.dice("mixup")
+            shares = rng.beta(self.mixup_alpha, self.mixup_alpha, size=count)
+            extras["share"] = list(shares.astype(np.float32))
+            found = clean.cpu().numpy() | (self.mixup == "vanilla")
+            labels = target.cpu().numpy()
+            steps = [np.concatenate([step, partners(step, labels, found, rng)]) for step in steps]
+        return Epoch(steps, torch.stack([target, (~clean).to(target.dtype)], dim=1), extras)
+
+    def compared(self, outputs: Outputs, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The prototypes [classes, width] (Eq. 5), and the similarity of each sample to each of
+        them (Eq. 6), [samples, classes]; minus infinity where a class has no sample.
+        """
+        features = outputs.features
+        if self.prototype == "unit":
+            features = normalize(features, dim=1)
+        prototypes, present = mean_by_class(features, labels, outputs.logits.shape[1])
+        unit = normalize(prototypes, dim=1)
+        similarity = normalize(features, dim=1) @ unit.T
+        return prototypes, similarity.masked_fill(~present, -math.inf)
+
+    def thresholds(self, outputs: Outputs, client: Client, clean: Tensor) -> Tensor:
+        """The confidence asked for each class, [classes] (Eqs. 7, 8), from that before.
+
+        Stays as it was where no class has a sample that the model is sure of.
+        """
+        confidence, predicted = outputs.logits.softmax(1).max(1)
+        before = client.state.get("thresholds")
+        if before is None:
+            before = torch.full_like(outputs.logits[0], self.threshold)
+        learnt = clean & (confidence > before[client.labels]) & (predicted == client.labels)
+        ease, _ = mean_by_class(learnt[:, None].to(confidence.dtype), client.labels, len(before))
+        ease = ease[:, 0]
+        easiest = ease.max()
+        scaled = self.threshold * ease / torch.where(easiest > 0, easiest, 1.0)
+        return torch.where(easiest > 0, scaled, before)
+
+    def _size(self, client: Client, round: int) -> float:
+        """Eq. 14 and Table 7."""
+        if self.aggregation == "data_size" or round + 1 < self.aggregation_round:
+            return float(len(client))
+        clean = client.state["clean"].double()
+        return float(clean.sum() if self.aggregation == "clean_samples" else clean.mean())
+
+    def size(self, client: Client) -> float:
+        """As the last local epoch found it."""
+        return client.state["size"]
+
+    # ---------------------------------------------------------------- the local update
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Eq. 13: mixup's cross-entropies (Eq. 11) and the distance to prototypes (Eq. 12). Of each
+        the mean over the batch's noisy samples, and over its clean ones.
+        """
+        images, (target, noisy) = batch.images, batch.target.unbind(1)
+        if "share" in batch:
+            half = len(images) // 2
+            share, partner, noisy = batch["share"], target[half:], noisy[:half]
+            mixed = share * images[:half] + (1 - share) * images[half:]
+            images, target = images[:half], target[:half]
+            outputs = model(mixed)
+            losses = share * cross_entropy(outputs.logits, target)
+            losses = losses + (1 - share) * cross_entropy(outputs.logits, partner)
+            # Eq. 12 compares the sample itself.
+            outputs = model(images) if self.similarity_weight else outputs
+        else:
+            outputs = model(images)
+            losses = cross_entropy(outputs.logits, target)
+        loss = mean_where(losses, noisy) + mean_where(losses, 1 - noisy)
+        if not self.similarity_weight:
+            return loss
+        away = 1 - cosine_similarity(outputs.features, batch["prototypes"][target])
+        return loss + self.similarity_weight * mean_where(away, noisy)
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Report the split of the last local epoch."""
+        for client in (update.client for update in updates):
+            clean, guess = client.state["clean"], client.state["guess"]
+            guessed = guess >= 0
+            right = float((guessed & (guess == client.true)).sum())
+            federation.report_selection(client, clean)
+            federation.report(
+                client,
+                clean_share=float(clean.double().mean()),
+                pseudo_label_accuracy=ratio(right, guessed),
+                **detected(client, ~clean),
+            )
+
+
+def split(similarity: Tensor, labels: Tensor, scaled: bool) -> Tensor:
+    """Which samples are clean, bool [samples]: of each class those that the mixture's component of
+    higher similarity claims. All of a class are if they are few or all alike (those of a model that
+    diverged are).
+
+    Args:
+        similarity: [samples, classes], of which those to the own class count.
+        labels: [samples].
+        scaled: whether each class's are scaled to [0, 1] first.
+    """
+    own = similarity.gather(1, labels[:, None]).double()[:, 0].nan_to_num()
+    member = labels[:, None] == torch.arange(similarity.shape[1], device=labels.device)
+    counts = member.sum(0)
+    place = member.cumsum(0).gather(1, labels[:, None])[:, 0] - 1
+    # A row a class, filled from the left.
+    values = own.new_zeros(similarity.shape[1], int(counts.max()))
+    values[labels, place] = own
+    mask = torch.arange(values.shape[1], device=labels.device) < counts[:, None]
+    low = values.masked_fill(~mask, math.inf).amin(1, keepdim=True)
+    spread = values.masked_fill(~mask, -math.inf).amax(1, keepdim=True) - low
+    alike = (counts < FEWEST)[:, None] | ~(spread > 1e-9)
+    if scaled:
+        values = ((values - low) / torch.where(alike, 1.0, spread)).masked_fill(~mask, 0.0)
+    mixtures = fit_two(values, mask, regularisation=FLOOR if scaled else 1e-6)
+    clean = (mixtures.posterior(values)[..., 1] > 0.5) | alike
+    return clean[labels, place]
+
+
+def partners(
+    step: np.ndarray, labels: np.ndarray, anywhere: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """A partner for each sample of a step: of those in ``anywhere`` any sample of the client, of
+    the others one in ``anywhere`` that has the same label, or, if there is none, any of that label.
+
+    Args:
+        step: int64 [batch], positions among the client's samples.
+        labels: int64 [samples], as they are learnt.
+        anywhere: bool [samples], the clean ones.
+        rng: the stream to draw from.
+    """
+    dice = rng.random(len(step))
+    chosen = (dice * len(labels)).astype(np.int64)
+    for label in np.unique(labels[step]):
+        same = labels == label
+        pool = np.flatnonzero(same & anywhere)
+        pool = pool if len(pool) else np.flatnonzero(same)
+        here = (labels[step] == label) & ~anywhere[step]
+        chosen[here] = pool[(dice[here] * len(pool)).astype(np.int64)]
+    return chosen

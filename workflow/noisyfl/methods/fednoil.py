@@ -1,0 +1,272 @@
+"""FedNoiL (Wang et al., 2022): clients, and samples of clients, are drawn by how sure the global
+model is of their labels.
+
+Equation and algorithm numbers are the paper's, which has no official code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.randomness import stream
+from noisyfl.schedule import Schedule
+from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Epoch, Pass, Update, batches
+from noisyfl.simulation.losses import cross_entropy, mean_where
+from noisyfl.simulation.model import Model
+from noisyfl.simulation.server_side import ServerSide
+
+STATE = "fednoil"
+"""In a client's state during a round."""
+
+SCORE_BYTES = 4
+"""Of the one number that every client sends."""
+
+
+@METHODS.register("fednoil")
+class FedNoiL(ServerSide, ClientSide):
+    """A round (Algorithm 1): all clients get the global model and send back the sum of its
+    confidences in their labels; the participants are drawn by these sums. In each local epoch a
+    participant draws its labelled samples by their confidences anew, and learns the others from
+    pseudo-labels of the global model, as in FixMatch.
+
+    Both draws are without replacement. Confidences and pseudo-labels are those of the model that
+    the round starts with, in evaluation mode, and the temperature is the confidences' alone. A step
+    has ``batch_size`` labelled samples, and its share of the others, so that a local epoch sees
+    every sample once.
+    """
+
+    reference = (
+        "Wang et al., FedNoiL: A Simple Two-Level Sampling Method for Federated Learning with "
+        "Noisy Labels, arXiv 2205.10110, 2022"
+    )
+    effort = 1.3
+
+    temperature: float = option(0.5, doc="tau of the confidences", above=0)
+    clean_share: float = option(
+        0.35, doc="rho: 0.35 under high and 0.55 under low noise in the paper", above=0, at_most=1
+    )
+    subset_size: str = option(
+        "share",
+        doc="labelled samples of a client: rho of its own; score: rho of all the federation's, by "
+        "the client's probability to be drawn; mean_noise: as share, rho being what is clean of "
+        "all labels",
+        choices=("share", "score", "mean_noise"),
+    )
+    confidence: float = option(
+        0.95, doc="xi: softmax from which on a pseudo-label counts (FixMatch)", at_least=0
+    )
+    unlabelled_weight: float = option(1.0, doc="lambda_u (FixMatch)", at_least=0)
+    guesses: int = option(2, doc="weak views that a pseudo-label is the mean of", at_least=1)
+
+    epochs: str = option(
+        "logarithm",
+        doc="local epochs from round to round: Eq. 10, Eq. 11, or the schedule's",
+        choices=("cosine", "logarithm", "constant"),
+    )
+    most_epochs: int = option(100, doc="T_max, local epochs of the first round", at_least=1)
+    least_epochs: int = option(20, doc="T_min", at_least=1)
+    least_from: int = option(
+        80, doc="r_min: the round, counted from 1, from which on it is T_min", at_least=1
+    )
+
+    client_sampling: bool = option(True, doc="by score, else uniform (Table 3)")
+    data_sampling: bool = option(True, doc="by confidence, else uniform (Table 3)")
+    semi_supervised: bool = option(True, doc="learn from the other samples as well (Table 4)")
+
+    variants = {  # noqa: RUF012 (a class variable, not an option)
+        "logarithm": {"epochs": "logarithm"},
+        "cosine": {"epochs": "cosine"},
+        "constant": {"epochs": "constant"},
+        "uniform_clients": {"client_sampling": False},
+        "uniform_data": {"data_sampling": False},
+        "without_ssl": {"semi_supervised": False},
+    }
+
+    # ---------------------------------------------------------------- the schedule
+
+    def local_epochs(self, round: int) -> int:
+        """T_r of a round counted from 1, to the nearest whole number.
+
+        psi is such that T_min is reached at r_min; from there on it is kept, where Eq. 10 as
+        printed would climb again.
+        """
+        if round >= self.least_from:
+            return self.least_epochs
+        if self.epochs == "cosine":
+            left = math.cos(math.pi / 2 * (round - 1) / (self.least_from - 1))
+        else:
+            left = 1 - math.log(round) / math.log(self.least_from)
+        return math.floor(self.least_epochs + (self.most_epochs - self.least_epochs) * left + 0.5)
+
+    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+        """The run's, with this round's number of epochs (Section 4.3)."""
+        schedule = super().local_schedule(round, schedule)
+        if self.epochs == "constant":
+            return schedule
+        epochs = self.local_epochs(round + 1)
+        return dataclasses.replace(schedule, local_epochs=epochs)  # type: ignore[type-var]
+
+    # ---------------------------------------------------------------- who takes part
+
+    def select(self, round: int, federation: Federation) -> np.ndarray:
+        """Clients drawn by the sums of their confidences (Eq. 5)."""
+        if not self.client_sampling:
+            return super().select(round, federation)
+        clients = federation.clients
+        self._score(round, clients, federation)
+        scores = np.array([float(client.state[STATE]["confidence"].sum()) for client in clients])
+        for client, share in zip(clients, scores / scores.sum(), strict=True):
+            client.state[STATE] = {**client.state[STATE], "probability": float(share)}
+        rng = stream(federation.seed, "client sampling", round)
+        return drawn(scores, federation.participants, rng)
+
+    def _score(self, round: int, clients: list[Client], federation: Federation) -> None:
+        """Each client's confidence in each of its labels."""
+        requests = [Pass(c, federation.weights, "confidence", view="plain") for c in clients]
+        for client, outputs in zip(clients, federation.passes(requests, round), strict=True):
+            probability = (outputs.logits.double() / self.temperature).softmax(1)
+            confidence = probability.gather(1, client.labels[:, None])[:, 0].nan_to_num()
+            client.state[STATE] = {"round": round, "confidence": confidence.cpu()}
+            federation.report(client, estimated_noise_level=1 - float(confidence.mean()))
+
+    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+        """The model goes to all clients, and a score comes from all."""
+        down, up = super().exchange(updates, federation)
+        if not self.client_sampling:
+            return down, up
+        count = len(federation.clients)
+        size = sum(value.numel() * value.element_size() for value in federation.weights.values())
+        return size * count, up + SCORE_BYTES * count
+
+    def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Nothing of a round is kept."""
+        for client in federation.clients:
+            client.state.pop(STATE, None)
+
+    # ---------------------------------------------------------------- the local update
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """Confidences, if the server did not ask for them; pseudo-labels (Eq. 8)."""
+        unscored = [c for c in participants if c.state.get(STATE, {}).get("round") != round]
+        self._score(round, unscored, federation)
+        for client in participants:
+            size = self._subset(client, federation)
+            client.state[STATE] = {**client.state[STATE], "size": size, "draws": []}
+        if self.semi_supervised:
+            self._guess(round, participants, federation)
+
+    def _subset(self, client: Client, federation: Federation) -> int:
+        """How many labelled samples a client draws."""
+        clients = federation.clients
+        expected = self.clean_share * len(client)
+        if self.subset_size == "score":
+            probability = client.state[STATE].get("probability", 1 / len(clients))
+            expected = self.clean_share * sum(map(len, clients)) * probability
+        elif self.subset_size == "mean_noise":
+            noise = sum(c.noise_level * len(c) for c in clients) / sum(map(len, clients))
+            expected = (1 - noise) * len(client)
+        return min(max(math.floor(expected + 0.5), 1), len(client))
+
+    def _guess(self, round: int, participants: list[Client], federation: Federation) -> None:
+        total: dict[int, Tensor] = {}
+        for number in range(self.guesses):
+            purpose = f"pseudo-label {number}"
+            requests = [Pass(client, federation.weights, purpose) for client in participants]
+            for client, outputs in zip(
+                participants, federation.passes(requests, round), strict=True
+            ):
+                total[client.id] = total.get(client.id, 0) + outputs.logits.softmax(1)
+        for client in participants:
+            sure, label = (total[client.id] / self.guesses).max(1)
+            accepted = sure >= self.confidence
+            guesses = {"guess": label, "accepted": accepted.cpu()}
+            client.state[STATE] = {**client.state[STATE], **guesses}
+            federation.report(client, pseudo_labelled=float(accepted.double().mean()))
+            if bool(accepted.any()):
+                right = (label == client.true)[accepted].double().mean()
+                federation.report(client, pseudo_label_accuracy=float(right))
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """Draw the labelled samples (Eq. 6); the others are the unlabelled ones."""
+        known = client.state[STATE]
+        confidence = known["confidence"].numpy()
+        weights = confidence if self.data_sampling else np.ones_like(confidence)
+        chosen = drawn(weights, known["size"], turn.dice("data sampling"))
+        labelled = np.zeros(len(client), dtype=bool)
+        labelled[chosen] = True
+        draws = [*known["draws"], torch.from_numpy(labelled)]
+        client.state[STATE] = {**known, "draws": draws}
+
+        dice = turn.dice("batches")
+        if not self.semi_supervised or labelled.all():
+            return Epoch(batches(np.sort(chosen), turn.batch_size, dice), client.labels)
+        steps = side_by_side(
+            dice.permutation(np.flatnonzero(labelled)),
+            dice.permutation(np.flatnonzero(~labelled)),
+            turn.batch_size,
+        )
+        accepted = known["accepted"].numpy() & ~labelled
+        here = torch.from_numpy(labelled).to(client.labels.device)
+        return Epoch(
+            steps,
+            torch.where(here, client.labels, known["guess"].to(client.labels.device)),
+            {
+                "labelled": [labelled[step] for step in steps],
+                "accepted": [accepted[step] for step in steps],
+            },
+            views=("weak", "strong"),
+        )
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """L_x + lambda_u L_u (Eqs. 7 and 9): labelled samples in a weak view, others in a strong
+        one. The mean of L_u is over all that are unlabelled, accepted or not.
+        """
+        if "labelled" not in batch:
+            return super().loss(model, batch)
+        labelled = batch["labelled"]
+        weak, strong = batch.views
+        images = torch.where(labelled[:, None, None, None], weak, strong)
+        losses = cross_entropy(model(images).logits, batch.target)
+        supervised = mean_where(losses, labelled)
+        return supervised + self.unlabelled_weight * mean_where(
+            losses * batch["accepted"], ~labelled
+        )
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Report every local epoch's labelled samples."""
+        for client in (update.client for update in updates):
+            for mask in client.state[STATE]["draws"]:
+                federation.report_selection(client, mask.to(client.labels.device))
+
+
+def drawn(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """``count`` positions, drawn one after the other without replacement by weight.
+
+    The largest of the weights' logarithms, each with Gumbel noise, are such a draw, and one that
+    does not fail where fewer than ``count`` weights are positive.
+    """
+    keys = np.log(np.maximum(weights, np.finfo(np.float64).tiny)) + rng.gumbel(size=len(weights))
+    return np.argsort(-keys, kind="stable")[:count]
+
+
+def side_by_side(labelled: np.ndarray, unlabelled: np.ndarray, size: int) -> list[np.ndarray]:
+    """Steps of ``size`` labelled samples, the last one smaller, each with its share of the others.
+
+    A last step of a single sample is left out: batch normalisation cannot train on it.
+    """
+    ends = np.minimum(np.arange(size, len(labelled) + size, size), len(labelled))
+    others = (ends * len(unlabelled) + len(labelled) // 2) // len(labelled)
+    pairs = zip(np.split(labelled, ends[:-1]), np.split(unlabelled, others[:-1]), strict=True)
+    steps = [np.concatenate(pair) for pair in pairs]
+    if len(steps) > 1 and len(steps[-1]) == 1:
+        steps.pop()
+    return steps

@@ -1,0 +1,161 @@
+"""FedProto (Tan et al., AAAI 2022): clients agree on the mean features of each class.
+
+FedCNI has a row FedProto that no network trained alone could reach; its text says that FedProto
+"aggregates updates based on prototypes". So the weights are averaged as well by default. FedProto
+as its paper has it, where prototypes are all that is exchanged, is the variant ``faithful``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Memory, Outputs, Pass, Tested, Update, Weights
+from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.model import Model
+from noisyfl.simulation.server_side import ServerSide
+
+
+@METHODS.register("fedproto")
+class FedProto(ServerSide, ClientSide):
+    """Cross-entropy + weight * the mean square that a sample's features are off the global
+    prototype of its class. A class of which none is known yet counts as no distance.
+
+    Prototypes are read after the local update, in evaluation mode, on plain images and on the
+    labels that the client trains on; the official code gathers them in training mode while the
+    weights still move. A class that no participant of a round has keeps its last prototype.
+    """
+
+    reference = "Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, "
+    reference += "AAAI 2022"
+
+    partner: ClassVar[str] = ""
+
+    weight: float = option(1.0, doc="lambda, of the distance to prototypes", at_least=0)
+    sharing: str = option(
+        "weights",
+        doc="what is exchanged beside prototypes: weights, averaged; or nothing, and each client "
+        "keeps its own network (paper, code)",
+        choices=("weights", "nothing"),
+    )
+    prototype_mean: str = option(
+        "clients",
+        doc="global prototypes: the mean over the clients that have the class (code), or weighted "
+        "by how many samples of it they have (paper)",
+        choices=("clients", "samples"),
+    )
+    inference: str = option(
+        "head",
+        doc="what decides in a test: the linear classifier, or the nearest global prototype "
+        "(paper)",
+        choices=("head", "prototype"),
+    )
+
+    variants = {  # noqa: RUF012 (a class variable, not an option)
+        "faithful": {"sharing": "nothing", "inference": "prototype"},
+    }
+
+    models_kept = 1
+
+    # ---------------------------------------------------------------- the local update
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """The global prototypes [classes, width], and which are known [classes]."""
+        names = ("prototypes", "known") if "prototypes" in federation.state else ()
+        return {name: federation.state[name] for name in names}
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """See the class; without the distance in the first round."""
+        if "prototypes" not in batch.memory:
+            return super().loss(model, batch)
+        outputs = model(batch.images)
+        gap = (outputs.features - batch.memory["prototypes"][batch.target]).square().mean(1)
+        apart = (gap * batch.memory["known"][batch.target]).mean()
+        return cross_entropy(outputs.logits, batch.target).mean() + self.weight * apart
+
+    # ---------------------------------------------------------------- prototypes
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Average the participants' prototypes, and count the bytes of all."""
+        requests = [Pass(u.client, u.weights, "prototypes", view="plain") for u in updates]
+        answers = federation.passes(requests, round)
+        if not answers:
+            return
+        found = [
+            class_means(outputs, request.client.labels)
+            for request, outputs in zip(requests, answers, strict=True)
+        ]
+        means = torch.stack([mean for mean, _ in found])
+        counts = torch.stack([count for _, count in found])
+        state = federation.state
+        before = state.get("prototypes", torch.zeros_like(means[0]))
+        known = state.get("known", torch.zeros_like(counts[0]))
+        prototype = means[0, 0].numel() * means.element_size()
+        federation.exchange(
+            down=int(known.sum()) * prototype * len(updates),
+            up=int((counts > 0).sum()) * prototype,
+        )
+        shares = (counts > 0).to(means.dtype) if self.prototype_mean == "clients" else counts
+        total = shares.sum(0)
+        mean = (shares[..., None] * means).sum(0) / total.clamp(min=1)[:, None]
+        state["prototypes"] = torch.where(total[:, None] > 0, mean, before)
+        state["known"] = torch.where(total > 0, 1.0, known)
+        for update in updates:
+            if self.sharing == "nothing":
+                update.client.state["own_model"] = update.weights
+        for client in federation.clients:
+            client.state["prototypes"], client.state["known"] = state["prototypes"], state["known"]
+
+    # ---------------------------------------------------------------- the server
+
+    def start(self, client: Client, federation: Federation) -> Weights:
+        """The global model, or the client's own."""
+        return client.state.get("own_model", federation.weights)
+
+    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+        """FedAvg's, or the model that all started from."""
+        if self.sharing == "nothing":
+            return federation.weights
+        return super().aggregate(updates, federation)
+
+    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+        """Models, if they are averaged; prototypes are counted where they are made."""
+        return (0, 0) if self.sharing == "nothing" else super().exchange(updates, federation)
+
+    def tested(self, federation: Federation) -> list[Tested]:
+        """The global model, or every client's own."""
+        if self.sharing == "nothing":
+            return [Tested(self.start(client, federation), client) for client in federation.clients]
+        # Every client knows the same prototypes.
+        anyone = federation.clients[0] if self.inference == "prototype" else None
+        return [Tested(federation.weights, anyone)]
+
+    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+        """The classifier's logits, or minus the mean squares to the prototypes.
+
+        A class without a prototype is farther than any that has one.
+        """
+        if self.inference == "head" or client is None or "prototypes" not in client.state:
+            return outputs[0].logits
+        features = outputs[0].features
+        prototypes = client.state["prototypes"].to(features)
+        near = -(features[:, None] - prototypes).square().mean(2)
+        return torch.where(client.state["known"].to(features) > 0, near, near.amin() - 1)
+
+
+def class_means(outputs: Outputs, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean features [classes, width] and the number [classes] of samples of each label.
+
+    A class without a sample has a mean of 0.
+    """
+    features = outputs.features
+    member = functional.one_hot(labels, outputs.logits.shape[1]).to(features.dtype)
+    count = member.sum(0)
+    return (member.T @ features) / count.clamp(min=1)[:, None], count

@@ -1,0 +1,233 @@
+"""FedRN (Kim et al., CIKM 2022): neighbours' models help a client to tell its clean samples.
+
+Equation and algorithm numbers are the paper's. Where the official code does otherwise the choice is
+an option; the defaults are the code's, which made the published numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+from torch.nn.utils.rnn import pad_sequence
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.mixture import fit_two
+from noisyfl.options import option
+from noisyfl.randomness import stream
+from noisyfl.schedule import Schedule
+from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Client, Epoch, Pass, Task, Update, Weights, batches
+from noisyfl.simulation.losses import cross_entropy
+
+TOLERANCE, FLOOR = 1e-2, 5e-4
+"""When a mixture stops, and what is added to its variances (code)."""
+
+
+@METHODS.register("fedrn")
+class FedRN(ClientSide):
+    """After a warm-up with FedAvg, a client trains on its clean set alone (Algorithm 1).
+
+    The clean set comes from the losses of k + 1 models: the client's own and those of its most
+    reliable neighbours, whose classifiers it first fine-tunes. The server keeps the model, the
+    training accuracy and the answer to one random image of every client as its last local update
+    left them; of clients that it never saw it knows nothing, so that they are nobody's neighbours
+    and have none.
+    """
+
+    reference = (
+        "Kim et al., FedRN: Exploiting k-Reliable Neighbors Towards Robust Federated Learning, "
+        "CIKM 2022"
+    )
+    effort = 1.6
+    models_kept = 1
+
+    neighbours: int = option(2, doc="k: models that a client gets beside the global", at_least=0)
+    alpha: float = option(
+        0.6, doc="weight of expertise against similarity (Eq. 3)", at_least=0, at_most=1
+    )
+    warm_up_rounds: int = option(100, doc="rounds of FedAvg before", at_least=0)
+    finetune: bool = option(True, doc="fine-tune the neighbours' classifiers (Table 5)")
+    neighbour_choice: str = option(
+        "reliable",
+        doc="the most reliable, or any, with equal voices (Table 9)",
+        choices=("reliable", "random"),
+    )
+    similarity: str = option(
+        "logits",
+        doc="what the cosine of Eq. 5 compares: logits (code) or softmax (paper)",
+        choices=("logits", "softmax"),
+    )
+    target_model: str = option(
+        "stale",
+        doc="the client's own voice: its model as its last local update left it (code; on a first "
+        "visit the global one), or the global one",
+        choices=("stale", "received"),
+    )
+    threshold: float = option(
+        0.5, doc="probability above which a sample is clean (Eqs. 8, 9)", at_least=0, below=1
+    )
+
+    variants = {  # noqa: RUF012 (a class variable, not an option)
+        "paper": {"similarity": "softmax"},
+        "one_neighbour": {"neighbours": 1},
+        "random_neighbours": {"neighbour_choice": "random"},
+        "without_finetuning": {"finetune": False},
+    }
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """Find each participant's clean set (Algorithm 1, lines 4 to 13)."""
+        if round < self.warm_up_rounds:
+            return
+        targets = [Task(client, self._target(client, federation)) for client in participants]
+        own = clean_probabilities(targets, round, federation)
+        voices, helpers = [], []
+        for client, probability in zip(participants, own, strict=True):
+            chosen, voice = self.team(client, round, federation)
+            client.state["auxiliary"] = self.chosen(probability)
+            helpers += [Task(client, neighbour.state["weights"]) for neighbour in chosen]
+            voices.append(voice)
+        federation.exchange(down=sum(_bytes(helper.weights) for helper in helpers))
+        tuned: Sequence[Task | Update] = helpers
+        if self.finetune:
+            tuned = federation.train(helpers, FINE_TUNING, round, "fine-tuning")
+        others = iter(clean_probabilities(tuned, round, federation))
+        for client, probability, voice in zip(participants, own, voices, strict=True):
+            heard = torch.stack([probability, *(next(others) for _ in voice[1:])])
+            # Eq. 7
+            clean = self.chosen(heard.new_tensor(voice) @ heard)
+            del client.state["auxiliary"]
+            client.state["clean"] = clean
+            federation.report_selection(client, clean)
+            federation.report(client, clean_share=float(clean.double().mean()))
+
+    def _target(self, client: Client, federation: Federation) -> Weights:
+        stale = self.target_model == "stale" and "weights" in client.state
+        return client.state["weights"] if stale else federation.weights
+
+    def chosen(self, probability: Tensor) -> Tensor:
+        """bool [samples]: those probably clean (Eqs. 8, 9), or all if fewer than two are."""
+        chosen = probability > self.threshold
+        return chosen if int(chosen.sum()) > 1 else torch.ones_like(chosen)
+
+    def team(
+        self, client: Client, round: int, federation: Federation
+    ) -> tuple[list[Client], list[float]]:
+        """A client's neighbours (Definition 4.1), and the voices: its own first, then theirs."""
+        if "answer" not in client.state:
+            return [], [1.0]
+        others = [
+            other
+            for other in federation.clients
+            if other.id != client.id and "answer" in other.state
+        ]
+        if self.neighbour_choice == "random":
+            rng = stream(federation.seed, "neighbours", round, client.id)
+            best = rng.permutation(len(others))[: self.neighbours].tolist()
+            voices = torch.ones(1 + len(best), dtype=torch.float64)
+        else:
+            score = self.reliability(client, others)
+            best = score[1:].argsort(descending=True, stable=True)[: self.neighbours].tolist()
+            voices = score[[0, *(1 + number for number in best)]]
+            if not voices.any():
+                voices = torch.ones_like(voices)
+        return [others[number] for number in best], (voices / voices.sum()).tolist()
+
+    def reliability(self, client: Client, others: list[Client]) -> Tensor:
+        """R of the client itself and of each other (Eqs. 3 to 5): float64 [1 + others], on the
+        host.
+        """
+        known = [client, *others]
+        accuracy = torch.tensor([c.state["expertise"] for c in known], dtype=torch.float64)
+        answers = torch.stack([c.state["answer"] for c in known]).double().cpu()
+        if self.similarity == "softmax":
+            answers = answers.softmax(1)
+        similarity = min_max(cosine_similarity(answers[:1], answers))
+        similarity[0] = 1
+        return self.alpha * min_max(accuracy) + (1 - self.alpha) * similarity
+
+    def positions(self, client: Client) -> np.ndarray:
+        """The clean set; in the warm-up, all."""
+        if "clean" not in client.state:
+            return super().positions(client)
+        return np.flatnonzero(client.state["clean"].cpu().numpy())
+
+    def size(self, client: Client) -> float:
+        """All samples, not the clean ones alone (Algorithm 1, line 20)."""
+        return float(len(client))
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """What the server keeps of each client (Algorithm 1, lines 16 to 18)."""
+        shape = federation.executor.test.pixels.shape[1:]
+        noise = stream(federation.seed, "random image").standard_normal((1, *shape))
+        requests = [Pass(update.client, update.weights, "expertise") for update in updates]
+        answers = federation.passes(requests, round)
+        for update, outputs in zip(updates, answers, strict=True):
+            client = update.client
+            right = outputs.logits.argmax(1) == client.labels
+            answer = federation.outputs_of(torch.from_numpy(noise), update.weights).logits[0]
+            client.state["weights"] = update.weights
+            client.state["expertise"] = float(right.double().mean())
+            client.state["answer"] = answer
+            federation.report(client, expertise=client.state["expertise"])
+            federation.exchange(up=answer.element_size() * (1 + len(answer)))
+
+
+class FineTuning(ClientSide):
+    """One epoch of a neighbour's classifier on what a client alone takes for clean (Eq. 9)."""
+
+    name: ClassVar[str] = "fedrn's fine-tuning"
+
+    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+        """One epoch."""
+        return dataclasses.replace(  # type: ignore[type-var]
+            super().local_schedule(round, schedule), local_epochs=1
+        )
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """The auxiliary set; only the classifier learns."""
+        positions = np.flatnonzero(client.state["auxiliary"].cpu().numpy())
+        steps = batches(positions, turn.batch_size, turn.dice("fine-tuning"))
+        return Epoch(steps, client.labels, learns="0.classifier")
+
+
+# One for all rounds: an executor knows the steps that it captured by their side.
+FINE_TUNING = FineTuning()
+
+
+def clean_probabilities(
+    models: Sequence[Task | Update], round: int, federation: Federation
+) -> list[Tensor]:
+    """How probably a model's client's samples are clean in its eyes (Eq. 6): of each model float64
+    [samples], the posterior of the component of smaller losses.
+    """
+    requests = [Pass(model.client, model.weights, "clean set") for model in models]
+    if not requests:
+        return []
+    losses = [
+        min_max(cross_entropy(outputs.logits, request.client.labels).double().nan_to_num(), 0.0)
+        for request, outputs in zip(requests, federation.passes(requests, round), strict=True)
+    ]
+    values = pad_sequence(losses, batch_first=True)
+    counts = torch.tensor([len(loss) for loss in losses], device=values.device)
+    mask = torch.arange(values.shape[1], device=values.device) < counts[:, None]
+    mixtures = fit_two(values, mask, tolerance=TOLERANCE, regularisation=FLOOR)
+    probability = mixtures.posterior(values)[..., 0]
+    return [row[: len(loss)] for row, loss in zip(probability, losses, strict=True)]
+
+
+def min_max(values: Tensor, same: float = 1.0) -> Tensor:
+    """``values`` [n] moved and scaled to [0, 1]; ``same`` where they are all equal."""
+    low, high = values.min(), values.max()
+    apart = high > low
+    return torch.where(apart, (values - low) / torch.where(apart, high - low, 1.0), same)
+
+
+def _bytes(weights: Weights) -> int:
+    return sum(value.numel() * value.element_size() for value in weights.values())

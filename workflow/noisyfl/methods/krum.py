@@ -1,0 +1,84 @@
+"""Multi-Krum (Blanchard et al., 2017): the mean of the local models with the closest neighbours."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import BadInput, option
+from noisyfl.simulation.aggregation import flat, plain_mean, trained
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Update, Weights
+from noisyfl.simulation.server_side import ServerSide
+
+
+@METHODS.register("krum")
+class Krum(ServerSide):
+    """Of n local models the m whose squared distances to their n - f - 2 nearest others have the
+    smallest sums (Section 4) are averaged, whatever their sizes.
+
+    Distances are over the trainable weights of all networks of a model, so that its networks stay
+    together; buffers are averaged over the chosen. FedNoiL names neither f nor m. The defaults
+    leave out as many clients as are supposed to be faulty: one of 6, six of 30.
+    """
+
+    reference = (
+        "Blanchard et al., Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent, "
+        "NeurIPS 2017"
+    )
+
+    byzantine: int | None = option(
+        None,
+        doc="f: faulty participants of a round; null: a fifth of them, at least one",
+        at_least=0,
+    )
+    selected: int | None = option(
+        None, doc="m: local models that are averaged; null: all but f", at_least=1
+    )
+
+    variants = {"single": {"selected": 1}}  # noqa: RUF012 (a class variable, not an option)
+
+    def begin(self, federation: Federation) -> None:
+        """Refuse an f that the rule is not defined for (n >= 2 f + 3)."""
+        if self.byzantine is not None and federation.participants < 2 * self.byzantine + 3:
+            raise BadInput(
+                f"krum.byzantine: got {self.byzantine}, which takes {2 * self.byzantine + 3} "
+                f"participants in a round; there are {federation.participants}"
+            )
+
+    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+        """See the class."""
+        candidates = trained(updates)
+        if not candidates:
+            return federation.weights
+        count = len(candidates)
+        faulty = max(1, count // 5) if self.byzantine is None else self.byzantine
+        scores = krum_scores(torch.stack([flat(u.weights) for u in candidates]), faulty)
+        most = max(1, count - faulty) if self.selected is None else self.selected
+        order = scores.argsort(stable=True)[:most].tolist()
+        # In the order of the updates, so that the mean does not depend on the order of the scores.
+        chosen = sorted(order)
+        for number, update in enumerate(candidates):
+            share = 1 / len(chosen) if number in chosen else 0.0
+            federation.report(
+                update.client, aggregation_weight=share, krum_score=float(scores[number])
+            )
+        return plain_mean([candidates[number] for number in chosen])
+
+
+def krum_scores(models: Tensor, faulty: int) -> Tensor:
+    """[n], the sum of squared distances to the n - f - 2 nearest others, to one at least.
+
+    Args:
+        models: [n, numbers], one a row.
+        faulty: f.
+    """
+    # By differences: the faster way over products loses the digits of what is close together.
+    squared = torch.cdist(models, models, compute_mode="donot_use_mm_for_euclid_dist").square()
+    # What is not finite is far away, and each model is no neighbour of itself.
+    squared = squared.nan_to_num(nan=math.inf, posinf=math.inf).fill_diagonal_(math.inf)
+    nearest = max(1, len(models) - faulty - 2)
+    return squared.sort(1).values[:, :nearest].sum(1)

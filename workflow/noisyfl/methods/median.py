@@ -1,0 +1,36 @@
+"""Coordinate-wise median (Yin et al., 2018): no few clients can pull the global model away."""
+
+from __future__ import annotations
+
+import torch
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.aggregation import middle, numbers, trained
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Update, Weights
+from noisyfl.simulation.server_side import ServerSide
+
+
+@METHODS.register("median")
+class Median(ServerSide):
+    """The median of the local models in each coordinate, whatever their sizes (Definition 1).
+
+    Between the local models of an even number of clients it is the mean of the two in the middle.
+    Buffers are treated like parameters.
+    """
+
+    reference = (
+        "Yin et al., Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates, "
+        "ICML 2018, Algorithm 1, Option I"
+    )
+
+    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+        """See the class; counters are taken from the first."""
+        models = [update.weights for update in trained(updates)]
+        if not models:
+            return federation.weights
+        medians = {
+            name: middle(torch.stack([model[name] for model in models], dim=-1))
+            for name in numbers(models[0])
+        }
+        return {**models[0], **medians}

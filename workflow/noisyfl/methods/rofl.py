@@ -1,0 +1,233 @@
+"""RoFL (Yang et al., IEEE Intelligent Systems 2022): clients share the centres of their classes.
+
+Equation and algorithm numbers are the paper's; there is no official code.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, normalize
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.estimates import detected, mean_by_class
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Pass, Update
+from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.model import Model
+
+
+@METHODS.register("rofl")
+class RoFL(ClientSide):
+    """Confident samples learn their labels, the others what the global model says (Eq. 1).
+
+    A sample is confident if its features are nearest to the centroid of the class that its label
+    names (Eqs. 6, 7). Confident samples are drawn to their centroid (Eq. 5), and every prediction
+    to certainty (Eq. 9). Centroids go along with the model: the server sends the global ones, a
+    client moves them with the small-loss samples of each batch (Eqs. 2, 3, 13), and the server
+    averages what comes back (Eqs. 11, 12). A centroid of zeros is one that nobody knows yet.
+    """
+
+    reference = "Yang et al., Robust Federated Learning With Noisy Labels, IEEE Int. Syst. 2022"
+    effort = 1.3
+
+    pseudo_label_round: int = option(
+        100, doc="T_pl: the first round, from 1, that uses pseudo-labels", at_least=1
+    )
+    centroid_weight: float = option(
+        1.0, doc="lambda_cen: weight of the distance to centroids once its ramp is over", at_least=0
+    )
+    centroid_ramp_rounds: int | None = option(
+        None,
+        doc="rounds in which that weight grows from 0, linearly (the paper: gradually); null: "
+        "pseudo_label_round",
+        at_least=1,
+    )
+    entropy_weight: float = option(0.8, doc="lambda_e: weight of the entropy", at_least=0)
+    forget_rate: float | None = option(
+        None,
+        doc="tau: share of a batch whose large losses keep it from centroids; null: the mean noise "
+        "level of all samples, which the paper takes for known",
+        at_least=0,
+        below=1,
+    )
+    forget_ramp_rounds: int = option(10, doc="T: rounds until tau is reached", at_least=1)
+    reduction: str = option(
+        "mean",
+        doc="the three terms as means over a batch, or as sums (as printed)",
+        choices=("mean", "sum"),
+    )
+    centroid_distance: str = option(
+        "squared",
+        doc="from a centroid: the squared norm (Eq. 5), or that over the number of features",
+        choices=("squared", "mean_squared"),
+    )
+    pseudo_label_view: str = option(
+        "plain", doc="how images are shown where labels are guessed", choices=("plain", "weak")
+    )
+
+    mask: bool = option(
+        True,
+        doc="tell confident samples; else all are drawn to their centroid, and all learn "
+        "pseudo-labels where there are any (Table 4)",
+    )
+    pseudo_labels: str = option(
+        "global",
+        doc="whose: the received model's; naive: the local one's before each epoch; none: from "
+        "pseudo_label_round on, what is not confident is not learnt (Table 4)",
+        choices=("global", "naive", "none"),
+    )
+    global_centroids: bool = option(
+        True,
+        doc="exchange centroids; else a client begins with its own mean features, and each batch "
+        "replaces them, without Eq. 4 (Fig. 4)",
+    )
+
+    variants = {  # noqa: RUF012 (a class variable, not an option)
+        "without_mask": {"mask": False},
+        "without_pseudo_label": {"pseudo_labels": "none"},
+        "naive_pseudo_label": {"pseudo_labels": "naive"},
+        "without_mask_and_pseudo_label": {"mask": False, "pseudo_labels": "none"},
+        "without_mask_naive_pseudo_label": {"mask": False, "pseudo_labels": "naive"},
+        "without_global_centroids": {"global_centroids": False},
+    }
+
+    # ---------------------------------------------------------------- the client
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """What the received model says of each participant's samples (Eq. 8, and Eq. 3 where there
+        are no global centroids yet), and how much a batch's small losses are.
+        """
+        known = self.global_centroids and "centroids" in federation.state
+        guess = self.pseudo_labels == "global" and round + 1 >= self.pseudo_label_round
+        rate = self.forget_rate
+        if rate is None:
+            wrong = sum(client.noise_level * len(client) for client in federation.clients)
+            rate = wrong / sum(map(len, federation.clients))
+        for client in participants:
+            client.state["kept"] = 1 - rate * min(round / self.forget_ramp_rounds, 1)
+        if known and not guess:
+            return
+        requests = [
+            Pass(client, federation.weights, "pseudo-labels", view=self.pseudo_label_view)
+            for client in participants
+        ]
+        for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
+            client.state["pseudo_labels"] = outputs.logits.argmax(1)
+            if not known:
+                client.state["centroids"] = mean_features(outputs, client.labels)
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """The centroids, and which samples were confident when last seen."""
+        known = self.global_centroids and "centroids" in federation.state
+        centroids = federation.state["centroids"] if known else client.state["centroids"]
+        return {"centroids": centroids, "confident": torch.zeros_like(client.labels)}
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """Targets [samples, 2], given and pseudo-labels (-1 for none); the size of each step's
+        small-loss set, and the weight of the centroids.
+        """
+        epoch = super().epoch(client, turn)
+        pseudo = client.labels
+        if turn.round + 1 >= self.pseudo_label_round:
+            if self.pseudo_labels == "global":
+                pseudo = client.state["pseudo_labels"]
+            elif self.pseudo_labels == "naive":
+                pseudo = turn.outputs("own labels", 0, self.pseudo_label_view).logits.argmax(1)
+            else:
+                pseudo = torch.full_like(pseudo, -1)
+        share = client.state["kept"]
+        # |D'| >= R |D| (Eq. 2); 0.6 * 5 is 3.0000000000000004 in other orders of computing.
+        kept = [max(1, math.ceil(share * len(step) - 1e-9)) for step in epoch.steps]
+        ramp = self.centroid_ramp_rounds or self.pseudo_label_round
+        weight = self.centroid_weight * min(turn.round / ramp, 1)
+        extras = {"kept": kept, "centroid_weight": [weight] * len(kept)}
+        return Epoch(epoch.steps, torch.stack([client.labels, pseudo], dim=1), extras)
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Eq. 9; then the centroids follow the batch."""
+        given, pseudo = batch.target.unbind(1)
+        outputs = model(batch.images)
+        centroids = batch.memory["centroids"].clone()
+        known = centroids.any(1)
+        losses = cross_entropy(outputs.logits, given)
+        with torch.no_grad():
+            similarity = similarities(outputs.features, centroids)
+            confident = similarity.masked_fill(~known, -math.inf).argmax(1) == given
+            batch.memory["confident"][batch.positions] = confident.to(torch.int64)
+            self._follow(batch, outputs.features, losses, given)
+        drawn = confident if self.mask else torch.ones_like(confident)
+        # Without a mask all learn pseudo-labels, if there are any.
+        own = drawn if self.mask or self.pseudo_labels == "none" else ~drawn
+        others = cross_entropy(outputs.logits, pseudo.clamp(min=0)) * (pseudo >= 0)
+        labels = torch.where(own, losses, others)
+        apart = (outputs.features - centroids[given]).square()
+        apart = apart.sum(1) if self.centroid_distance == "squared" else apart.mean(1)
+        apart = apart * (drawn & known[given])
+        log = outputs.logits.log_softmax(1)
+        entropy = -(log.exp() * log).sum(1)
+        each = labels + batch["centroid_weight"] * apart + self.entropy_weight * entropy
+        return each.mean() if self.reduction == "mean" else each.sum()
+
+    def _follow(self, batch: Batch, features: Tensor, losses: Tensor, given: Tensor) -> None:
+        """Move each centroid towards the batch's small-loss samples of its class (Eqs. 2, 3, 13),
+        the further the more alike they are.
+        """
+        centroids = batch.memory["centroids"]
+        small = losses.argsort(stable=True).argsort() < batch["kept"]
+        means, present = mean_by_class(features, given, len(centroids), small)
+        step = cosine_similarity(centroids, means).square()[:, None]
+        if not self.global_centroids:
+            step = torch.ones_like(step)
+        step = torch.where(centroids.any(1, keepdim=True), step, 1.0)
+        centroids.copy_(
+            torch.where(present[:, None], (1 - step) * centroids + step * means, centroids)
+        )
+
+    # ---------------------------------------------------------------- what the server does
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Average the centroids that came back; report the masks."""
+        for update in updates:
+            confident = update.memory["confident"].bool()
+            federation.report_selection(update.client, confident)
+            federation.report(update.client, **detected(update.client, ~confident))
+        if not self.global_centroids:
+            return
+        before = federation.state.get("centroids")
+        local = torch.stack([update.memory["centroids"] for update in updates])
+        federation.state["centroids"] = average_centroids(local, before)
+        size = local[0].numel() * local.element_size() * len(updates)
+        federation.exchange(down=size if before is not None else 0, up=size)
+
+
+def mean_features(outputs: Outputs, labels: Tensor) -> Tensor:
+    """[classes, width]: the mean features of each class; zeros where there is no sample."""
+    return mean_by_class(outputs.features, labels, outputs.logits.shape[1])[0]
+
+
+def similarities(features: Tensor, centroids: Tensor) -> Tensor:
+    """The cosine of each sample's features and each centroid: [n, classes]."""
+    return normalize(features, dim=1) @ normalize(centroids, dim=1).T
+
+
+def average_centroids(local: Tensor, before: Tensor | None) -> Tensor:
+    """The global centroids [classes, width] from those of clients (Eqs. 11, 12).
+
+    Args:
+        local: [clients, classes, width].
+        before: the last global ones; without them, clients count alike. A client whose centroid
+            points away from it counts nothing.
+    """
+    known = local.any(2).to(local.dtype)
+    if before is None:
+        before = torch.zeros_like(local[0])
+    similarity = cosine_similarity(local, before[None], dim=2).clamp(min=0)
+    weight = torch.where(before.any(1), similarity, 1.0) * known
+    total = weight.sum(0)[:, None]
+    mean = (weight[..., None] * local).sum(0) / torch.where(total > 0, total, 1.0)
+    return torch.where(total > 0, mean, before)

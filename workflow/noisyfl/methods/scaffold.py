@@ -1,0 +1,127 @@
+"""SCAFFOLD (Karimireddy et al., 2020): control variates correct each client's drift."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from torch import Tensor
+
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.schedule import Schedule
+from noisyfl.simulation.aggregation import (
+    flat,
+    parameters,
+    plain_mean,
+    replaced,
+    size_in_bytes,
+    trained,
+)
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Memory, Update, Weights
+from noisyfl.simulation.model import Model
+from noisyfl.simulation.server_side import ServerSide
+
+
+@METHODS.register("scaffold")
+class Scaffold(ServerSide, ClientSide):
+    """Algorithm 1 with Option II. The control variates c of the server and c_i of each client, 0
+    at first, are over the trainable weights; buffers are averaged.
+
+    A client's own gradient, averaged over a local update, is what moved its model, divided by the
+    learning rate and the number of steps. That holds without momentum. With momentum a step's
+    gradient moves the model in later steps as well, and ``corrected`` divides by how much all of
+    them did; for many steps that is K / (1 - momentum) in the place of K.
+    """
+
+    reference = (
+        "Karimireddy et al., SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, "
+        "ICML 2020"
+    )
+    partner = ""
+    effort = 1.2
+    models_kept = 1
+
+    server_learning_rate: float = option(1.0, doc="eta_g", above=0)
+    momentum: str = option(
+        "corrected",
+        doc="corrected: the schedule's, and control variates that account for it; off: none; "
+        "as_written: the schedule's, and control variates divided by the steps alone",
+        choices=("corrected", "off", "as_written"),
+    )
+
+    variants = {"without_momentum": {"momentum": "off"}}  # noqa: RUF012 (not an option)
+
+    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+        """The round's, without momentum if it is off."""
+        schedule = super().local_schedule(round, schedule)
+        if self.momentum != "off":
+            return schedule
+        return dataclasses.replace(schedule, momentum=0.0)  # type: ignore[type-var]
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """c - c_i, which corrects every step."""
+        control = _server_control(federation)
+        return {"correction": control - _control(client, control)}
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Cross-entropy + <c - c_i, y - x>, whose gradient is that of line 10.
+
+        The product is with what has changed since the model x was received, so that the training
+        loss starts as that of FedAvg.
+        """
+        drift = flat(model.weights) - flat(model.received)
+        return super().loss(model, batch) + batch.memory["correction"].dot(drift)
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Lines 12 and 17: new control variates of the participants, and of the server."""
+        schedule = self.local_schedule(round, federation.schedule)
+        received = flat(federation.weights)
+        control = _server_control(federation)
+        total = torch.zeros_like(control)
+        for update in updates:
+            if not update.steps:
+                continue
+            drift = received - flat(update.weights)
+            moved = schedule.learning_rate * self._effective_steps(update.steps, schedule)
+            change = drift / moved - control
+            update.client.state["control"] = _control(update.client, control) + change
+            total += change
+        federation.state["control"] = control + total / len(federation.clients)
+
+    def _effective_steps(self, steps: int, schedule: Schedule) -> float:
+        """By how many learning rates a gradient that is the same in all steps moves the model."""
+        if self.momentum == "as_written":
+            return steps
+        kept = schedule.momentum
+        return (steps - kept * (1 - kept**steps) / (1 - kept)) / (1 - kept)
+
+    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+        """Line 17: x + eta_g times the plain mean of what the local updates changed."""
+        counted = trained(updates)
+        if not counted:
+            return federation.weights
+        mean = plain_mean(counted)
+        moved = flat(federation.weights).lerp(flat(mean), self.server_learning_rate)
+        return replaced(mean, moved)
+
+    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+        """A model each, and a control variate."""
+        down, up = super().exchange(updates, federation)
+        weights = federation.weights
+        control = size_in_bytes(weights, parameters(weights)) * len(updates)
+        return down + control, up + control
+
+
+def _server_control(federation: Federation) -> Tensor:
+    """c, a vector over the trainable weights."""
+    control = federation.state.get("control")
+    return torch.zeros_like(flat(federation.weights)) if control is None else control
+
+
+def _control(client: Client, like: Tensor) -> Tensor:
+    """c_i, where ``like`` is."""
+    control = client.state.get("control")
+    return torch.zeros_like(like) if control is None else control.to(like.device)

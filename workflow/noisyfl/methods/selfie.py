@@ -1,0 +1,161 @@
+"""SELFIE (Song et al., ICML 2019): samples whose predictions are steady get new labels."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from noisyfl.methods.coteaching import ForgetRate, smallest
+from noisyfl.methods.registry import METHODS
+from noisyfl.options import option
+from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Update
+from noisyfl.simulation.losses import cross_entropy, mean_where
+from noisyfl.simulation.model import Model
+
+EMPTY = -1
+"""Stands for no class."""
+
+
+@METHODS.register("selfie")
+class Selfie(ForgetRate):
+    """A step learns from the small losses of its batch, and from its refurbishable samples.
+
+    A sample is refurbishable where the last q predictions of its class hardly differ; its label is
+    then the one most often predicted, and it keeps it. The restarts of the paper are left out, as
+    in FedRN. The label precision and recall of a round are those of the small losses in the last
+    local epoch (of all samples in the warm-up), against the labels before refurbishing.
+    """
+
+    reference = "Song et al., SELFIE: Refurbishing Unclean Samples for Robust DL, ICML 2019"
+    effort = 1.4
+
+    uncertainty: float = option(
+        0.05,
+        doc="epsilon: entropy of the predictions, over the largest possible, up to which a sample "
+        "is refurbishable",
+        at_least=0,
+        at_most=1,
+    )
+    history: int = option(15, doc="q: predictions kept of each sample", at_least=1)
+    warm_up_rounds: int = option(
+        100, doc="first rounds, of plain cross-entropy; predictions are kept", at_least=0
+    )
+    empty_entries: str = option(
+        "wait",
+        doc="a history of fewer than q predictions: its sample is not refurbishable yet, or class "
+        "0 stands for what is missing (codes)",
+        choices=("wait", "class_zero"),
+    )
+    current_prediction: str = option(
+        "after",
+        doc="a step's predictions enter the history after its samples are judged (official code), "
+        "or before (FedRN's)",
+        choices=("after", "before"),
+    )
+    own_forward: bool = option(
+        True,
+        doc="losses and predictions are of a forward pass before the one that is learnt from "
+        "(codes), or of the same one; differs where there is dropout or batch normalisation",
+    )
+
+    variants = {  # noqa: RUF012 (a class variable, not an option)
+        "official": {"empty_entries": "class_zero"},
+        "fedrn": {
+            "forget_rate": 0.2,
+            "empty_entries": "class_zero",
+            "current_prediction": "before",
+        },
+    }
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """``predictions`` [samples, q], a ring of classes; ``written`` [samples], entries so far;
+        ``refurbished`` [samples], the new label if there is one; ``picked`` [samples], whether the
+        loss was small.
+        """
+        kept = ("predictions", "written", "refurbished")
+        picked = torch.zeros_like(client.labels, dtype=torch.bool)
+        if "predictions" in client.state:
+            return {"picked": picked, **{name: client.state[name] for name in kept}}
+        start = EMPTY if self.empty_entries == "wait" else 0
+        return {
+            "picked": picked,
+            "predictions": client.labels.new_full((len(client), self.history), start),
+            "written": torch.zeros_like(client.labels),
+            "refurbished": torch.full_like(client.labels, EMPTY),
+        }
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """After the warm-up, how many losses are small: 1 - tau of the batch, rounded up."""
+        epoch = super().epoch(client, turn)
+        if turn.round < self.warm_up_rounds:
+            return epoch
+        share = 1 - client.state["forget_rate"]
+        # 0.55 * 20 is 11.000000000000002 in floating point, and means 11.
+        kept = [max(1, math.ceil(share * len(step) - 1e-9)) for step in epoch.steps]
+        return Epoch(epoch.steps, epoch.targets, {"kept": kept})
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean cross-entropy over small losses and refurbishable samples ."""
+        memory, positions = batch.memory, batch.positions
+        if "kept" not in batch:
+            logits = model(batch.images).logits
+            self._remember(logits, batch)
+            memory["picked"][positions] = torch.ones_like(positions, dtype=torch.bool)
+            return cross_entropy(logits, batch.target).mean()
+        forward = model.look if self.own_forward else model
+        logits = forward(batch.images).logits
+        small = smallest(cross_entropy(logits, batch.target), batch["kept"])
+        if self.current_prediction == "before":
+            self._remember(logits, batch)
+        label, steady = self.refurbish(memory["predictions"][positions], logits.shape[1])
+        label = torch.where(steady, label, memory["refurbished"][positions])
+        if self.current_prediction == "after":
+            self._remember(logits, batch)
+        memory["refurbished"][positions] = label
+        memory["picked"][positions] = small
+        if self.own_forward:
+            logits = model(batch.images).logits
+        refurbished = label != EMPTY
+        losses = cross_entropy(logits, torch.where(refurbished, label, batch.target))
+        return mean_where(losses, small | refurbished)
+
+    def _remember(self, logits: Tensor, batch: Batch) -> None:
+        written = batch.memory["written"]
+        seen = written[batch.positions]
+        batch.memory["predictions"][batch.positions, seen % self.history] = logits.argmax(1)
+        written[batch.positions] = seen + 1
+
+    def refurbish(self, predictions: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+        """The label most often predicted, and whether a sample is refurbishable.
+
+        Args:
+            predictions: [n, q].
+            classes: how many there are.
+
+        Returns:
+            int64 [n] and bool [n].
+        """
+        every = torch.arange(classes, device=predictions.device)
+        counts = (predictions[:, :, None] == every).sum(1)
+        entropy = torch.special.entr(counts / self.history).sum(1) / math.log(classes)
+        full = counts.sum(1) == self.history
+        return counts.argmax(1), full & (entropy <= self.uncertainty)
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Keep the histories; report the small losses and the new labels."""
+        for update in updates:
+            client, memory = update.client, dict(update.memory)
+            federation.report_selection(client, memory.pop("picked"))
+            client.state.update(memory)
+            if round < self.warm_up_rounds:
+                continue
+            refurbished = memory["refurbished"] != EMPTY
+            estimates = {"refurbished": float(refurbished.double().mean())}
+            if refurbished.any():
+                right = (memory["refurbished"] == client.true)[refurbished]
+                estimates["refurbished_accuracy"] = float(right.double().mean())
+            federation.report(client, **estimates)

@@ -1,0 +1,69 @@
+"""What server sides that do more than average need: models as vectors, plain means, medians."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from noisyfl.simulation.local import Update, Weights, average
+
+BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+"""The last parts of the names of a model's buffers, all of them batch normalisation's."""
+
+
+def parameters(weights: Weights) -> list[str]:
+    """The names of the trainable weights among all, in the order of ``Model.weights``."""
+    return [name for name in weights if name.rpartition(".")[2] not in BUFFERS]
+
+
+def numbers(weights: Weights) -> list[str]:
+    """The names of all weights but the counters."""
+    return [name for name, value in weights.items() if value.is_floating_point()]
+
+
+def flat(weights: Weights, names: Sequence[str] | None = None) -> Tensor:
+    """One vector [numbers] of the named weights; by default of the trainable ones."""
+    chosen = parameters(weights) if names is None else names
+    return torch.cat([weights[name].reshape(-1) for name in chosen])
+
+
+def replaced(weights: Weights, vector: Tensor, names: Sequence[str] | None = None) -> Weights:
+    """The same model with the numbers that :func:`flat` puts into a vector taken from ``vector``.
+
+    What is not named is shared with ``weights``.
+    """
+    chosen = parameters(weights) if names is None else names
+    parts = vector.split([weights[name].numel() for name in chosen])
+    changed = {
+        name: part.view(weights[name].shape).clone()
+        for name, part in zip(chosen, parts, strict=True)
+    }
+    return {**weights, **changed}
+
+
+def size_in_bytes(weights: Weights, names: Sequence[str] | None = None) -> int:
+    """Bytes of the named weights; by default of all, as a model is sent."""
+    chosen = list(weights) if names is None else names
+    return sum(weights[name].numel() * weights[name].element_size() for name in chosen)
+
+
+def trained(updates: list[Update]) -> list[Update]:
+    """The updates that count: those of participants that had something to train on."""
+    return [update for update in updates if update.size]
+
+
+def plain_mean(updates: list[Update]) -> Weights:
+    """The mean of at least one local model that no size weights, buffers included."""
+    return average([update.weights for update in updates], [1.0] * len(updates))
+
+
+def middle(values: Tensor) -> Tensor:
+    """The median over the last axis; of an even count the mean of the two in the middle.
+
+    ``torch.median`` gives the lower of the two, which is biased.
+    """
+    ranked = values.sort(-1).values
+    count = values.shape[-1]
+    return (ranked[..., (count - 1) // 2] + ranked[..., count // 2]) / 2
