@@ -30,10 +30,19 @@ SETTING = {
 }
 
 
-def run_on_digits(method, folder, **schedule):
+SOME_CLIENTS = {
+    **SETTING,
+    "partition": "iid(clients=10)",
+    "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
+    "seed": 1,
+}
+"""Six of ten clients are noisy, with half of their labels wrong at least."""
+
+
+def run_on_digits(method, folder, setting=SETTING, **schedule):
     """The federation after the run of a method, and the test accuracy of each round."""
-    schedule = {**SETTING["schedule"], **schedule}
-    spec = canonical_run({**SETTING, "schedule": schedule, "method": method}, "test")
+    schedule = {**setting["schedule"], **schedule}
+    spec = canonical_run({**setting, "schedule": schedule, "method": method}, "test")
     if not (folder / "train.parquet").exists():
         prepare("digits", None, False, folder / "train.parquet", folder / "test.parquet")
     train, test = read_part(folder / "train.parquet"), read_part(folder / "test.parquet")

@@ -5,19 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from noisy_digits import SOME_CLIENTS, run_on_digits
 from sklearn.mixture import GaussianMixture
 from torch.nn import functional
 
-from noisyfl.data import noisy_partition
-from noisyfl.data.datasets import prepare, read_part
-from noisyfl.methods import METHODS, build_method
+from noisyfl.methods import METHODS
 from noisyfl.schedule import SCHEDULES
-from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.local import Batch, Client, Outputs, Update
-from noisyfl.simulation.training import simulate
-from noisyfl.spec import canonical_run
-from noisyfl.train import build_federation, choose_device
 
 
 def dividemix(**options):
@@ -308,41 +303,17 @@ def test_both_splits_are_reported_and_nothing_is_kept():
 
 
 def test_what_it_calls_clean_on_digits_is_cleaner_than_the_base_rate(tmp_path):
-    prepare("digits", None, False, tmp_path / "train.parquet", tmp_path / "test.parquet")
-    spec = canonical_run(
-        {
-            "dataset": "digits",
-            "partition": "iid(clients=10)",
-            "label_noise": "symmetric",
-            "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
-            "model": "cnn",
-            "augmentation": "none",
-            "normalization": "dataset",
-            "schedule": {
-                "rounds": 9,
-                "participation": 0.4,
-                "local_epochs": 3,
-                "batch_size": 10,
-                "learning_rate": 0.15,
-                "momentum": 0.5,
-            },
-            "method": {
-                "name": "dividemix",
-                "warm_up_rounds": 5,
-                "ramp_rounds": 2,
-                "unlabelled_weight": 1,
-            },
-            "seed": 1,
-        },
-        "test",
+    options = {"warm_up_rounds": 5, "ramp_rounds": 2, "unlabelled_weight": 1}
+    federation, _ = run_on_digits(
+        {"name": "dividemix", **options},
+        tmp_path,
+        SOME_CLIENTS,
+        rounds=9,
+        participation=0.4,
+        local_epochs=3,
+        batch_size=10,
+        learning_rate=0.15,
     )
-    train, test = (read_part(tmp_path / f"{part}.parquet") for part in ("train", "test"))
-    noisy_partition.write(tmp_path / "partition.parquet", spec["noisy_partition"], train.labels)
-    partition = noisy_partition.read(tmp_path / "partition.parquet")
-    server, client = build_method(spec["method"], "test")
-    federation = build_federation(spec, 2, train, test, partition, choose_device("cpu"))
-    checkpoint = Checkpoint(tmp_path / "unused.pt", {}, every=1e9)
-    assert simulate(federation, server, client, checkpoint, lambda line: None) == "finished"
     rows = federation.records.rounds
     assert all(math.isnan(row["label_precision"]) for row in rows[:5])
     base = np.mean([1 - row["participants_noise_level"] for row in rows[6:]])

@@ -6,18 +6,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from noisy_digits import SOME_CLIENTS, run_on_digits
 
-from noisyfl.data import noisy_partition
-from noisyfl.data.datasets import prepare, read_part
-from noisyfl.methods import METHODS, build_method
+from noisyfl.methods import METHODS
 from noisyfl.methods.fednoil import drawn, side_by_side
 from noisyfl.schedule import SCHEDULES
-from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.local import Batch, Client, Outputs, Update
-from noisyfl.simulation.training import simulate
-from noisyfl.spec import canonical_run
-from noisyfl.train import build_federation, choose_device
 
 
 def fednoil(**options):
@@ -318,46 +313,20 @@ def test_the_loss_is_eqs_7_and_9():
     assert loss_of(2.0, [False] * 5)[0] == pytest.approx(supervised)
 
 
-def run(method, folder):
-    """The federation after a run on the digits in a folder."""
-    spec = canonical_run(
-        {
-            "dataset": "digits",
-            "partition": "iid(clients=10)",
-            "label_noise": "symmetric",
-            "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
-            "model": "cnn",
-            "augmentation": "none",
-            "normalization": "dataset",
-            "schedule": {
-                "rounds": 20,
-                "participation": 0.3,
-                "local_epochs": 5,
-                "batch_size": 10,
-                "learning_rate": 0.1,
-                "momentum": 0.5,
-            },
-            "method": method,
-            "seed": 1,
-        },
-        "test",
-    )
-    train, test = (read_part(folder / f"{part}.parquet") for part in ("train", "test"))
-    noisy_partition.write(folder / "partition.parquet", spec["noisy_partition"], train.labels)
-    partition = noisy_partition.read(folder / "partition.parquet")
-    server, client = build_method(spec["method"], "test")
-    federation = build_federation(spec, 1, train, test, partition, choose_device("cpu"))
-    checkpoint = Checkpoint(folder / "unused.pt", {}, every=1e9)
-    assert simulate(federation, server, client, checkpoint, lambda line: None) == "finished"
-    return federation
-
-
 def test_on_digits_it_draws_cleaner_clients_and_cleaner_samples(tmp_path):
     """And so ends above FedAvg, which learns the wrong labels by heart: means of ten rounds."""
-    prepare("digits", None, False, tmp_path / "train.parquet", tmp_path / "test.parquet")
     rounds = {}
     for method in ('fednoil(epochs="constant", clean_share=0.55)', "fedavg"):
-        federation = run(method, tmp_path)
+        federation, _ = run_on_digits(
+            method,
+            tmp_path,
+            SOME_CLIENTS,
+            rounds=20,
+            participation=0.3,
+            local_epochs=5,
+            batch_size=10,
+            learning_rate=0.1,
+        )
         rounds[method.split("(")[0]] = federation.records.rounds
     accuracy = {
         name: np.mean([row["test_accuracy"] for row in rows[-10:]]) for name, rows in rounds.items()

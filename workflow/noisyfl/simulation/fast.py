@@ -211,13 +211,12 @@ class Lane:
             value.copy_(task.weights[name])
         self._optimizer.reset(schedule)
         signature = _signature(task.memory)
-        self.memory = self._memories.setdefault(
-            signature,
-            {
+        if signature not in self._memories:
+            self._memories[signature] = {
                 name: torch.empty_like(value, device=self._device)
                 for name, value in task.memory.items()
-            },
-        )
+            }
+        self.memory = self._memories[signature]
         for name, value in self.memory.items():
             value.copy_(task.memory[name])
         self._loss.zero_()
