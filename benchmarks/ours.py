@@ -13,7 +13,7 @@ import torch
 from benchmarks import Speed, Timing, Work, clock, speed
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import Part
-from noisyfl.methods import build_method
+from noisyfl.methods.build import build_method
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.training import evaluate, simulate

@@ -7,7 +7,7 @@ import yaml
 
 from noisyfl.catalogue import canonical_method, without_revisions
 from noisyfl.experiments import ROOT, check_config, load_config, make_plan, merge
-from noisyfl.methods import build_method
+from noisyfl.methods.build import build_method
 from noisyfl.options import BadInput
 from noisyfl.spec import canonical_run, check_run, describe_run, identity
 

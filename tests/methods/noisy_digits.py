@@ -4,7 +4,7 @@ import torch
 
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import prepare, read_part
-from noisyfl.methods import build_method
+from noisyfl.methods.build import build_method
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.training import simulate
 from noisyfl.spec import canonical_run

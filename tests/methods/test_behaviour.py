@@ -8,7 +8,8 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import prepare, read_part
 from noisyfl.experiments import ROOT, load_config, make_plan
 from noisyfl.lid import lid
-from noisyfl.methods import METHODS, build_method
+from noisyfl.methods import METHODS
+from noisyfl.methods.build import build_method
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.local import Task
 from noisyfl.simulation.losses import distance

@@ -13,7 +13,8 @@ from test_fedcorr import FakeFederation
 
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import prepare, read_part
-from noisyfl.methods import METHODS, build_method
+from noisyfl.methods import METHODS
+from noisyfl.methods.build import build_method
 from noisyfl.methods.cfl import bipartition, similarities
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.local import Update

@@ -9,7 +9,8 @@ import torch
 from noisy_digits import run_on_digits
 from torch.nn import functional
 
-from noisyfl.methods import METHODS, build_method
+from noisyfl.methods import METHODS
+from noisyfl.methods.build import build_method
 from noisyfl.methods.coteaching import smallest
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.local import Batch, Client, Outputs

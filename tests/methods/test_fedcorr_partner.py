@@ -9,7 +9,8 @@ import torch
 from noisy_digits import run_on_digits
 from test_fedcorr import FakeFederation, FakeModel, batch_of, turn
 
-from noisyfl.methods import METHODS, build_method
+from noisyfl.methods import METHODS
+from noisyfl.methods.build import build_method
 from noisyfl.simulation import local
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide

@@ -9,8 +9,9 @@ import torch
 
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import prepare, read_part
-from noisyfl.methods import METHODS, build_method
+from noisyfl.methods import METHODS
 from noisyfl.methods.arfl import reweighted, shares_of
+from noisyfl.methods.build import build_method
 from noisyfl.methods.krum import krum_scores
 from noisyfl.models import build_model
 from noisyfl.options import BadInput

@@ -14,16 +14,17 @@ from noisyfl.catalogue import methods
 from noisyfl.data import noisy_partition
 from noisyfl.data.augment import View
 from noisyfl.data.datasets import Dataset, prepare, read_part
-from noisyfl.methods import METHODS, build_method
+from noisyfl.methods import METHODS
+from noisyfl.methods.build import build_method
 from noisyfl.models import build_model
 from noisyfl.randomness import stream, torch_seed
 from noisyfl.schedule import SCHEDULES
 from noisyfl.simulation import fast
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.executor import Images, LoopExecutor
+from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
-from noisyfl.simulation.local import Client, Epoch, Pass, Task, batches
+from noisyfl.simulation.local import Client, Epoch, Images, Pass, Task, batches
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Networks, channels_last
 from noisyfl.simulation.training import simulate

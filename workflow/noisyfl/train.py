@@ -21,14 +21,15 @@ from noisyfl.artifacts import RunFiles, table_of, write_json, write_table
 from noisyfl.catalogue import source_digest
 from noisyfl.data import augment, noisy_partition
 from noisyfl.data.datasets import DATASETS, Part, read_part
-from noisyfl.methods import build_method
+from noisyfl.methods.build import build_method
 from noisyfl.models import build_model
 from noisyfl.options import BadInput
 from noisyfl.schedule import SCHEDULES
 from noisyfl.simulation.checkpoint import Checkpoint
-from noisyfl.simulation.executor import Images, LoopExecutor
+from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
+from noisyfl.simulation.local import Images
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.training import simulate
 from noisyfl.spec import describe_run, identity

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from noisyfl.lid import lid
+from noisyfl.methods.fedcorr_continued import Continued
 from noisyfl.methods.registry import METHODS
 from noisyfl.mixture import fit_two
 from noisyfl.options import option
@@ -139,8 +140,6 @@ class FedCorr(ServerSide, ClientSide):
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
         """Another method's third stage, in place of FedAvg's (Fig. 4)."""
         assert isinstance(partner, ServerSide)
-        from noisyfl.methods.fedcorr_continued import Continued
-
         both = Continued(self, partner)
         return both, both
 

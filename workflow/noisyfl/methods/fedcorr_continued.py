@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -25,9 +25,6 @@ from noisyfl.simulation.local import (
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide
 
-if TYPE_CHECKING:
-    from noisyfl.methods.fedcorr import FedCorr
-
 
 @dataclass(frozen=True)
 class Continued(ServerSide, ClientSide):
@@ -38,12 +35,12 @@ class Continued(ServerSide, ClientSide):
     not asked for.
 
     Attributes:
-        first: FedCorr.
+        first: FedCorr, whose file imports this one.
         second: the other method.
         ends: at what rounds FedCorr's stages end, once a run has begun.
     """
 
-    first: FedCorr
+    first: Any
     second: ServerSide
     ends: list[int] = field(default_factory=list, compare=False)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from noisyfl.simulation.local import (
     Batch,
     Client,
     Epoch,
+    Images,
     Memory,
     Outputs,
     Pass,
@@ -29,37 +29,6 @@ from noisyfl.simulation.sgd import SGD
 
 NO_DRAWS = Draws(np.zeros((0, 0)), np.zeros((0, 0)))
 """Of a plain view, which needs none."""
-
-
-class Executor(Protocol):
-    """Trains clients and runs models for a method that never calls a network by itself."""
-
-    device: torch.device
-    test: Images
-
-    def local_updates(
-        self, tasks: list[Task], side: ClientSide, round: int, stage: str
-    ) -> list[Update]:
-        """The local updates of a round, in the order of the tasks."""
-
-    def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
-        """The outputs of each request."""
-
-    def test_outputs(self, weights: Weights, network: int) -> Outputs:
-        """The outputs of one of a model's networks on the test part."""
-
-    def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
-        """The outputs of one of a model's networks on images of the method's own: normalised,
-        float [n, channels, height, width].
-        """
-
-
-class Images:
-    """A part of a dataset on the device: uint8 [n, channels, height, width], and its labels."""
-
-    def __init__(self, images: np.ndarray, labels: np.ndarray, device: torch.device) -> None:
-        self.pixels = torch.from_numpy(images).to(device).permute(0, 3, 1, 2).contiguous()
-        self.labels = torch.from_numpy(labels).to(device)
 
 
 class LoopExecutor:

@@ -22,8 +22,8 @@ from noisyfl.data.augment import View
 from noisyfl.randomness import torch_seed
 from noisyfl.schedule import Schedule
 from noisyfl.simulation.client_side import ClientSide, Turn
-from noisyfl.simulation.executor import Images, LoopExecutor
-from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Task, Update
+from noisyfl.simulation.executor import LoopExecutor
+from noisyfl.simulation.local import Batch, Client, Epoch, Images, Memory, Task, Update
 from noisyfl.simulation.model import Model, Networks
 from noisyfl.simulation.sgd import SGD
 

@@ -11,9 +11,7 @@ import torch
 
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.schedule import Schedule
-from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.executor import Executor
-from noisyfl.simulation.local import Client, Outputs, Pass, Task, Update, Weights
+from noisyfl.simulation.local import Client, Executor, Outputs, Pass, Task, Update, Weights
 
 ROUND_COLUMNS = {
     "round": pa.int64(),
@@ -90,12 +88,12 @@ class Federation:
         self.records.forward += len(images)
         return self.executor.outputs_of(images, weights, network)
 
-    def train(self, tasks: list[Task], side: ClientSide, round: int, stage: str) -> list[Update]:
+    def train(self, tasks: list[Task], side: Any, round: int, stage: str) -> list[Update]:
         """Make local updates that a method asks for beside the round's own, and count them.
 
         Args:
             tasks: what to train.
-            side: on what loss; a client's dice are those of its own local update.
+            side: the client side; a client's dice are those of its own local update.
             round: counted from 0.
             stage: what the side is told.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -184,6 +184,38 @@ class Outputs:
 
     logits: Tensor
     features: Tensor
+
+
+class Images:
+    """A part of a dataset on the device: uint8 [n, channels, height, width], and its labels."""
+
+    def __init__(self, images: np.ndarray, labels: np.ndarray, device: torch.device) -> None:
+        self.pixels = torch.from_numpy(images).to(device).permute(0, 3, 1, 2).contiguous()
+        self.labels = torch.from_numpy(labels).to(device)
+
+
+class Executor(Protocol):
+    """Trains clients and runs models for a method that never calls a network by itself.
+
+    A side here is a client side, which knows this file, and is not known to it.
+    """
+
+    device: torch.device
+    test: Images
+
+    def local_updates(self, tasks: list[Task], side: Any, round: int, stage: str) -> list[Update]:
+        """The local updates of a round, in the order of the tasks."""
+
+    def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
+        """The outputs of each request."""
+
+    def test_outputs(self, weights: Weights, network: int) -> Outputs:
+        """The outputs of one of a model's networks on the test part."""
+
+    def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
+        """The outputs of one of a model's networks on images of the method's own: normalised,
+        float [n, channels, height, width].
+        """
 
 
 def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
