@@ -12,7 +12,9 @@ from torch.nn import functional
 
 from noisyfl.methods import METHODS
 from noisyfl.methods.apfl import Wrapped, halves, private_copy
+from noisyfl.methods.build import build_method
 from noisyfl.models import build_model
+from noisyfl.options import BadInput
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.local import Batch, Epoch, Outputs, Update
 from noisyfl.simulation.losses import cross_entropy, squared_distance
@@ -294,3 +296,8 @@ def test_on_digits(tmp_path):
     fedavg, _ = run_on_digits("fedavg", tmp_path, rounds=8)
     for name, value in fedavg.weights.items():
         torch.testing.assert_close(federation.weights[name], value, rtol=1e-3, atol=1e-4)
+
+
+def test_a_partner_with_models_of_its_own_is_refused():
+    with pytest.raises(BadInput, match=r"apfl\+fedrn: fedrn keeps models of its own"):
+        build_method("apfl+fedrn", "test")

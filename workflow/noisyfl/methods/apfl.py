@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from noisyfl.methods.registry import METHODS
-from noisyfl.options import option
+from noisyfl.options import BadInput, option
 from noisyfl.schedule import Schedule
 from noisyfl.simulation.aggregation import size_in_bytes
 from noisyfl.simulation.client_side import ClientSide, Side, Turn
@@ -167,8 +167,16 @@ class Apfl(ServerSide, Personal):
     models_kept = 1
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
-        """The partner's loss on w and on the mixture."""
+        """The partner's loss on w and on the mixture.
+
+        Raises:
+            BadInput: the partner trains models of its own beside w.
+        """
         assert isinstance(partner, ClientSide)
+        if partner.models_kept:
+            raise BadInput(
+                f"apfl+{partner.name}: {partner.name} keeps models of its own, which apfl cannot mix"
+            )
         return self, Wrapped(partner, self.alpha, self.adaptive, self.shrinkage)
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
