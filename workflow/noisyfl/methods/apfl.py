@@ -175,7 +175,8 @@ class Apfl(ServerSide, Personal):
         assert isinstance(partner, ClientSide)
         if partner.models_kept:
             raise BadInput(
-                f"apfl+{partner.name}: {partner.name} keeps models of its own, which apfl cannot mix"
+                f"apfl+{partner.name}: {partner.name} keeps models of its own, and apfl cannot mix "
+                "those"
             )
         return self, Wrapped(partner, self.alpha, self.adaptive, self.shrinkage)
 
