@@ -99,7 +99,9 @@ def run_spec(wildcards):
 
 def run_memory(wildcards, attempt):
     """Megabytes that a run asks for: half as many again as it should take, more if that failed."""
-    return int(1.5 * estimate(run_spec(wildcards), CONFIG["device"]).memory_mb * attempt)
+    return int(
+        1.5 * estimate(run_spec(wildcards), CONFIG["device"]).memory_mb * attempt
+    )
 
 
 def run_minutes(wildcards, attempt):
