@@ -134,8 +134,6 @@ from pathlib import Path
 from noisyfl.artifacts import Results
 from noisyfl.train import train_run
 
-from small_runs import FEDCORR, METHODS, SETTING, name_of, spec_of
-
 jobs = json.loads(sys.stdin.read())
 dice = random.Random(11)
 

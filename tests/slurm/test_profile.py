@@ -87,6 +87,9 @@ rule all:
 
 rule train:
     output: "{scale}.txt"
+    resources:
+        mem_mb=lambda wildcards, attempt: 1000 * attempt,
+        runtime=lambda wildcards, attempt: 30 * attempt
     shell:
         "echo $SLURMD_NODENAME >> lives;"
         "[ $(wc -l < lives) -gt 1 ] || {config[first]};"
@@ -112,8 +115,8 @@ def test_a_failed_job_is_tried_again_with_more_memory_and_time(small: Path) -> N
     assert (small / "smoke.txt").exists()
     first, second = jobs(small)
     assert (first["JobState"], second["JobState"]) == ("FAILED", "COMPLETED")
-    assert (first["MinMemoryNode"], second["MinMemoryNode"]) == ("16000M", "32000M")
-    assert (first["TimeLimit"], second["TimeLimit"]) == ("12:00:00", "1-00:00:00")
+    assert (first["MinMemoryNode"], second["MinMemoryNode"]) == ("1000M", "2000M")
+    assert (first["TimeLimit"], second["TimeLimit"]) == ("00:30:00", "01:00:00")
 
 
 def node_of_first_life(running: subprocess.Popen, lives: Path) -> str:
