@@ -73,10 +73,13 @@ def train(
     return federation
 
 
-def rounds(
+def measure(
     model: str, dataset: str, work: Work, *, executor: str = "fast", precision: str = "float32"
-) -> list[Timing]:
-    """The rounds of :func:`train` but the last, which is evaluated; and evaluation by itself."""
+) -> Speed:
+    """The speed of :func:`train`, after a round that warms up; evaluation is timed by itself.
+
+    ``work`` has three rounds at least, since the last one, which is evaluated, is left out.
+    """
     federation = train(
         model,
         dataset,
@@ -90,33 +93,11 @@ def rounds(
         begun = clock(work.device)
         accuracy = evaluate(*FEDAVG, federation)["test_accuracy"]
         evaluations.append(clock(work.device) - begun)
-    return [
-        Timing(row["seconds"], row["samples_backward"], median(evaluations), accuracy)
-        for row in federation.records.rounds[:-1]
-    ]
-
-
-def measure(
-    model: str,
-    dataset: str,
-    work: Work,
-    *,
-    executor: str = "fast",
-    precision: str = "float32",
-    evaluate_every: int = 1,
-) -> Speed:
-    """The speed of :func:`rounds`, after a round that warms up.
-
-    Args:
-        model: as of :func:`rounds`, and all that follow.
-        dataset: the same.
-        work: the same; at least three rounds.
-        executor: the same.
-        precision: the same.
-        evaluate_every: rounds that share one evaluation.
-    """
     return speed(
-        rounds(model, dataset, work, executor=executor, precision=precision), evaluate_every
+        [
+            Timing(row["seconds"], row["samples_backward"], median(evaluations), accuracy)
+            for row in federation.records.rounds[:-1]
+        ]
     )
 
 

@@ -18,7 +18,7 @@ from noisyfl.options import BadInput
 from noisyfl.simulation import aggregation
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.local import Client, Outputs, Update
+from noisyfl.simulation.local import Client, Outputs, Update, size_in_bytes
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.training import simulate
 from noisyfl.spec import canonical_run
@@ -107,7 +107,7 @@ def test_parameters_are_the_trainable_weights(name):
     for key, value in everything.items():
         assert torch.equal(doubled[key], 2 * value if key in trainable else value), key
     size = sum(value.numel() for value in trainable.values())
-    assert aggregation.size_in_bytes(everything, list(trainable)) == 4 * size
+    assert size_in_bytes(everything, list(trainable)) == 4 * size
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 6])

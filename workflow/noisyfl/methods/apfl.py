@@ -20,10 +20,19 @@ from torch import Tensor
 from noisyfl.methods.registry import METHODS
 from noisyfl.options import BadInput, option
 from noisyfl.schedule import Schedule
-from noisyfl.simulation.aggregation import size_in_bytes
 from noisyfl.simulation.client_side import ClientSide, Side, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Tested, Update, Weights
+from noisyfl.simulation.local import (
+    Batch,
+    Client,
+    Epoch,
+    Memory,
+    Outputs,
+    Tested,
+    Update,
+    Weights,
+    size_in_bytes,
+)
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide
 

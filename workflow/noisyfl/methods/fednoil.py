@@ -19,7 +19,7 @@ from noisyfl.randomness import stream
 from noisyfl.schedule import Schedule
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Epoch, Pass, Update, batches
+from noisyfl.simulation.local import Batch, Client, Epoch, Pass, Update, batches, size_in_bytes
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide
@@ -144,7 +144,7 @@ class FedNoiL(ServerSide, ClientSide):
         if not self.client_sampling:
             return down, up
         count = len(federation.clients)
-        size = sum(value.numel() * value.element_size() for value in federation.weights.values())
+        size = size_in_bytes(federation.weights)
         return size * count, up + SCORE_BYTES * count
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:

@@ -23,7 +23,16 @@ from noisyfl.randomness import stream
 from noisyfl.schedule import Schedule
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Client, Epoch, Pass, Task, Update, Weights, batches
+from noisyfl.simulation.local import (
+    Client,
+    Epoch,
+    Pass,
+    Task,
+    Update,
+    Weights,
+    batches,
+    size_in_bytes,
+)
 from noisyfl.simulation.losses import cross_entropy
 
 TOLERANCE, FLOOR = 1e-2, 5e-4
@@ -93,7 +102,7 @@ class FedRN(ClientSide):
             client.state["auxiliary"] = self.chosen(probability)
             helpers += [Task(client, neighbour.state["weights"]) for neighbour in chosen]
             voices.append(voice)
-        federation.exchange(down=sum(_bytes(helper.weights) for helper in helpers))
+        federation.exchange(down=sum(size_in_bytes(helper.weights) for helper in helpers))
         tuned: Sequence[Task | Update] = helpers
         if self.finetune:
             tuned = federation.train(helpers, FINE_TUNING, round, "fine-tuning")
@@ -227,7 +236,3 @@ def min_max(values: Tensor, same: float = 1.0) -> Tensor:
     low, high = values.min(), values.max()
     apart = high > low
     return torch.where(apart, (values - low) / torch.where(apart, high - low, 1.0), same)
-
-
-def _bytes(weights: Weights) -> int:
-    return sum(value.numel() * value.element_size() for value in weights.values())

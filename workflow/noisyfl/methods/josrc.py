@@ -16,7 +16,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.options import option
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Update
+from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Update, size_in_bytes
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
 
@@ -145,7 +145,7 @@ class JoSRC(ClientSide):
         difference between teachers, and their bytes count for nothing.
         """
         teacher = {k: v for k, v in federation.weights.items() if k.startswith(TEACHER)}
-        size = sum(value.numel() * value.element_size() for value in teacher.values())
+        size = size_in_bytes(teacher)
         federation.exchange(down=-size * len(updates), up=-size * len(updates))
         for update in updates:
             client = update.client

@@ -7,9 +7,9 @@ import numpy as np
 from noisyfl.methods.registry import METHODS
 from noisyfl.options import option
 from noisyfl.randomness import stream
-from noisyfl.simulation.aggregation import plain_mean, size_in_bytes, trained
+from noisyfl.simulation.aggregation import plain_mean, trained
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Client, Pass, Update, Weights
+from noisyfl.simulation.local import Client, Pass, Update, Weights, size_in_bytes
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.server_side import ServerSide
 

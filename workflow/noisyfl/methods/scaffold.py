@@ -15,12 +15,11 @@ from noisyfl.simulation.aggregation import (
     parameters,
     plain_mean,
     replaced,
-    size_in_bytes,
     trained,
 )
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Memory, Update, Weights
+from noisyfl.simulation.local import Batch, Client, Memory, Update, Weights, size_in_bytes
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide
 

@@ -43,12 +43,6 @@ def replaced(weights: Weights, vector: Tensor, names: Sequence[str] | None = Non
     return {**weights, **changed}
 
 
-def size_in_bytes(weights: Weights, names: Sequence[str] | None = None) -> int:
-    """Bytes of the named weights; by default of all, as a model is sent."""
-    chosen = list(weights) if names is None else names
-    return sum(weights[name].numel() * weights[name].element_size() for name in chosen)
-
-
 def trained(updates: list[Update]) -> list[Update]:
     """The updates that count: those of participants that had something to train on."""
     return [update for update in updates if update.size]

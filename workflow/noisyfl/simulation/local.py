@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -247,3 +247,9 @@ def average(weights: list[Weights], shares: list[float]) -> Weights:
         for model, share in zip(weights, shares, strict=True):
             mean[name].add_(model[name], alpha=share / total)
     return mean
+
+
+def size_in_bytes(weights: Weights, names: Sequence[str] | None = None) -> int:
+    """Bytes of the named weights; by default of all, as a model is sent."""
+    chosen = list(weights) if names is None else names
+    return sum(weights[name].numel() * weights[name].element_size() for name in chosen)

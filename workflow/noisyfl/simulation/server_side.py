@@ -12,7 +12,7 @@ import numpy as np
 from noisyfl.randomness import stream
 from noisyfl.simulation.client_side import ClientSide, Side
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Client, Tested, Update, Weights, average
+from noisyfl.simulation.local import Client, Tested, Update, Weights, average, size_in_bytes
 
 
 class ServerSide(Side):
@@ -63,8 +63,8 @@ class ServerSide(Side):
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
         """Bytes that a round sends down to clients and up to the server: a model each."""
-        size = sum(value.numel() * value.element_size() for value in federation.weights.values())
-        return size * len(updates), size * len(updates)
+        size = size_in_bytes(federation.weights) * len(updates)
+        return size, size
 
     def tested(self, federation: Federation) -> list[Tested]:
         """The models whose mean accuracy on the test part is the method's: the global one."""
