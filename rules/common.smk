@@ -1,12 +1,17 @@
 # What the rules share: the plan made of the configuration, and where things lie.
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from noisyfl.artifacts import Results
 from noisyfl.cost import estimate
+from noisyfl.data.human_labels import find_file
 from noisyfl.experiments import check_config, make_plan
 from noisyfl.options import BadInput
+from noisyfl.plan import Table
+from noisyfl.planning import plan_text
+from noisyfl.reporting.claims.file import parts_of
 from noisyfl.spec import canonical_json, identity
 
 CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
@@ -19,6 +24,7 @@ except BadInput as error:
 
 RESULTS = Results(Path(CONFIG["results"]))
 SCALE = RESULTS.root / PLAN.scale
+CLAIMS = Path(workflow.basedir) / "config" / "claims.yaml"
 REPRODUCED = Results(Path(workflow.basedir) / "reproduced")
 
 
@@ -31,9 +37,11 @@ wildcard_constraints:
 
 
 def run_files(run):
-    """The artifact of a run: the tracked one where it was reproduced before, else the trained one."""
-    tracked = REPRODUCED.run(run)
-    return tracked if tracked.provenance.exists() else RESULTS.run(run)
+    """The artifact of a run: the tracked one where results lack it and it may be used."""
+    trained, tracked = RESULTS.run(run), REPRODUCED.run(run)
+    if not CONFIG["reproduced"] or trained.provenance.exists():
+        return trained
+    return tracked if tracked.provenance.exists() else trained
 
 
 def artifacts_of(runs):
@@ -45,7 +53,7 @@ def table_files(table):
     """The files of a table."""
     return [
         SCALE / "tables" / table.experiment / f"{table.name}.{ending}"
-        for ending in ("csv", "md", "html")
+        for ending in ("csv", "md", "html", "tex")
     ]
 
 
@@ -57,19 +65,64 @@ def figure_files(figure):
     ]
 
 
-def experiment_targets(experiment):
-    """Every table and figure of an experiment."""
-    tables = [t for t in PLAN.tables.values() if t.experiment == experiment]
-    figures = [f for f in PLAN.figures.values() if f.experiment == experiment]
+def parts_of_target(target):
+    """The tables and figures of an experiment, or the one that <experiment>/<name> is."""
     return [
-        *(path for table in tables for path in table_files(table)),
-        *(path for figure in figures for path in figure_files(figure)),
+        part
+        for parts in (PLAN.tables, PLAN.figures)
+        for name, part in parts.items()
+        if target in (name, part.experiment)
     ]
 
 
-def plan_targets():
-    """Everything that the configured scale asks for."""
-    return [path for name in CONFIG["experiments"] for path in experiment_targets(name)]
+def files_of(parts):
+    """The files of tables and figures."""
+    return [
+        path
+        for part in parts
+        for path in (
+            table_files(part) if isinstance(part, Table) else figure_files(part)
+        )
+    ]
+
+
+def wanted():
+    """The tables and figures that the scale makes if no target is given."""
+    return [
+        part
+        for target in CONFIG["targets"] or CONFIG["experiments"]
+        for part in parts_of_target(target)
+    ]
+
+
+def tables_of_papers():
+    """The CSV file of every wanted table that has published numbers."""
+    return [
+        SCALE / "tables" / part.experiment / f"{part.name}.csv"
+        for part in wanted()
+        if isinstance(part, Table) and part.description["published"] is not None
+    ]
+
+
+def claimed():
+    """By name, the wanted tables and figures that claims are held against."""
+    parts = {f"{part.experiment}/{part.name}": part for part in wanted()}
+    return {name: parts[name] for name in parts_of(CLAIMS) if name in parts}
+
+
+def runs_of_parts(parts):
+    """The runs of tables and figures, each once."""
+    runs = (part.run_ids() if isinstance(part, Table) else part.runs for part in parts)
+    return list(dict.fromkeys(run for some in runs for run in some))
+
+
+def partitions_of(runs):
+    """The noisy partitions of runs, each once."""
+    found = dict.fromkeys(identity(PLAN.runs[run]["noisy_partition"]) for run in runs)
+    return [RESULTS.partition(partition) for partition in found]
+
+
+CLAIMED = claimed()
 
 
 def partition_spec(wildcards):
@@ -84,12 +137,20 @@ def partition_dataset(wildcards):
 
 def label_file(wildcards):
     """The file of human labels that a noisy partition takes its given labels from, if it does."""
-    noise = partition_spec(wildcards)["label_noise"]
-    return (
-        [Path(CONFIG["data"]["folder"]) / noise["file"]]
-        if noise["name"] == "human"
-        else []
-    )
+    spec, folder = partition_spec(wildcards), Path(CONFIG["data"]["folder"])
+    noise = spec["label_noise"]
+    if noise["name"] != "human":
+        return []
+    try:
+        path = (
+            folder / noise["file"]
+            if noise["file"]
+            else find_file(spec["dataset"], folder)
+        )
+    except BadInput:
+        return []
+    # Of a file that is missing the job says more than Snakemake would.
+    return [path] if path.exists() else []
 
 
 def run_spec(wildcards):
@@ -97,17 +158,20 @@ def run_spec(wildcards):
     return PLAN.runs[wildcards.run]
 
 
+@cache
+def run_cost(run):
+    """What a run should take: asked for several times a job."""
+    return estimate(PLAN.runs[run], CONFIG["device"])
+
+
 def run_memory(wildcards, attempt):
     """Megabytes that a run asks for: half as many again as it should take, more if that failed."""
-    return int(
-        1.5 * estimate(run_spec(wildcards), CONFIG["device"]).memory_mb * attempt
-    )
+    return int(1.5 * run_cost(wildcards.run).memory_mb * attempt)
 
 
 def run_minutes(wildcards, attempt):
     """Minutes that a run asks for: twice what it should take, and more if that was not enough."""
-    seconds = estimate(run_spec(wildcards), CONFIG["device"]).seconds
-    return int((10 + 2 * seconds / 60) * attempt)
+    return int((10 + 2 * run_cost(wildcards.run).seconds / 60) * attempt)
 
 
 def run_dataset(part):

@@ -12,6 +12,7 @@ rule table:
             category="Tables",
             labels={"experiment": "{experiment}", "table": "{name}"},
         ),
+        tex=SCALE / "tables" / "{experiment}" / "{name}.tex",
     log:
         SCALE / "logs" / "tables" / "{experiment}" / "{name}.log",
     localrule: True
@@ -23,3 +24,19 @@ rule table:
         "Printing {wildcards.experiment}/{wildcards.name}"
     script:
         "../workflow/scripts/table.py"
+
+
+# The tidy form of all tables: one row a published number, with ours and what that amounts to.
+rule cells:
+    input:
+        tables=tables_of_papers(),
+        published=ancient("config/published.csv"),
+    output:
+        SCALE / "cells.csv",
+    log:
+        SCALE / "logs" / "cells.log",
+    localrule: True
+    message:
+        "Comparing with the published numbers"
+    script:
+        "../workflow/scripts/cells.py"

@@ -5,7 +5,7 @@ for experiment in CONFIG["experiments"]:
         name:
             experiment
         input:
-            experiment_targets(experiment),
+            files_of(parts_of_target(experiment)),
 
 
 for part in PLAN.tables.values():

@@ -24,7 +24,7 @@ PAGES = sorted(DOCS.glob("*.md"))
 # Trains one run of the example in a copy of the package, where a method's file is found by itself.
 TRAIN = """
 import pathlib
-from noisyfl.__main__ import train_specs
+from noisyfl.commands import train_specs
 from noisyfl.artifacts import write_json
 from noisyfl.spec import canonical_run
 

@@ -1,12 +1,15 @@
+import hashlib
 import subprocess
 import sys
-import urllib.error
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+import torchvision
 from torch import nn
 
-from noisyfl.models import MODELS, build_model, check_model
+from noisyfl.models import MODELS, WeightFiles, build_model, check_model, pretrained
 from noisyfl.options import BadInput
 
 CIFAR = (32, 32, 3)
@@ -67,7 +70,7 @@ def test_smallest_images(model: str) -> None:
 def test_checking_needs_no_torch() -> None:
     code = (
         "import sys; from noisyfl.models import check_model; "
-        "check_model('resnet50(pretrained=True)', (224, 224, 3), 'model'); "
+        "check_model('resnet50(pretrained=\"imagenet\")', (224, 224, 3), 'model'); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -77,7 +80,7 @@ def test_unknown_model_and_option() -> None:
     with pytest.raises(BadInput, match="no model is called 'resnet19'; did you mean 'resnet"):
         check_model("resnet19", CIFAR, "model")
     with pytest.raises(BadInput, match="unknown option 'pretraind'; did you mean 'pretrained'"):
-        check_model("resnet50(pretraind=True)", CIFAR, "model")
+        check_model("resnet50(pretraind=1)", CIFAR, "model")
 
 
 def weights(*arguments: int) -> torch.Tensor:
@@ -162,33 +165,91 @@ def test_cifar_resnets(model: str, blocks: list[int]) -> None:
         assert all(block.downsample is None for block in stage[1:])
 
 
-def test_pretrained_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchvision.models import _api, resnet50
+@pytest.fixture
+def imagenet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, nn.Module]:
+    """A file of weights for ResNet-50 as torchvision publishes them, and a network with them.
 
-    published = resnet50()
-    monkeypatch.setattr(_api, "load_state_dict_from_url", lambda *_, **__: published.state_dict())
-    module = build_model("resnet50(pretrained=True)", (64, 64, 3), 14, seed=0).eval()
+    Torchvision's cache is an empty folder, and its address leads to the file's own folder.
+    """
+    torch.manual_seed(3)
+    published = torchvision.models.resnet50()
+    draft = tmp_path / "published" / "draft.pth"
+    draft.parent.mkdir()
+    torch.save(published.state_dict(), draft)
+    digest = hashlib.sha256(draft.read_bytes()).hexdigest()
+    path = draft.rename(draft.with_name(f"resnet50-{digest[:8]}.pth"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(pretrained, "IMAGENET", SimpleNamespace(url=path.as_uri()))
+    return path, published.eval()
+
+
+def assert_starts_from(module: nn.Module, published: nn.Module) -> None:
     published.fc = nn.Identity()
     images = torch.rand(1, 3, 64, 64)
-    assert torch.equal(module.features(images), published.eval()(images))
+    assert torch.equal(module.eval().features(images), published(images))
     assert module(images).shape == (1, 14)
 
 
-def test_pretrained_weights_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchvision.models import _api
+def test_imagenets_weights_from_the_data_folder(imagenet: tuple[Path, nn.Module]) -> None:
+    path, published = imagenet
+    options = {"shape": (64, 64, 3), "classes": 14, "files": WeightFiles(path.parent)}
+    module = build_model("resnet50(pretrained='imagenet')", seed=0, **options)
+    assert_starts_from(module, published)
+    other = build_model("resnet50(pretrained='imagenet')", seed=1, **options)
+    assert not torch.equal(module.classifier.weight, other.classifier.weight)
 
-    def refuse(*_: object, **__: object) -> None:
-        raise urllib.error.URLError("no route to host")
 
-    monkeypatch.setattr(_api, "load_state_dict_from_url", refuse)
-    with pytest.raises(OSError, match=r"ImageNet weights .*no route to host.*resnet50-.*\.pth"):
-        build_model("resnet50(pretrained=True)", (64, 64, 3), 14, seed=0)
+def test_imagenets_weights_from_torchvisions_cache(imagenet: tuple[Path, nn.Module]) -> None:
+    path, published = imagenet
+    cache = Path(torch.hub.get_dir()) / "checkpoints"
+    cache.mkdir(parents=True)
+    path.rename(cache / path.name)
+    assert_starts_from(
+        build_model("resnet50(pretrained='imagenet')", (64, 64, 3), 14, 0), published
+    )
+
+
+def test_imagenets_weights_are_fetched_only_where_that_is_allowed(
+    imagenet: tuple[Path, nn.Module], tmp_path: Path
+) -> None:
+    path, published = imagenet
+    model, shape = "resnet50(pretrained='imagenet')", (64, 64, 3)
+    cache = Path(torch.hub.get_dir()) / "checkpoints" / path.name
+    message = rf"model.pretrained: .*{path.name}, are not in {tmp_path} or .*download: true"
+    with pytest.raises(BadInput, match=message):
+        build_model(model, shape, 14, 0, files=WeightFiles(tmp_path))
+    assert not cache.exists()
+    assert_starts_from(build_model(model, shape, 14, 0, files=WeightFiles(None, True)), published)
+    assert cache.read_bytes() == path.read_bytes()
+    path.write_bytes(path.read_bytes()[:-1])
+    cache.unlink()
+    with pytest.raises(BadInput, match=r"could not be downloaded .*invalid hash value"):
+        build_model(model, shape, 14, 0, files=WeightFiles(None, True))
+    assert not cache.exists()
+
+
+def test_damaged_weights_are_refused(imagenet: tuple[Path, nn.Module]) -> None:
+    path, _ = imagenet
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=f"{path} has SHA-256 .*, expected one that begins with"):
+        build_model(
+            "resnet50(pretrained='imagenet')", (64, 64, 3), 14, 0, files=WeightFiles(path.parent)
+        )
+
+
+def test_the_file_of_imagenets_weights_is_the_one_of_the_papers_time() -> None:
+    assert pretrained.IMAGENET.url.endswith("/resnet50-0676ba61.pth")
 
 
 def test_pretrained_weights_need_three_channels() -> None:
-    with pytest.raises(BadInput, match=r"model.pretrained: got true, but .* 3 channels .* have 1"):
-        check_model("resnet50(pretrained=True)", (64, 64, 1), "model")
+    message = r"model.pretrained: got 'imagenet', but .* 3 channels .* have 1"
+    with pytest.raises(BadInput, match=message):
+        check_model("resnet50(pretrained='imagenet')", (64, 64, 1), "model")
     check_model("resnet50", (64, 64, 1), "model")
+    with pytest.raises(BadInput, match="expected one of 'none', 'imagenet'"):
+        check_model("resnet50(pretrained='cifar')", (64, 64, 3), "model")
 
 
 def test_cnn_learns_digits() -> None:

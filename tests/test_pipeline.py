@@ -47,7 +47,7 @@ tables:
     rows:
       - {name: FedAvg, method: fedavg}
 figures:
-  curves: {kind: accuracy_by_round, title: Curves, caption: By round, table: one}
+  curves: {kind: by_round, title: Curves, caption: By round, table: one}
 """
 
 LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.egg-info")

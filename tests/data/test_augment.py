@@ -34,6 +34,7 @@ def facts(shape: tuple[int, int, int]) -> SimpleNamespace:
     return SimpleNamespace(
         name="stripes",
         shape=shape,
+        train_shape=None,
         mean=(0.5071, 0.4867, 0.4408)[:channels],
         std=(0.2675, 0.2565, 0.2761)[:channels],
     )
@@ -54,7 +55,9 @@ def image_by_image(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("augmentation", AUGMENTATIONS)
+@pytest.mark.parametrize(
+    "augmentation", [name for name, kind in AUGMENTATIONS.items() if not kind.resized]
+)
 @pytest.mark.parametrize("normalization", ["dataset", "none"])
 def test_equal_to_torchvision(
     shape: tuple[int, int, int], augmentation: str, normalization: str
@@ -98,6 +101,21 @@ def test_the_same_choices_as_random_crop() -> None:
         np.testing.assert_allclose(share, 1 / 9, atol=0.01)
     assert abs(draws[:, 2].mean() - 0.5) < 0.01
     assert abs(np.corrcoef(draws.T) - np.eye(3)).max() < 0.02
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 3), (28, 28, 1)])
+def test_the_dice_of_padded_crops(shape: tuple[int, int, int]) -> None:
+    """They fall in this order, from this stream; another order would be other runs."""
+    rng = np.random.default_rng(5)
+    places = rng.integers(-4, 4, size=(30, 2), endpoint=True)
+    rng_of_crops = np.random.default_rng(5)
+    crops = draw("crop", 30, rng_of_crops, shape)
+    assert np.array_equal(crops, np.column_stack([places, np.zeros(30)]))
+    assert rng_of_crops.bit_generator.state == rng.bit_generator.state
+    mirrored = rng.integers(2, size=30)
+    both = draw("crop_flip", 30, np.random.default_rng(5), shape)
+    assert np.array_equal(both, np.column_stack([places, mirrored]))
+    assert crops.dtype == both.dtype == np.int64
 
 
 def test_draws() -> None:
@@ -144,6 +162,17 @@ def test_statistics_of_another_number_of_channels() -> None:
     assert str(error.value) == (
         "config.normalization: imagenet is for 3 channels, and the images of stripes have 1"
     )
+
+
+def test_statistics_that_nobody_has_published() -> None:
+    unknown = SimpleNamespace(name="stripes", shape=(32, 32, 3), mean=(), std=())
+    with pytest.raises(BadInput) as error:
+        statistics("dataset", unknown, "config.normalization")
+    assert str(error.value) == (
+        "config.normalization: got dataset, and nobody has published the mean and standard "
+        "deviation of stripes; expected imagenet or none"
+    )
+    assert len(statistics("imagenet", unknown, "here")[0]) == 3
 
 
 def test_naming_needs_no_torch() -> None:

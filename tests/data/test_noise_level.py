@@ -28,6 +28,7 @@ EVERY_LEVEL = [
     "groups(levels=[0.3, 0.5, 1])",
     "client_variance(level=0.4, eta=0.4)",
     "truncnorm(mu=0.4, sigma=0.2)",
+    "truncnorm(mu=0.2, sigma=0.2, seed=3)",
     "bernoulli_uniform(rho=0.6, tau=0.5)",
 ]
 
@@ -85,6 +86,17 @@ def test_truncation_moves_the_moments(mu, mean, std):
     assert (levels > 0.5).mean() == pytest.approx(exact.sf(0.5), abs=0.01)
 
 
+def test_levels_drawn_once_are_the_same_in_every_trial():
+    once = [draw("truncnorm(mu=0.2, sigma=0.2, seed=3)", 20, trial).tolist() for trial in (1, 2)]
+    assert once[0] == once[1] == draw("truncnorm(mu=0.2, sigma=0.2)", 20, 3).tolist()
+    assert draw("truncnorm(mu=0.2, sigma=0.2)", 20, 1).tolist() != once[0]
+    # More noise is more for each client alike: the other mean takes the same quantiles.
+    lower, higher = truncnorm(-1, 4, loc=0.2, scale=0.2), truncnorm(-2, 3, loc=0.4, scale=0.2)
+    np.testing.assert_allclose(
+        higher.cdf(draw("truncnorm(mu=0.4, sigma=0.2, seed=3)", 20)), lower.cdf(once[0])
+    )
+
+
 def test_a_share_rho_of_clients_is_noisy_from_tau_on():
     levels = draw("bernoulli_uniform(rho=0.6, tau=0.5)", 10_000)
     noisy = levels[levels > 0]
@@ -104,6 +116,7 @@ def test_a_share_rho_of_clients_is_noisy_from_tau_on():
         ("groups(levels=[0.5, 1.5])", r"groups\.levels\[1\]: got 1\.5"),
         ("groups(levels=[])", r"groups\.levels: got \[\], expected a list"),
         ("truncnorm(mu=0.2, sigma=0)", r"truncnorm\.sigma: got 0\.0, expected above 0"),
+        ("truncnorm(mu=0.2, sigma=1, seed=-1)", r"truncnorm\.seed: got -1, expected at least 0"),
         ("bernoulli_uniform(rho=1.1, tau=0)", r"bernoulli_uniform\.rho: got 1\.1"),
         ("bernoulli_uniform(rho=0.4, tau=2)", r"bernoulli_uniform\.tau: got 2\.0"),
         ("const(level=0.1)", "no noise level is called 'const'; did you mean 'constant'"),

@@ -11,7 +11,7 @@ from sklearn.mixture import GaussianMixture
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedcni import partners, split
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.estimates import detected, mean_by_class
+from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.local import Batch, Client, Outputs
 
 
@@ -156,15 +156,21 @@ def test_what_an_epoch_plans():
     assert torch.equal(epoch.targets[:, 0], client.given)
 
 
-@pytest.mark.parametrize("aggregation", ["clean_samples", "data_size", "noise_level"])
-def test_sizes_are_equation_14(aggregation):
-    client, _ = planned(13, aggregation=aggregation)
-    assert fedcni().size(client) == 90
-    client, _ = planned(14, aggregation=aggregation)
-    clean = int(client.state["clean"].sum())
-    assert 60 <= clean < 90
-    expected = {"clean_samples": clean, "data_size": 90, "noise_level": clean / 90}
-    assert fedcni().size(client) == pytest.approx(expected[aggregation])
+@pytest.mark.parametrize(
+    ("options", "early", "late"),
+    [
+        ({}, "all", "clean"),
+        ({"variant": "without_reweight_aggregation"}, "all", "all"),
+        ({"variant": "noise_level_aggregation"}, "clean", "clean"),
+    ],
+)
+def test_sizes_are_equation_14_and_table_7(options, early, late):
+    """Rounds 14 and 15 of T_s2 = 15; Table 7 has either weighting in the whole process."""
+    for round, expected in ((0, early), (13, early), (14, late)):
+        client, _ = planned(round, **options)
+        clean = int(client.state["clean"].sum())
+        assert 60 <= clean < 90
+        assert fedcni().size(client) == (clean if expected == "clean" else 90)
 
 
 class Linear:
@@ -251,12 +257,6 @@ def test_mean_by_class_and_detection():
     means, present = mean_by_class(values, torch.tensor([0, 0, 2]), 3, counted)
     assert means[:, 0].tolist() == [3, 0, 0]
     assert present.tolist() == [True, False, False]
-    labels = torch.tensor([0, 1, 1, 0])
-    client = Client(0, torch.arange(4), labels, torch.tensor([0, 0, 0, 0]))
-    found = detected(client, torch.tensor([True, True, False, True]))
-    assert found == {"noise_precision": pytest.approx(1 / 3), "noise_recall": 0.5}
-    found = detected(client, torch.zeros(4, dtype=torch.bool))
-    assert math.isnan(found["noise_precision"])
 
 
 def test_on_noisy_digits(tmp_path):

@@ -53,7 +53,7 @@ class FakeFederation:
         ]
 
     def report(self, client, **estimates):
-        self.reports[client.id] = estimates
+        self.reports.setdefault(client.id, {}).update(estimates)
 
     def report_selection(self, client, positions):
         self.selections[client.id] = positions
@@ -236,7 +236,8 @@ def test_scores_are_the_mean_lid_of_the_local_models_predictions():
 
 def test_an_iteration_finds_the_noisy_clients_and_corrects_at_most_the_ratio():
     federation = iteration()
-    assert [r["called_noisy"] for r in federation.reports.values()] == [0.0] * 4 + [1.0] * 4
+    called = [federation.reports[client]["called_noisy"] for client in range(8)]
+    assert called == [0.0] * 4 + [1.0] * 4
     for client in federation.clients[:4]:
         assert torch.equal(client.labels, client.given)
         assert federation.reports[client.id]["estimated_noise_level"] == 0
@@ -246,6 +247,8 @@ def test_an_iteration_finds_the_noisy_clients_and_corrects_at_most_the_ratio():
         changed = int((client.labels != client.given).sum())
         assert changed == 6
         assert int((client.labels == client.true).sum()) == 18 + changed
+        assert federation.reports[client.id]["pseudo_label_accuracy"] == 1
+    assert "pseudo_label_accuracy" not in federation.reports[0]
 
 
 def test_without_correction_estimates_but_changes_no_label():
@@ -285,6 +288,8 @@ def test_whom_finetuning_corrects(rule, corrected):
     # Every sample of which the model is sure, whatever its loss; the last one it is not sure of.
     assert federation.clients[2].labels.tolist() == [2, 2, 2, 2, 2, 2]
     assert federation.clients[2].labels[5] == federation.clients[2].given[5]
+    # Of the five new labels, all 2, that of the third sample is its true one.
+    assert federation.reports[2]["pseudo_label_accuracy"] == pytest.approx(1 / 5)
 
 
 def test_after_round_corrects_at_the_ends_of_stages(monkeypatch):

@@ -14,6 +14,15 @@ from noisyfl.schedule import SCHEDULES
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.local import Batch, Client, Outputs, Update
 
+SCHEDULE = {
+    "name": "schedule",
+    "rounds": 10,
+    "participation": 1.0,
+    "local_epochs": 27,
+    "batch_size": 2,
+    "learning_rate": 0.1,
+}
+
 
 def fednoil(**options):
     return METHODS.build({"name": "fednoil", **options}, "test")
@@ -45,6 +54,33 @@ def test_local_epochs_add_up_as_the_equations_do(epochs, least_from, rounds, tot
 
 
 @pytest.mark.parametrize("epochs", ["cosine", "logarithm"])
+@pytest.mark.parametrize("least_from", [10, 20, 40, 80])
+@pytest.mark.parametrize("rounds", [150, 200])
+def test_a_constant_schedule_has_the_epochs_of_the_one_it_is_of(epochs, least_from, rounds):
+    """In all, and of any number of first rounds its share of them, to within one epoch."""
+    schedule = SCHEDULES.build({**SCHEDULE, "rounds": rounds}, "test")
+    found = {}
+    for evenly in (False, True):
+        method = fednoil(epochs=epochs, least_from=least_from, evenly=evenly)
+        found[evenly] = np.array(
+            [method.local_schedule(r, schedule).local_epochs for r in range(rounds)]
+        )
+    mean = found[False].sum() / rounds
+    assert found[True].sum() == found[False].sum()
+    assert set(found[True]) == {math.floor(mean), math.ceil(mean)}
+    assert np.abs(found[True].cumsum() - mean * np.arange(1, rounds + 1)).max() < 1
+
+
+def test_constant_schedules_by_name():
+    schedule = SCHEDULES.build({**SCHEDULE, "rounds": 200}, "test")
+    for kind, mean in (("cosine", 8063 / 200), ("logarithm", 5404 / 200)):
+        method = fednoil(variant=f"constant_as_{kind}")
+        found = [method.local_schedule(r, schedule).local_epochs for r in range(200)]
+        assert np.mean(found) == pytest.approx(mean, abs=0.05)
+        assert max(found) - min(found) == 1
+
+
+@pytest.mark.parametrize("epochs", ["cosine", "logarithm"])
 def test_local_epochs_against_the_printed_equations(epochs):
     method = fednoil(epochs=epochs)
     psi1, psi2, rounds = 2 * 79 / 200, 80 ** (1 / 80), 200
@@ -57,17 +93,7 @@ def test_local_epochs_against_the_printed_equations(epochs):
 
 
 def test_the_constant_schedule_is_the_runs_and_a_schedule_may_be_over_at_once():
-    schedule = SCHEDULES.build(
-        {
-            "name": "schedule",
-            "rounds": 10,
-            "participation": 1.0,
-            "local_epochs": 27,
-            "batch_size": 2,
-            "learning_rate": 0.1,
-        },
-        "test",
-    )
+    schedule = SCHEDULES.build(SCHEDULE, "test")
     assert fednoil(variant="constant").local_schedule(3, schedule).local_epochs == 27
     assert fednoil(variant="logarithm").local_schedule(0, schedule).local_epochs == 100
     assert fednoil(variant="cosine").local_schedule(79, schedule).local_epochs == 20
@@ -186,8 +212,28 @@ def test_how_many_samples_are_labelled(rule, expected):
     federation.clients[2].noise_level = 0.675  # 13.5 of 20; client 1 has one wrong label
     for client, probability in zip(federation.clients, (0.6, 0.375, 0.025), strict=True):
         client.state["fednoil"] = {"probability": probability}
-    method = fednoil(subset_size=rule)
+    method = fednoil(subset_size=rule, clean_share=0.35)
     assert [method._subset(client, federation) for client in federation.clients] == expected
+
+
+@pytest.mark.parametrize(
+    ("levels", "sizes", "expected"),
+    [
+        ((0.5, 0.6, 0.7, 0.8), (100,) * 4, 35),  # the paper's modes: symmetric high
+        ((0.3, 0.5, 0.6, 0.8), (100,) * 4, 35),  # pair high
+        ((0.3, 0.4, 0.5, 0.6), (100,) * 4, 55),  # symmetric and pair low
+        ((0.3, 0.5, 0.6, 0.8), (900, 100, 100, 100), 35),  # although most labels are right
+        ((0.0,) * 4, (100,) * 4, 55),
+        ((0.5,) * 4, (100,) * 4, 55),
+    ],
+)
+def test_the_share_of_labelled_samples_is_the_papers_of_the_noise_mode(levels, sizes, expected):
+    federation = FakeFederation(sizes=sizes)
+    for client, level in zip(federation.clients, levels, strict=True):
+        client.noise_level = level
+        client.state["fednoil"] = {}
+    assert fednoil()._subset(federation.clients[3], federation) == expected
+    assert fednoil(clean_share=0.2)._subset(federation.clients[3], federation) == 20
 
 
 def turn(number=0, batch_size=4):
@@ -196,7 +242,7 @@ def turn(number=0, batch_size=4):
 
 def test_a_local_epoch_draws_anew_and_learns_the_rest_from_pseudo_labels():
     federation = FakeFederation(sizes=(20,) * 4, certainty=6.0)
-    method = fednoil()
+    method = fednoil(clean_share=0.35)
     client = federation.clients[2]
     method.select(0, federation)
     federation.asked.clear()

@@ -229,3 +229,19 @@ def test_on_noisy_digits(tmp_path):
     expected = executor.test_outputs(federation.weights, 0).logits[:3]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     assert federation.records.forward == before + 3
+
+
+@pytest.mark.parametrize("neighbours", [1, 2])
+def test_its_cost_is_that_of_table_10(tmp_path, neighbours):
+    """Where every sample is taken for clean, a local update is E + 2k + 1 passes forward and E + k
+    backward; the paper leaves out the pass that measures the training accuracy, and one image.
+    """
+    method = {"name": "fedrn", "warm_up_rounds": 1, "neighbours": neighbours, "threshold": 0.0}
+    federation, _ = run_on_digits(method, tmp_path, rounds=2, local_epochs=3)
+    samples, clients = sum(map(len, federation.clients)), len(federation.clients)
+    last = federation.records.rounds[-1]
+    assert last["samples_forward"] == (3 + 2 * neighbours + 1) * samples + samples + clients
+    assert last["samples_backward"] == (3 + neighbours) * samples
+    size = sum(4 * weight.numel() for weight in federation.weights.values())
+    assert last["bytes_down"] == clients * (neighbours + 1) * size
+    assert last["bytes_up"] == clients * (size + 4 * (1 + 10))  # an accuracy and ten logits

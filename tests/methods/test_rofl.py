@@ -10,7 +10,7 @@ from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.rofl import average_centroids, mean_features
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.local import Batch, Client, Outputs
+from noisyfl.simulation.local import Batch, Client, Outputs, Update
 
 CLASSES, WIDTH = 4, 3
 
@@ -70,7 +70,7 @@ def expected(model, weight=0.7, kept=5, mask=True, pseudo=PSEUDO, shared=True, u
         else:
             total += -log[guess] if guess >= 0 else -log[y]
         if (sure or not mask) and y not in unknown:
-            total += weight * np.sum((f - centroids[y]) ** 2)
+            total += weight * np.mean((f - centroids[y]) ** 2)
         total += 0.8 * -np.sum(np.exp(log) * log)
     losses = [-log[y] for log, y in zip(logs, GIVEN, strict=True)]
     small = np.argsort(losses)[:kept]
@@ -122,7 +122,7 @@ def test_every_term_has_a_gradient():
     for name, options, weight in (
         ("none", {"entropy_weight": 0.0}, 0.0),
         ("centroids", {"entropy_weight": 0.0}, 0.7),
-        ("mean_squared", {"entropy_weight": 0.0, "centroid_distance": "mean_squared"}, 0.7),
+        ("squared", {"entropy_weight": 0.0, "centroid_distance": "squared"}, 0.7),
         ("entropy", {}, 0.0),
     ):
         loss, model, _ = step(options, weight=weight)
@@ -134,8 +134,8 @@ def test_every_term_has_a_gradient():
     confident = torch.tensor(expected(model)[1], dtype=torch.float64)
     apart = (model.images @ model.body).detach() - model.centroids[torch.tensor(GIVEN)]
     by_hand = 0.7 * 2 / 8 * model.images.T @ (confident[:, None] * apart)
-    torch.testing.assert_close(gradients["centroids"] - gradients["none"], by_hand)
-    torch.testing.assert_close(gradients["mean_squared"] - gradients["none"], by_hand / WIDTH)
+    torch.testing.assert_close(gradients["squared"] - gradients["none"], by_hand)
+    torch.testing.assert_close(gradients["centroids"] - gradients["none"], by_hand / WIDTH)
 
 
 def test_global_centroids_are_equations_11_and_12():
@@ -189,23 +189,57 @@ def test_what_an_epoch_plans():
     assert ramp == pytest.approx(0.5)
 
 
-def test_on_noisy_digits(tmp_path):
-    """Confident samples are far cleaner than the labels.
+class Reports:
+    """A federation as ``after_updates`` sees it, and what it is told."""
 
-    The weight of the centroids is small: these features are no averages over an image, and their
-    squared distances are large beside a cross-entropy.
-    """
-    method = {"name": "rofl", "pseudo_label_round": 8, "centroid_weight": 0.02}
+    def __init__(self):
+        self.state, self.told = {}, {}
+
+    def report_selection(self, client, positions):
+        pass
+
+    def report(self, client, **estimates):
+        self.told.update(estimates)
+
+    def exchange(self, down, up):
+        pass
+
+
+def told(round, **options):
+    """What is reported of a client of six samples after a round; two of them are confident."""
+    true = torch.tensor([0, 1, 2, 3, 0, 1])
+    client = Client(0, torch.arange(6), torch.tensor([0, 0, 2, 3, 1, 0]), true)
+    # Right of samples 0, 2, 4 and 5.
+    client.state = {"pseudo_labels": torch.tensor([0, 3, 2, 0, 0, 1])}
+    memory = {"confident": torch.tensor([1, 0, 1, 0, 0, 0]), "centroids": torch.ones(4, 2)}
+    update = Update(client, {}, memory, 6.0, 1, 0.0, 6, 6)
+    federation = Reports()
+    rofl(pseudo_label_round=4, **options).after_updates(round, [update], federation)
+    return federation.told
+
+
+def test_pseudo_labels_are_judged_where_they_are_learnt():
+    assert "pseudo_label_accuracy" not in told(2)
+    assert told(3)["pseudo_label_accuracy"] == 2 / 4  # of samples 1, 3, 4 and 5
+    assert told(3, mask=False)["pseudo_label_accuracy"] == pytest.approx(4 / 6)
+    assert "pseudo_label_accuracy" not in told(3, pseudo_labels="none")
+
+
+def test_on_noisy_digits(tmp_path):
+    """Confident samples are far cleaner than the labels, and so are pseudo-labels."""
+    method = {"name": "rofl", "pseudo_label_round": 8}
     federation, accuracy = run_on_digits(method, tmp_path, rounds=12)
     rounds = federation.records.rounds
-    assert rounds[-1]["label_precision"] > 0.5 + 0.2
-    assert rounds[-1]["label_recall"] > 0.6
-    assert accuracy[-1] > 0.6
+    assert rounds[-1]["label_precision"] > 0.5 + 0.4
+    assert rounds[-1]["label_recall"] > 0.8
+    assert accuracy[-1] > 0.85
     model = sum(value.numel() * 4 for value in federation.weights.values())
     # Five clients, ten classes of 64 features; in the first round none go down.
     assert rounds[0]["bytes_down"] == 5 * model
     assert rounds[0]["bytes_up"] == rounds[1]["bytes_down"] == 5 * (model + 10 * 64 * 4)
     last = [row for row in federation.records.clients if row["round"] == 12]
-    assert np.mean([row["noise_recall"] for row in last]) > 0.6
+    assert np.mean([row["noise_detection_recall"] for row in last]) > 0.6
+    assert np.mean([row["pseudo_label_accuracy"] for row in last]) > 0.6
+    assert all("pseudo_label_accuracy" not in row for row in federation.records.clients[: 5 * 7])
     # tau is the mean noise level, reached after ten rounds.
     assert federation.clients[0].state["kept"] == pytest.approx(0.5, abs=0.01)

@@ -197,6 +197,11 @@ def test_what_is_kept_and_reported():
 def test_small_losses_and_refurbished_labels_are_cleaner_than_the_base_rate(tmp_path):
     federation, _ = run_on_digits("selfie(warm_up_rounds=6, history=8)", tmp_path, rounds=10)
     assert federation.records.rounds[-1]["label_precision"] > 0.7
+    # An epoch goes forward twice once there is something to pick (FedRN, Table 10: 2EF + EB).
+    samples = sum(map(len, federation.clients))
+    forward = [row["samples_forward"] / samples for row in federation.records.rounds]
+    assert forward == [2] * 6 + [4] * 4
+    assert {row["samples_backward"] for row in federation.records.rounds} == {2 * samples}
     noted = [row for row in federation.records.clients if row["round"] == 10]
     assert len(noted) == 5
     for row in noted:

@@ -47,8 +47,21 @@ class Runs:
         self.results = Results(root)
         self.files = {}
 
-    def add(self, accuracies, *, method="fedavg", seed=1, clients=(), provenance=None, **setting):
-        """A run whose evaluations follow each ordinary round; None where a round has none."""
+    def add(
+        self,
+        accuracies,
+        *,
+        method="fedavg",
+        seed=1,
+        clients=(),
+        provenance=None,
+        columns=None,
+        **setting,
+    ):
+        """A run whose evaluations follow each ordinary round; None where a round has none.
+
+        Its rounds have other ``columns``, too, or instead.
+        """
         given = {**SETTING, **setting, "method": method, "seed": seed}
         spec = canonical_run(given, "test")
         run = identity(spec)
@@ -58,6 +71,7 @@ class Runs:
                 "round": np.arange(1, len(accuracies) + 1),
                 "ordinary_rounds": np.arange(1, len(accuracies) + 1) * 1.0,
                 "test_accuracy": pa.array(accuracies, pa.float64()),
+                **(columns or {}),
             }
         )
         write_json(files.spec, spec)

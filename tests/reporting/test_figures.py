@@ -6,24 +6,17 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from noisyfl.data import noisy_partition
 from noisyfl.options import BadInput
-from noisyfl.reporting import curves, lid_scores, partitions, style
-from noisyfl.reporting.figures import KINDS, draw_figure
-from noisyfl.reporting.runs import read_run
+from noisyfl.reporting.figures import lid_scores, partitions, style
+from noisyfl.reporting.figures.draw import KINDS, draw_figure
 
 NAMES = ("lid", "cumulative_lid")
 
-
-def run_of(rounds, accuracies, status="finished", rounds_done=None):
-    """A run as the curves read it."""
-    return SimpleNamespace(
-        ordinary_rounds=tuple(rounds),
-        accuracies=tuple(accuracies),
-        diverged=status == "diverged",
-        rounds_done=rounds_done or (rounds or [0])[-1],
-    )
+FROM_PROBES = ("local_models", "similarity", "detection", "features")
+"""Kinds that need more than a run's usual records; they have tests of their own."""
 
 
 @pytest.fixture
@@ -46,36 +39,61 @@ def fedcorr(runs, make_partition):
 @pytest.fixture
 def figures(runs, make_partition, fedcorr):
     """A description of each kind of figure, with the partitions that it is drawn from."""
-    trials = [runs.add([0.2, 0.4 + s / 10], seed=s) for s in (1, 2)]
-    ended = runs.add([0.2, 0.3, 0.1], seed=3, provenance={"status": "diverged"})
+    work = {"samples_backward": [30, 30]}
+    found = {"label_precision": 0.5, "label_recall": 0.7}
+    clients = [{"round": r, "client": c, **found} for r in (1, 2) for c in range(10)]
+    trials = [runs.add([0.2, 0.4 + s / 10], seed=s, columns=work, clients=clients) for s in (1, 2)]
+    ended = runs.add(
+        [0.2, 0.3, 0.1],
+        seed=3,
+        columns={"samples_backward": [30] * 3},
+        provenance={"status": "diverged"},
+    )
     skewed = make_partition(
         partition={"name": "dirichlet", "alpha": 1, "clients": 30, "min_size": 1}
     )
+    table = {
+        "columns": [{"name": name, "group": "", "x": x} for name, x in (("a", 0.2), ("b", 0.4))],
+        "rows": [{"name": "x", "method": "fedavg"}, {"name": "y", "method": "rofl"}],
+        "cells": [[trials, trials[:1]], [[ended]] * 2],
+        "metric": "test_accuracy",
+        "statistic": "best",
+    }
+    cell = {
+        "columns": table["columns"][:1],
+        "rows": table["rows"][:1],
+        "cells": [[trials]],
+        "x": ["noise_level", "samples"],
+        "y": ["label_recall"],
+        "metrics": ["label_precision"],
+    }
+    fednoil = [{"name": "c", "method": 'fednoil(variant="cosine")'}]
+    panels = {"panels": [{"name": "p"}, {"name": "q"}]}
     common = {"name": "f", "title": "A figure", "caption": "Seen.", "scale": "tiny"}
     return {
-        "accuracy_by_round": (
-            {
-                "columns": ["a", "b"],
-                "rows": ["x", "y"],
-                "cells": [[trials, trials[:1]], [[ended]] * 2],
-            },
-            [],
-        ),
-        "class_counts": ({"panels": ["p", "q"]}, [fedcorr.partition, skewed]),
-        "noisy_partition": ({"panels": ["p", "q"]}, [fedcorr.partition, skewed]),
-        "lid_scores": ({"cells": [fedcorr.run]}, [fedcorr.partition]),
+        "by_round": ({**table, "marks": [{"at": 1.5, "label": "half"}]}, []),
+        "by_setting": ({**table, "xlabel": "noise"}, []),
+        "by_client": (cell, [fedcorr.partition]),
+        "among_clients": (cell, []),
+        "tradeoff": (table, []),
+        "critical_difference": (table, []),
+        "local_epochs": ({"rounds": 30, "lines": fednoil}, []),
+        "class_counts": (panels, [fedcorr.partition, skewed]),
+        "noisy_partition": (panels, [fedcorr.partition, skewed]),
+        "lid_scores": ({"runs": [fedcorr.run]}, [fedcorr.partition]),
     } | {"common": common}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in FROM_PROBES])
 def test_a_figure_is_drawn_twice_to_the_same_bytes(kind, figures, runs, tmp_path):
     given, paths = figures[kind]
     settings = dict(matplotlib.rcParams)
+    files = {run: runs.files[run] for run in given.pop("runs", runs.files)}
     for attempt in ("one", "two"):
         folder = tmp_path / attempt
         draw_figure(
             {**figures["common"], "kind": kind, **given},
-            runs.files,
+            files,
             paths,
             png=folder / "f.png",
             pdf=folder / "f.pdf",
@@ -96,88 +114,42 @@ def test_an_unknown_kind_is_refused(tmp_path):
         draw_figure(description, {}, [], png=tmp_path / "f.png", pdf=tmp_path / "f.pdf")
 
 
-# ---------------------------------------------------------------- accuracy by round
+# ---------------------------------------------------------------- legends
 
 
-def test_trials_are_averaged_at_each_evaluation():
-    rounds, mean, std = curves.over_trials([run_of([1, 2], [0.2, 0.5]), run_of([1, 2], [0.4, 0.5])])
-    assert rounds.tolist() == [1, 2]
-    assert mean == pytest.approx([0.3, 0.5])
-    assert std == pytest.approx([np.std([0.2, 0.4], ddof=1), 0])
-
-
-def test_a_single_trial_has_a_line_and_no_band():
-    _, mean, std = curves.over_trials([run_of([1, 2], [0.2, 0.5])])
-    assert mean == pytest.approx([0.2, 0.5])
-    assert std.tolist() == [0, 0]
-
-
-def test_evaluations_elsewhere_are_joined_by_straight_lines():
-    other = run_of([1, 3], [0.1, 0.5])
-    rounds, mean, _ = curves.over_trials([run_of([1, 2, 3], [0.1, 0.1, 0.1]), other])
-    assert rounds.tolist() == [1, 2, 3]
-    assert mean == pytest.approx([0.1, 0.2, 0.3])
-
-
-def test_a_trial_that_ended_no_longer_counts():
-    trials = [run_of([1, 2, 3], [0.2, 0.4, 0.6]), run_of([1, 2], [0.4, 0.6], "diverged")]
-    _, mean, std = curves.over_trials([*trials, run_of([], [], "diverged", 1)])
-    assert mean == pytest.approx([0.3, 0.5, 0.6])
-    assert std == pytest.approx([np.std([0.2, 0.4], ddof=1)] * 2 + [0])
-
-
-def drawn(cells, columns, rows, runs):
-    given = {"columns": columns, "rows": rows, "cells": cells}
+def legend_of(names, title=""):
     with style.house_style():
-        figure = curves.accuracy_by_round(given, runs)
+        figure = style.new_figure(3)
+        figure.subplots()
+        style.legend(figure, [Line2D([], [], label=name) for name in names], 3.4, title)
         figure.draw_without_rendering()
     return figure
-
-
-def test_a_panel_a_column_and_a_line_a_row():
-    runs = {"r": run_of([1, 2], [0.2, 0.5]), "s": run_of([1, 2, 3], [0.6, 0.7, 1.0])}
-    figure = drawn([[["r"], ["s"]], [["s"], ["s"]]], ["a", "b"], ["x", "y"], runs)
-    assert [panel.get_title() for panel in figure.axes] == ["a", "b"]
-    lines = [line for line in figure.axes[0].lines if len(line.get_xdata())]
-    assert [line.get_ydata().tolist() for line in lines] == [[20, 50], [60, 70, 100]]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["x", "y"]
-
-
-def test_the_place_of_a_divergence_is_marked():
-    runs = {
-        "late": run_of([1, 2], [0.2, 0.5], "diverged", 2.5),
-        "at once": run_of([], [], "diverged", 1.0),
-    }
-    figure = drawn([[["late", "at once"]]], ["a"], ["x"], runs)
-    crosses = [line for line in figure.axes[0].lines if line.get_marker() == "x"]
-    places = [(*line.get_xdata(), *line.get_ydata()) for line in crosses if len(line.get_xdata())]
-    assert places == [(2.5, 50), (1.0, 0)]
-    assert figure.legends[0].get_texts()[-1].get_text() == "a trial diverged"
-
-
-@pytest.mark.parametrize("columns", [1, 2, 3, 4, 7])
-def test_every_column_of_panels_has_its_rounds_written_below(columns):
-    runs = {"r": run_of([1, 2], [0.2, 0.5])}
-    figure = drawn([[["r"]] * columns], [str(c) for c in range(columns)], ["x"], runs)
-    assert len(figure.axes) == columns
-    lowest = figure.axes[-min(3, columns) :]
-    assert all(panel.xaxis.get_tick_params()["labelbottom"] for panel in lowest)
 
 
 @pytest.mark.parametrize(
     "names", [["x"], ["FedAvg"] * 9, ["MMMMMMMMMMMM"] * 14, ["a name " * 9] * 2]
 )
 def test_the_legend_fits_the_page(names):
-    runs = {"r": run_of([1, 2], [0.2, 0.5], "diverged")}
-    figure = drawn([[["r"]]] * len(names), ["a"], names, runs)
+    figure = legend_of(names)
     extent = figure.legends[0].get_window_extent()
     assert extent.x0 >= 0
     assert extent.x1 <= figure.bbox.width
+    assert extent.y0 >= figure.axes[0].get_window_extent().y1
 
 
-def test_lines_stay_apart_for_more_rows_than_colours():
-    looks = [tuple(map(str, style.line_style(number).values())) for number in range(28)]
-    assert len(set(looks)) == 28
+def test_a_long_legend_leaves_the_panels_their_height():
+    heights = []
+    for count in (1, 40):
+        figure = legend_of(["a rather long name"] * count)
+        heights.append(figure.axes[0].get_window_extent().height)
+    assert heights[1] > 0.8 * heights[0]
+
+
+def test_a_title_stands_above_the_legend_or_alone():
+    assert legend_of(["x"], "t").legends[0].get_title().get_text() == "t"
+    figure = legend_of([], "t")
+    assert figure.legends == []
+    assert figure.get_suptitle() == "t"
 
 
 # ---------------------------------------------------------------- noisy partitions
@@ -197,7 +169,7 @@ def test_class_counts_are_stacked_and_sorted_by_size(make_partition):
     path = make_partition(partition={"name": "dirichlet", "alpha": 1, "clients": 6, "min_size": 1})
     partition = noisy_partition.read(path)
     with style.house_style():
-        figure = partitions.class_counts({"panels": ["p"]}, [partition])
+        figure = partitions.class_counts({"panels": [{"name": "p"}]}, [partition])
     bars = figure.axes[0].containers
     heights = np.array([[bar.get_height() for bar in group] for group in bars])
     bottoms = np.array([[bar.get_y() for bar in group] for group in bars])
@@ -209,7 +181,7 @@ def test_class_counts_are_stacked_and_sorted_by_size(make_partition):
 
 def bubbles(partition):
     with style.house_style():
-        figure = partitions.bubbles({"panels": ["p"]}, [partition])
+        figure = partitions.bubbles({"panels": [{"name": "p"}]}, [partition])
         figure.draw_without_rendering()
     return figure
 
@@ -265,10 +237,14 @@ def test_a_run_with_fewer_clients_is_refused(runs, fedcorr):
         lid_scores.last_scores(runs.files[fedcorr.run], 11)
 
 
+def drawn(runs, fedcorr, partition):
+    with style.house_style():
+        return lid_scores.lid_scores({}, {fedcorr.run: runs.files[fedcorr.run]}, [partition])
+
+
 def test_detection_and_correlation_are_told(runs, fedcorr):
     partition = noisy_partition.read(fedcorr.partition)
-    with style.house_style():
-        figure = lid_scores.lid_scores(runs.files[fedcorr.run], partition)
+    figure = drawn(runs, fedcorr, partition)
     above, _, below, _ = figure.axes
     # The scores fall into two groups; the clean client of score 2.5 is the one called wrongly.
     assert above.get_title() == "LID score\nmixture calls 90% of clients right"
@@ -280,8 +256,7 @@ def test_detection_and_correlation_are_told(runs, fedcorr):
 
 def test_densities_and_components_are_in_one_measure(runs, fedcorr):
     partition = noisy_partition.read(fedcorr.partition)
-    with style.house_style():
-        figure = lid_scores.lid_scores(runs.files[fedcorr.run], partition)
+    figure = drawn(runs, fedcorr, partition)
     for panel in figure.axes[:2]:
         area = sum(
             bar.get_width() * bar.get_height() for group in panel.containers for bar in group
@@ -295,18 +270,8 @@ def test_densities_and_components_are_in_one_measure(runs, fedcorr):
 
 def test_without_differing_levels_there_is_no_correlation(runs, fedcorr, make_partition):
     clean = noisy_partition.read(make_partition(noise_level="none"))
-    with style.house_style():
-        figure = lid_scores.lid_scores(runs.files[fedcorr.run], clean)
+    figure = drawn(runs, fedcorr, clean)
     assert figure.axes[2].get_title() == "Pearson's r is undefined: all values are equal"
-
-
-def test_the_evaluation_of_a_model_that_is_not_finite_is_left_out(runs):
-    run = runs.add([0.2, None, 0.3, 0.1], provenance={"status": "diverged"})
-    read = read_run(run, runs.files[run])
-    assert read.ordinary_rounds == (1, 3)
-    assert read.accuracies == (0.2, 0.3)
-    assert read.rounds_done == 4
-    assert read.diverged
 
 
 def test_grid_removes_what_it_does_not_need():

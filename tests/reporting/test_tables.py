@@ -13,11 +13,11 @@ from docutils.writers import get_writer_class
 
 from noisyfl.artifacts import DamagedArtifact, write_json
 from noisyfl.options import BadInput
-from noisyfl.reporting.cells import collect
 from noisyfl.reporting.published import read_published
 from noisyfl.reporting.runs import read_runs
-from noisyfl.reporting.settings import banner, component, duration, making, settings
-from noisyfl.reporting.tables import print_table
+from noisyfl.reporting.tables.cells import collect
+from noisyfl.reporting.tables.printing import print_table
+from noisyfl.reporting.tables.settings import banner, component, duration, making, settings
 
 ROOT = Path(__file__).parents[2]
 LOW, HIGH = "level=low", "level=high"
@@ -65,6 +65,8 @@ def table(runs, tmp_path):
         "title": "Table 1: two | methods",
         "note": "Take note.",
         "scale": "tiny",
+        "scale_note": "",
+        "metric": "test_accuracy",
         "statistic": "best",
         "published": {
             "paper": "p",
@@ -88,7 +90,7 @@ def table(runs, tmp_path):
 
 def printed(table):
     """The three files' texts."""
-    out = {ending: table.folder / "out" / f"t1.{ending}" for ending in ("csv", "md", "html")}
+    out = {ending: table.folder / "out" / f"t1.{ending}" for ending in ("csv", "md", "html", "tex")}
     print_table(
         table.description,
         table.runs.files,
@@ -96,11 +98,13 @@ def printed(table):
         csv=out["csv"],
         markdown=out["md"],
         html=out["html"],
+        tex=out["tex"],
     )
     assert sorted(path.name for path in out["md"].parent.iterdir()) == [
         "t1.csv",
         "t1.html",
         "t1.md",
+        "t1.tex",
     ]
     return {ending: path.read_text() for ending, path in out.items()}
 
@@ -268,7 +272,7 @@ def test_strangers_among_cells_of_the_paper_are_marked(table):
     table.description["as_published"] = [[True, True], [False, True]]
     text = printed(table)["md"]
     assert markdown_cells(text, "w/o")[1] == "**90.00 ± 5.00**† (90.63)"
-    assert markdown_cells(text, "FedAvg")[1] == "80.00 ± 10.00 (93.11)"
+    assert markdown_cells(text, "FedAvg")[1] == "80.00 ± 10.00 (93.11) -13.11 ≠"
     assert "the numbers marked † were not made in the paper's settings" in text
 
 
@@ -416,10 +420,10 @@ def test_a_run_in_another_runs_folder_is_refused(table):
         printed(table)
 
 
-def test_a_unit_that_is_no_accuracys_is_refused(table):
-    text = PUBLISHED.replace("93.11,percent", "93.11,seconds")
+def test_an_unknown_unit_is_refused(table):
+    text = PUBLISHED.replace("93.11,percent", "93.11,hours")
     (table.folder / "published.csv").write_text(text)
-    with pytest.raises(BadInput, match="line 3: unit 'seconds', expected percent or fraction"):
+    with pytest.raises(BadInput, match="line 3: unit 'hours', expected percent or fraction"):
         printed(table)
 
 
@@ -465,3 +469,14 @@ def test_report_texts_render_at_every_scale(scale, page):
     assert config["scale"] in html
     assert ("digits" in html) == (scale != "paper")
     assert ("Table 2: ρ=0.0" in html) == (page != "front")
+
+
+def test_a_scale_says_what_its_numbers_are_worth(table):
+    table.description["scale_note"] = "Worth *nothing*."
+    assert "> - Worth \\*nothing\\*." in printed(table)["md"]
+    assert "<li>Worth *nothing*.</li>" in printed(table)["html"]
+
+
+def test_a_starred_best_number_stays_bold_in_markdown(table):
+    table.description["statistic"] = "final_or_max"
+    assert markdown_cells(printed(table)["md"], "w/o")[1].startswith("**90.00\\* ± 5.00**")

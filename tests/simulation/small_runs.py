@@ -1,7 +1,11 @@
 """Runs that are small enough to be repeated often: every method on a few digits."""
 
+from noisyfl.artifacts import Results
 from noisyfl.catalogue import methods
-from noisyfl.spec import canonical_run
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets import read_part
+from noisyfl.spec import canonical_run, identity
+from noisyfl.train import train_run
 
 SETTING = {
     "dataset": "digits",
@@ -63,3 +67,28 @@ def name_of(method):
 
 def spec_of(method, **changes):
     return canonical_run({**SETTING, "method": method, **changes}, "test")
+
+
+def inputs(spec, data):
+    """The files that a run is made from: of results that hold the digits."""
+    partition = data.partition(identity(spec["noisy_partition"]))
+    if not partition.exists():
+        labels = read_part(data.data("digits", "train")).labels
+        noisy_partition.write(partition, spec["noisy_partition"], labels)
+    return data.data("digits", "train"), data.data("digits", "test"), partition
+
+
+def train(spec, data, root, log=None, **options):
+    """The files of a run, once it is trained on a CPU."""
+    files = Results(root).run(identity(spec))
+    lines = [] if log is None else log
+    train_run(
+        spec,
+        *inputs(spec, data),
+        files,
+        checkpoint_path=root / "run.pt",
+        device="cpu",
+        log=lines.append,
+        **options,
+    )
+    return files

@@ -9,46 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from small_runs import FEDCORR, METHODS, SETTING, name_of, spec_of
+from small_runs import FEDCORR, METHODS, SETTING, inputs, name_of, spec_of, train
 
 from noisyfl.artifacts import Results, read_table
-from noisyfl.data import noisy_partition
-from noisyfl.data.datasets import prepare, read_part
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.federation import ROUND_COLUMNS
 from noisyfl.simulation.sgd import SGD
 from noisyfl.spec import identity
 from noisyfl.train import train_run
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    results = Results(tmp_path_factory.mktemp("data"))
-    prepare("digits", None, False, results.data("digits", "train"), results.data("digits", "test"))
-    return results
-
-
-def inputs(spec, data):
-    partition = data.partition(identity(spec["noisy_partition"]))
-    if not partition.exists():
-        labels = read_part(data.data("digits", "train")).labels
-        noisy_partition.write(partition, spec["noisy_partition"], labels)
-    return data.data("digits", "train"), data.data("digits", "test"), partition
-
-
-def train(spec, data, root, log=None, **options):
-    files = Results(root).run(identity(spec))
-    lines = [] if log is None else log
-    train_run(
-        spec,
-        *inputs(spec, data),
-        files,
-        checkpoint_path=root / "run.pt",
-        device="cpu",
-        log=lines.append,
-        **options,
-    )
-    return files
 
 
 def content(files):
@@ -309,16 +277,20 @@ def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
 def test_fedcorr_writes_down_what_it_estimates(data, tmp_path):
     files = train(spec_of(FEDCORR), data, tmp_path)
     clients = read_table(files.clients)[0]
-    assert clients.column_names == [
+    assert set(clients.column_names) == {
         "round",
         "client",
+        "label_precision",
+        "label_recall",
         "lid",
         "cumulative_lid",
         "called_noisy",
         "estimated_noise_level",
         "label_accuracy",
-    ]
-    rows = clients.to_pylist()
+        "pseudo_label_accuracy",
+    }
+    # Of the correction after the finetuning nothing but the new labels is written down.
+    rows = [row for row in clients.to_pylist() if row["lid"] is not None]
     assert [(row["round"], row["client"]) for row in rows] == [
         (round, client) for round in (6, 12) for client in range(6)
     ]

@@ -134,13 +134,30 @@ def checksum(table: pa.Table) -> str:
     """SHA-256 of the names, types and values of a table, whatever its chunks and compression."""
     digest = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
-        digest.update(f"{name}:{column.type}:{len(column)};".encode())
-        if column.null_count:
-            for chunk in column.chunks:
-                digest.update(to_numpy(chunk.is_valid()).data)
-        for chunk in column.chunks:
-            digest.update(_values(chunk.drop_null()))
+        digest.update(f"{name}:{_type_name(column.type)}:{len(column)};".encode())
+        for part in _parts(column.chunks):
+            digest.update(part)
     return digest.hexdigest()
+
+
+def _type_name(kind: pa.DataType) -> str:
+    """Arrow's own, but for a list's elements, which a Parquet file calls otherwise than Arrow."""
+    return f"list<{_type_name(kind.value_type)}>" if pa.types.is_list(kind) else str(kind)
+
+
+def _parts(chunks: list[pa.Array]) -> Iterator[bytes | memoryview]:
+    """All that a column says: where it has values, of lists how long they are, and the values."""
+    if any(chunk.null_count for chunk in chunks):
+        for chunk in chunks:
+            yield to_numpy(chunk.is_valid()).data
+    present = [chunk.drop_null() for chunk in chunks]
+    if present and pa.types.is_list(present[0].type):
+        for chunk in present:
+            yield _values(chunk.value_lengths())
+        yield from _parts([chunk.flatten() for chunk in present])
+        return
+    for chunk in present:
+        yield _values(chunk)
 
 
 def _values(chunk: pa.Array) -> bytes | memoryview:
@@ -166,18 +183,26 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, pa.DataTyp
     """Rows as a table, with a column for every key of any of them.
 
     Args:
-        rows: numbers and text by column; None and NaN become null.
+        rows: by column numbers, text, or lists of these or of lists; None and NaN become null.
         columns: columns that the table has in any case, and their types.
     """
     lines = [
-        json.dumps({key: None if value != value else value for key, value in row.items()})
+        json.dumps({key: _without_nan(value) for key, value in row.items()}).encode()
         for row in rows
     ]
     options = pa.json.ParseOptions(explicit_schema=pa.schema(list(columns.items())))
     if not lines:
         return options.explicit_schema.empty_table()
+    # A row must not be longer than one of the reader's blocks.
+    blocks = pa.json.ReadOptions(block_size=max(2**20, *(len(line) + 1 for line in lines)))
     # Arrow's own constructors import pandas; its JSON reader keeps every bit of a float, too.
-    return pa.json.read_json(io.BytesIO("\n".join(lines).encode()), parse_options=options)
+    return pa.json.read_json(io.BytesIO(b"\n".join(lines)), blocks, options)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nan(element) for element in value]
+    return None if value != value else value
 
 
 def write_json(path: Path, content: Any) -> None:

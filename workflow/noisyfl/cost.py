@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyfl.catalogue import methods, parts_of
-from noisyfl.data.datasets import DATASETS
-from noisyfl.schedule import SCHEDULES
+from noisyfl.data.datasets import DATASETS, Dataset
+from noisyfl.schedule import SCHEDULES, Schedule
 
 Layer = tuple[int, int]
 """Positions at which a layer's weights are applied, and how many weights it has."""
+
+INDEX_BYTES = 32
+"""Of an image in the index of an encoded dataset."""
 
 Layers = Callable[[int, int, int, int], Iterator[Layer]]
 
@@ -101,12 +104,26 @@ def estimate(spec: Mapping[str, Any], device: str) -> Estimate:
     tested = schedule.rounds / schedule.evaluate_every * facts.test_size * networks
     seconds = speed.start + training + speed.forward(layers, tested)
 
-    images = (facts.train_size + facts.test_size) * math.prod(facts.shape)
-    # The file, its array and the tensor; models of participants, of lanes, and those kept.
+    # Models of participants, of lanes, and those kept.
     models = participants + 8 + models_kept * clients
     activations = 500 * sum(positions for positions, _ in layers) * 64 * 4
-    memory = speed.memory_mb + (3 * images + 4 * weights * models + activations) / 1e6
-    return Estimate(seconds, memory)
+    held = _images(facts, schedule) + 4 * weights * models + activations
+    return Estimate(seconds, speed.memory_mb + held / 1e6)
+
+
+def _images(facts: Dataset, schedule: Schedule) -> float:
+    """Bytes of a dataset's images in memory, and of what leads to them.
+
+    Of an encoded dataset they are an index, in its file and as arrays, and the batches that are
+    decoded ahead; what the system keeps of the shards it gives up when memory is short. Decoding
+    takes no time of its own, since it goes on beside the training (docs/datasets.md).
+    """
+    kept = math.prod(facts.train_shape or facts.shape)
+    if facts.encoded:
+        batch = max(schedule.test_batch_size, schedule.pass_batch_size)
+        return 3 * INDEX_BYTES * (facts.train_size + facts.test_size) + 4 * batch * kept
+    # The file, its array and the tensor.
+    return 3 * (facts.train_size * kept + facts.test_size * math.prod(facts.shape))
 
 
 def _dense(*widths: int) -> Iterator[Layer]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
+import functools
 import operator
 import types
 import typing
@@ -28,6 +29,7 @@ FACTS = (
     "is_server",
     "is_client",
     "partner",
+    "needs_truth",
 )
 """Class attributes of a component that others need, who do not import its class."""
 
@@ -242,6 +244,7 @@ def split_component(
     return mapping["name"], {key: value for key, value in mapping.items() if key != "name"}
 
 
+@functools.cache
 def declare(cls: type) -> Declaration:
     """What a component class declares, read from its annotations and options."""
     hints = typing.get_type_hints(cls)

@@ -10,7 +10,7 @@ from typing import Any
 
 from noisyfl.catalogue import canonical_method, methods, parts_of, without_revisions
 from noisyfl.data import augment, noisy_partition
-from noisyfl.data.datasets import dataset
+from noisyfl.data.datasets import DATASETS, dataset
 from noisyfl.data.label_noise import LABEL_NOISES
 from noisyfl.data.noise_level import NOISE_LEVELS
 from noisyfl.data.partition import PARTITIONS
@@ -33,6 +33,9 @@ KEYS = (
 )
 """What a user gives for a run. All but the method and the seed are its setting."""
 
+PROBES = ("features", "local_models", "samples")
+"""What may be measured after a run's last round (:mod:`noisyfl.simulation.probes`)."""
+
 
 def canonical_run(
     given: Mapping[str, Any], where: str, label_folder: Path | None = None
@@ -40,14 +43,15 @@ def canonical_run(
     """Check a run and fill in every default.
 
     Args:
-        given: a mapping with the keys of :data:`KEYS`.
+        given: a mapping with the keys of :data:`KEYS`, and with ``probes``, a list of names in
+            :data:`PROBES`, if there are any. A spec without probes does not have the key.
         where: what the error messages call it.
         label_folder: where files of human labels lie.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    check_keys(given, KEYS, where)
+    check_keys(given, (*KEYS, "probes"), where)
     for key in KEYS:
         if key not in given:
             raise BadInput(f"{where}: key {key!r} is missing")
@@ -65,8 +69,21 @@ def canonical_run(
         if given[key] not in known:
             hint = did_you_mean(str(given[key]), known)
             raise BadInput(f"{where}.{key}: got {given[key]!r}{hint} (known: {', '.join(known)})")
+    if augment.AUGMENTATIONS[given["augmentation"]].client_light and facts.encoded:
+        raise BadInput(
+            f"{where}.augmentation: got {given['augmentation']!r}, which needs all pixels in "
+            f"memory, and {facts.name} is kept encoded"
+        )
     augment.statistics(given["normalization"], facts, f"{where}.normalization")
+    method = canonical_method(given["method"], f"{where}.method")
+    for part in parts_of(method):
+        if methods()[part["name"]].facts["needs_truth"] and not facts.true_labels:
+            raise BadInput(
+                f"{where}.method: got {part['name']!r}, which has to know the true labels, and "
+                f"those of {facts.name} are not known"
+            )
     schedule = SCHEDULES.canonical({"name": "schedule", **given["schedule"]}, where)
+    probes = _probes(given.get("probes", []), f"{where}.probes")
     return {
         "noisy_partition": partition,
         "seed": given["seed"],
@@ -74,9 +91,23 @@ def canonical_run(
         "augmentation": given["augmentation"],
         "normalization": given["normalization"],
         "schedule": {key: value for key, value in schedule.items() if key != "name"},
-        "method": canonical_method(given["method"], f"{where}.method"),
+        "method": method,
         "simulation_revision": SIMULATION_REVISION,
+        **({"probes": probes} if probes else {}),
     }
+
+
+def _probes(given: Any, where: str) -> list[str]:
+    """Names of probes in alphabetical order: any other order is the same run."""
+    if not isinstance(given, list):
+        raise BadInput(f"{where}: got {given!r}, expected a list of names")
+    for name in given:
+        if name not in PROBES:
+            hint = did_you_mean(str(name), PROBES)
+            raise BadInput(f"{where}: got {name!r}{hint} (known: {', '.join(PROBES)})")
+    if len(set(given)) < len(given):
+        raise BadInput(f"{where}: got {given!r}, expected each name once")
+    return sorted(given)
 
 
 def canonical_json(spec: Mapping[str, Any]) -> str:
@@ -95,6 +126,8 @@ def describe_run(spec: Mapping[str, Any]) -> str:
     method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
     partition = in_words(given["partition"], PARTITIONS.declarations())
     words = f"{method} on {given['dataset']}, {partition}"
+    if not DATASETS[given["dataset"]].true_labels:
+        return f"{words}, label noise as it comes, seed {spec['seed']}"
     if given["label_noise"]["name"] == "none":
         return f"{words}, no label noise, seed {spec['seed']}"
     noise = in_words(given["label_noise"], LABEL_NOISES.declarations())
@@ -123,11 +156,18 @@ def check_run(spec: Any, where: str) -> None:
         partition = spec["noisy_partition"]
         given = {key: partition[key] for key in PARTITION_KEYS}
         given |= {key: spec[key] for key in KEYS if key not in given}
+        given |= {key: spec[key] for key in ("probes",) if key in spec}
         given["method"] = without_revisions(spec["method"])
         canonical = canonical_run(given, where)
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{where}: not a run's spec ({error!r})") from error
     if canonical != spec:
+        surplus = [key for key in spec if key not in canonical]
+        if surplus:
+            raise BadInput(
+                f"{where}: not a canonical spec of this version, which would not have "
+                f"{', '.join(surplus)}"
+            )
         differing = [key for key in canonical if canonical[key] != spec.get(key)]
         raise BadInput(
             f"{where}: not a canonical spec of this version; {', '.join(differing)} would now be "

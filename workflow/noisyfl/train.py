@@ -22,14 +22,15 @@ from noisyfl.catalogue import source_digest
 from noisyfl.data import augment, noisy_partition
 from noisyfl.data.datasets import DATASETS, Part, read_part
 from noisyfl.methods.build import build_method
-from noisyfl.models import build_model
+from noisyfl.models import CACHE_ONLY, WeightFiles, build_model
 from noisyfl.options import BadInput
 from noisyfl.schedule import SCHEDULES
+from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.encoded import images_of
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
-from noisyfl.simulation.local import Images
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.training import simulate
 from noisyfl.spec import describe_run, identity
@@ -76,6 +77,7 @@ def train_run(
     files: RunFiles,
     *,
     checkpoint_path: Path,
+    weight_files: WeightFiles = CACHE_ONLY,
     device: str = "auto",
     executor: str = "fast",
     checkpoint_seconds: float = 60.0,
@@ -90,6 +92,7 @@ def train_run(
         partition_path: the noisy partition that the spec names.
         files: where the artifact goes.
         checkpoint_path: where a checkpoint lies while the run is under way.
+        weight_files: where published weights are looked for, if the model starts from them.
         device: see :func:`choose_device`.
         executor: a name of :data:`EXECUTORS`.
         checkpoint_seconds: time between two checkpoints.
@@ -106,13 +109,20 @@ def train_run(
         raise BadInput(f"{partition_path}: this is the partition of another spec than the run's")
     server, client = build_method(spec["method"], "method")
     parts = read_part(train_data), read_part(test_data)
-    federation = build_federation(spec, client.networks, *parts, partition, where, executor)
+    federation = build_federation(
+        spec, client.networks, *parts, partition, where, executor, weight_files
+    )
     key = {"spec": identity(spec), "source": source_digest(), "torch": str(torch.__version__)}
     checkpoint = Checkpoint(checkpoint_path, key, checkpoint_seconds)
     checkpoint.end_on_sigterm()
     log(f"run {key['spec']}: {describe_run(spec)} on {where}")
     ready = time.perf_counter()
     status = simulate(federation, server, client, checkpoint, log)
+    wanted = spec.get("probes", [])
+    if wanted and status == "finished":
+        log(f"measuring {', '.join(wanted)}")
+        with checkpoint.guard(server.rounds(federation), federation):
+            probes.measure(wanted, federation, server, client)
     provenance = {
         "status": status,
         "noisyfl": __version__,
@@ -140,6 +150,7 @@ def build_federation(
     partition: noisy_partition.NoisyPartition,
     device: torch.device,
     executor: str = "fast",
+    weight_files: WeightFiles = CACHE_ONLY,
     **options: Any,
 ) -> Federation:
     """The federation of a spec before its first round, on a device.
@@ -152,12 +163,20 @@ def build_federation(
         partition: the noisy partition that the spec names.
         device: where everything lives.
         executor: a name of :data:`EXECUTORS`.
+        weight_files: where published weights are looked for.
         options: of the executor.
     """
     facts = DATASETS[train.name]
     schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
+    view = augment.View(facts, spec["augmentation"], spec["normalization"], device)
+    images = images_of(train, device)
+    if augment.AUGMENTATIONS[spec["augmentation"]].client_light:
+        rows = [client.samples for client in partition.clients]
+        images.pixels = view.taken(images.pixels, rows, spec["seed"])
     model = Networks(
-        build_model(spec["model"], facts.shape, len(facts.classes), spec["seed"], number)
+        build_model(
+            spec["model"], facts.shape, len(facts.classes), spec["seed"], number, weight_files
+        )
         for number in range(networks)
     ).to(device)
     return Federation(
@@ -166,9 +185,9 @@ def build_federation(
         spec["seed"],
         EXECUTORS[executor](
             networks=model,
-            train=Images(train.images, train.labels, device),
-            test=Images(test.images, test.labels, device),
-            view=augment.View(facts, spec["augmentation"], spec["normalization"], device),
+            train=images,
+            test=images_of(test, device),
+            view=view,
             schedule=schedule,
             seed=spec["seed"],
             device=device,
@@ -186,7 +205,8 @@ def write_run(
     write_json(files.spec, spec)
     records = federation.records
     write_table(files.rounds, table_of(records.rounds, ROUND_COLUMNS), metadata)
-    write_table(files.clients, table_of(records.clients, CLIENT_COLUMNS), metadata)
+    columns = {**CLIENT_COLUMNS, **probes.columns(spec.get("probes", []))}
+    write_table(files.clients, table_of(records.clients, columns), metadata)
     write_json(files.provenance, provenance)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from noisyfl.artifacts import RunFiles
 from noisyfl.job import job
-from noisyfl.reporting.figures import draw_figure
+from noisyfl.reporting.figures.draw import draw_figure
 
 with job(snakemake.log[0]) as log:
     draw_figure(

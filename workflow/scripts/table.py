@@ -1,11 +1,11 @@
-"""Rule table: one table as CSV, Markdown and HTML."""
+"""Rule table: one table as CSV, Markdown, HTML and LaTeX."""
 
 import json
 from pathlib import Path
 
 from noisyfl.artifacts import RunFiles
 from noisyfl.job import job
-from noisyfl.reporting.tables import print_table
+from noisyfl.reporting.tables.printing import print_table
 
 with job(snakemake.log[0]) as log:
     print_table(
@@ -15,5 +15,6 @@ with job(snakemake.log[0]) as log:
         csv=Path(snakemake.output.csv),
         markdown=Path(snakemake.output.md),
         html=Path(snakemake.output.html),
+        tex=Path(snakemake.output.tex),
     )
     log("done")

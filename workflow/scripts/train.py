@@ -8,6 +8,7 @@ from noisyfl.experiments import check_config
 from noisyfl.job import job
 
 with job(snakemake.log[0]) as log:
+    from noisyfl.models import WeightFiles
     from noisyfl.train import train_run
 
     config = check_config(snakemake.config, "config")
@@ -18,6 +19,7 @@ with job(snakemake.log[0]) as log:
         Path(snakemake.input.partition),
         RunFiles(Path(snakemake.output.spec).parent),
         checkpoint_path=Results(Path(config["results"])).checkpoint(snakemake.wildcards.run),
+        weight_files=WeightFiles(Path(config["data"]["folder"]), config["data"]["download"]),
         device=config["device"],
         executor=config["executor"],
         checkpoint_seconds=config["checkpoint_seconds"],

@@ -1,7 +1,9 @@
 """Datasets: what is known of each, and their parts as Parquet.
 
 A dataset's official files become two Parquet files, ``train`` and ``test``: one row an image, with
-its pixels (``image``: height x width x channels bytes) and its ``label``.
+its pixels (``image``: height x width x channels bytes) and its ``label``. Where the pixels would
+fill the memory, the file has in the place of ``image`` where the image lies as JPEG
+(:mod:`noisyfl.data.shards`).
 """
 
 from __future__ import annotations
@@ -14,7 +16,25 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from noisyfl.artifacts import DamagedArtifact, read_table, to_numpy, write_table
+from noisyfl.artifacts import DamagedArtifact, read_table, replacing, to_numpy, write_table
+from noisyfl.data.classes import (
+    CIFAR10_CLASSES,
+    CIFAR100_CLASSES,
+    CLOTHING_CLASSES,
+    COVIDX_CLASSES,
+    FASHION_CLASSES,
+    NUMERALS,
+    WEBVISION_CLASSES,
+)
+from noisyfl.data.images import Files, Unreadable, in_order, pixels
+from noisyfl.data.requested import (
+    in_short,
+    load_clothing1m,
+    load_covidx,
+    load_mini_webvision,
+    missing,
+)
+from noisyfl.data.shards import INDEX, Encoded, index_of, write_shards
 from noisyfl.data.sources import Arrays, load_cifar, load_digits, load_idx
 from noisyfl.options import BadInput, find
 
@@ -24,14 +44,19 @@ class Dataset:
     """What is known of a dataset without reading it.
 
     Attributes:
-        shape: of an image: height, width, channels.
+        shape: of an image as a network sees it: height, width, channels.
         classes: their names, at the index of their label.
         train_size: training samples.
         test_size: test samples.
-        mean: of each channel over the training pixels, scaled to 0 to 1.
+        mean: of each channel over the training pixels, scaled to 0 to 1; empty where nobody has
+            published it.
         std: the standard deviation, of the same.
         load: reads the training and the test part from the official files in a folder; fetches
             missing ones if its second argument is true.
+        train_shape: of a training image as it is kept, where crops are taken from a larger one.
+        true_labels: whether the training labels are the true ones. Where they are not, they are
+            noisy as they come, and the true ones are not known.
+        encoded: whether images are kept as JPEG, since the pixels would fill the memory.
     """
 
     name: str
@@ -41,7 +66,10 @@ class Dataset:
     test_size: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    load: Callable[[Path, bool], tuple[Arrays, Arrays]]
+    load: Callable[[Path, bool], tuple[Arrays | Files, Arrays | Files]]
+    train_shape: tuple[int, int, int] | None = None
+    true_labels: bool = True
+    encoded: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,59 +78,15 @@ class Part:
 
     Attributes:
         name: the dataset's.
-        images: uint8 [n, height, width, channels].
+        images: uint8 [n, height, width, channels]; or where they lie, if they are kept encoded.
         labels: int64 [n].
     """
 
     name: str
     classes: tuple[str, ...]
-    images: np.ndarray
+    images: np.ndarray | Encoded
     labels: np.ndarray
 
-
-NUMERALS = tuple("0123456789")
-
-FASHION_CLASSES = (
-    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
-    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
-)
-
-CIFAR10_CLASSES = (
-    *("airplane", "automobile", "bird", "cat", "deer"),
-    *("dog", "frog", "horse", "ship", "truck"),
-)
-
-CIFAR100_CLASSES = (
-    *("apple", "aquarium_fish", "baby", "bear", "beaver"),
-    *("bed", "bee", "beetle", "bicycle", "bottle"),
-    *("bowl", "boy", "bridge", "bus", "butterfly"),
-    *("camel", "can", "castle", "caterpillar", "cattle"),
-    *("chair", "chimpanzee", "clock", "cloud", "cockroach"),
-    *("couch", "crab", "crocodile", "cup", "dinosaur"),
-    *("dolphin", "elephant", "flatfish", "forest", "fox"),
-    *("girl", "hamster", "house", "kangaroo", "keyboard"),
-    *("lamp", "lawn_mower", "leopard", "lion", "lizard"),
-    *("lobster", "man", "maple_tree", "motorcycle", "mountain"),
-    *("mouse", "mushroom", "oak_tree", "orange", "orchid"),
-    *("otter", "palm_tree", "pear", "pickup_truck", "pine_tree"),
-    *("plain", "plate", "poppy", "porcupine", "possum"),
-    *("rabbit", "raccoon", "ray", "road", "rocket"),
-    *("rose", "sea", "seal", "shark", "shrew"),
-    *("skunk", "skyscraper", "snail", "snake", "spider"),
-    *("squirrel", "streetcar", "sunflower", "sweet_pepper", "table"),
-    *("tank", "telephone", "television", "tiger", "tractor"),
-    *("train", "trout", "tulip", "turtle", "wardrobe"),
-    *("whale", "willow_tree", "wolf", "woman", "worm"),
-)
-
-CIFAR100_SUPERCLASSES = (
-    *(4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11),
-    *(6, 11, 5, 10, 7, 6, 13, 15, 3, 15, 0, 11, 1, 10, 12, 14, 16, 9, 11, 5),
-    *(5, 19, 8, 8, 15, 13, 14, 17, 18, 10, 16, 4, 17, 4, 2, 0, 17, 4, 18, 17),
-    *(10, 3, 2, 12, 12, 16, 12, 1, 9, 19, 2, 10, 0, 1, 16, 12, 9, 13, 15, 13),
-    *(16, 19, 2, 4, 6, 19, 5, 5, 8, 19, 18, 1, 2, 15, 6, 0, 17, 8, 14, 13),
-)
-"""The superclass of each of CIFAR-100's classes (its "coarse labels")."""
 
 DATASETS = {
     facts.name: facts
@@ -157,6 +141,43 @@ DATASETS = {
             std=(0.2673, 0.2564, 0.2762),
             load=partial(load_cifar, "cifar100"),
         ),
+        Dataset(
+            name="clothing1m",
+            shape=(224, 224, 3),
+            train_shape=(256, 256, 3),
+            classes=CLOTHING_CLASSES,
+            train_size=1_000_000,
+            test_size=10_526,
+            mean=(0.6959, 0.6537, 0.6371),
+            std=(0.3113, 0.3192, 0.3214),
+            load=load_clothing1m,
+            true_labels=False,
+            encoded=True,
+        ),
+        Dataset(
+            name="mini_webvision",
+            shape=(32, 32, 3),
+            train_shape=(33, 33, 3),
+            classes=WEBVISION_CLASSES,
+            train_size=65_944,
+            test_size=2_500,
+            mean=(),
+            std=(),
+            load=load_mini_webvision,
+            true_labels=False,
+        ),
+        Dataset(
+            name="covidx",
+            shape=(224, 224, 3),
+            train_shape=(256, 256, 3),
+            classes=COVIDX_CLASSES,
+            train_size=13_958,
+            test_size=300,
+            mean=(),
+            std=(),
+            load=load_covidx,
+            encoded=True,
+        ),
     )
 }
 
@@ -171,75 +192,125 @@ def dataset(name: str, where: str) -> Dataset:
 def prepare(name: str, folder: Path, download: bool, train_path: Path, test_path: Path) -> None:
     """Write a dataset's training and test part.
 
+    Shards of encoded images that an earlier call has left are kept if they are of these files.
+
     Args:
         name: of the dataset.
         folder: where its official files lie, or go if they are downloaded.
         download: fetch files that are missing or damaged.
         train_path: the training part's Parquet file.
-        test_path: the test part's.
+        test_path: the test part's; shards go to a folder beside, of the same name.
 
     Raises:
         BadInput: a file is missing or damaged, could not be downloaded, or does not hold what the
-            dataset is known to hold.
+            dataset is known to hold. Where many are missing or damaged, all are listed in
+            ``missing.txt`` beside the training part.
     """
     facts = dataset(name, "dataset")
     train, test = facts.load(folder, download)
-    for part, arrays, size, path in (
-        ("train", train, facts.train_size, train_path),
-        ("test", test, facts.test_size, test_path),
-    ):
-        _check_part(facts, part, arrays, size)
-        _write_part(facts, part, arrays, path)
+    parts = (
+        ("train", train, facts.train_size, facts.train_shape or facts.shape, train_path),
+        ("test", test, facts.test_size, facts.shape, test_path),
+    )
+    report = train_path.with_name("missing.txt")
+    absent = [p for found in (train, test) if isinstance(found, Files) for p in missing(found)]
+    _refuse(name, "are missing", [str(path) for path in absent], report)
+    for part, found, size, shape, _ in parts:
+        _check_part(f"{name}: the {part} part", found, (size, *shape), len(facts.classes))
+    for part, found, _, shape, path in parts:
+        metadata = {"dataset": name, "part": part, "shape": shape, "classes": facts.classes}
+        if not isinstance(found, Files):
+            write_table(path, _table_of_pixels(*found), metadata)
+        elif facts.encoded:
+            shards, unreadable = write_shards(found, path.with_suffix(""))
+            _refuse(name, "cannot be read", [": ".join(map(str, u)) for u in unreadable], report)
+            places = [shard.relative_to(path.parent).as_posix() for shard in shards]
+            write_table(path, index_of(shards), {**metadata, "shards": places})
+        else:
+            images, unreadable = _decoded(found)
+            _refuse(name, "cannot be read", [": ".join(map(str, u)) for u in unreadable], report)
+            write_table(path, _table_of_pixels(images, found.labels), metadata)
+    report.unlink(missing_ok=True)
 
 
 def read_part(path: Path) -> Part:
     """A part that :func:`prepare` wrote, verified against its checksum.
+
+    Images that are kept encoded are verified one by one, when they are decoded.
 
     Raises:
         DamagedArtifact: the file is truncated, altered, or not a part of a dataset.
         FileNotFoundError: there is none.
     """
     table, metadata = read_table(path)
-    if table.column_names != ["image", "label"]:
+    images: np.ndarray | Encoded
+    if table.column_names == list(INDEX):
+        shards = [path.parent / name for name in metadata["shards"]]
+        images = Encoded(shards, table, tuple(metadata["shape"]))
+    elif table.column_names == ["image", "label"]:
+        bytes_ = np.frombuffer(_pixels(table), dtype=np.uint8)
+        images = bytes_.reshape(table.num_rows, *metadata["shape"])
+    else:
         raise DamagedArtifact(f"{path}: not a part of a dataset (columns {table.column_names})")
-    pixels = np.frombuffer(_pixels(table), dtype=np.uint8)
     return Part(
         name=metadata["dataset"],
         classes=tuple(metadata["classes"]),
-        images=pixels.reshape(table.num_rows, *metadata["shape"]),
+        images=images,
         labels=to_numpy(table["label"].combine_chunks()).copy(),
     )
 
 
-def _check_part(facts: Dataset, part: str, arrays: Arrays, size: int) -> None:
-    images, labels = arrays
-    where = f"{facts.name}: the {part} part"
-    if images.shape != (size, *facts.shape) or images.dtype != np.uint8:
+def _refuse(name: str, fault: str, files: list[str], report: Path) -> None:
+    """Raise :class:`BadInput` if any files are at fault; all of them are listed in a report."""
+    if not files:
+        return
+    with replacing(report) as draft:
+        draft.write_text("\n".join(files) + "\n")
+    raise BadInput(
+        f"{name}: {len(files):,} of its images {fault}: {in_short(files)} (all are listed in "
+        f"{report})"
+    )
+
+
+def _check_part(
+    where: str, found: Arrays | Files, shape: tuple[int, int, int, int], classes: int
+) -> None:
+    """What was loaded is as many images as are known to be, of every class."""
+    if isinstance(found, Files):
+        labels = found.labels
+        if len(found) != shape[0]:
+            raise BadInput(f"{where} has {len(found):,} images, expected {shape[0]:,}")
+    else:
+        images, labels = found
+        if images.shape != shape or images.dtype != np.uint8:
+            raise BadInput(
+                f"{where} has images {images.dtype} {images.shape}, expected uint8 {shape}"
+            )
+    values = set(np.unique(labels).tolist())
+    if labels.shape != shape[:1] or values != set(range(classes)):
         raise BadInput(
-            f"{where} has images {images.dtype} {images.shape}, "
-            f"expected uint8 {(size, *facts.shape)}"
-        )
-    found = set(np.unique(labels).tolist())
-    if labels.shape != (size,) or found != set(range(len(facts.classes))):
-        raise BadInput(
-            f"{where} has labels of shape {labels.shape} and values {sorted(found)}, "
-            f"expected {(size,)} and every class from 0 to {len(facts.classes) - 1}"
+            f"{where} has labels of shape {labels.shape} and values {sorted(values)}, "
+            f"expected {shape[:1]} and every class from 0 to {classes - 1}"
         )
 
 
-def _write_part(facts: Dataset, part: str, arrays: Arrays, path: Path) -> None:
-    images, labels = arrays
+def _decoded(files: Files) -> tuple[np.ndarray, list[Unreadable]]:
+    """All images of files, uint8 [n, height, width, 3], and the files that are no images."""
+    images = np.zeros((len(files), files.fit.height, files.fit.width, 3), dtype=np.uint8)
+    unreadable = []
+    for row, image in enumerate(in_order(partial(pixels, fit=files.fit), files.paths())):
+        if isinstance(image, Unreadable):
+            unreadable.append(image)
+        else:
+            images[row] = image
+    return images, unreadable
+
+
+def _table_of_pixels(images: np.ndarray, labels: np.ndarray) -> pa.Table:
     buffer = pa.py_buffer(np.ascontiguousarray(images))
-    kind = pa.binary(int(np.prod(facts.shape)))
+    kind = pa.binary(int(np.prod(images.shape[1:])))
     image = pa.FixedSizeBinaryArray.from_buffers(kind, len(images), [None, buffer])
-    table = pa.table({"image": image, "label": pa.array(labels, pa.int64())})
-    metadata = {
-        "dataset": facts.name,
-        "part": part,
-        "shape": facts.shape,
-        "classes": facts.classes,
-    }
-    write_table(path, table, metadata)
+    return pa.table({"image": image, "label": pa.array(labels, pa.int64())})
 
 
 def _pixels(table: pa.Table) -> memoryview:

@@ -6,9 +6,7 @@ from a stream that the seed and k alone decide.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +14,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from pyarrow import csv
 
 from noisyfl.data.datasets import Dataset
+from noisyfl.data.human_labels import OFFICIAL, SUFFIXES, digest, load_labels
 from noisyfl.data.noise_level import consecutive_groups
 from noisyfl.data.transitions import MAPS, Transition, by_table, shifted, uniform
-from noisyfl.options import BadInput, Registry, did_you_mean, option
+from noisyfl.options import BadInput, Registry, option
 from noisyfl.randomness import stream
 
 LABEL_NOISES = Registry("label noise")
@@ -193,26 +191,30 @@ class Asymmetric(Flipping):
     """A flipped label is the class that the true one is easily taken for.
 
     ``classic`` (Patrini et al., CVPR 2017) leaves some classes as they are, so that fewer labels
-    change than the level says. ``full`` (CIFAR-10) keeps its arrows and adds others until every
-    class has one; it is the default reading of FedCNI's pair noise (appendix A.1), whose examples
-    are ``classic`` arrows and whose levels are reached. ``superclass`` (CIFAR-100) is the next
-    class of the same superclass, cyclically. FedCNI counts exactly.
+    change than the level says. ``full`` has an arrow from and to every class: on CIFAR-10 those of
+    ``classic`` and others, on CIFAR-100 from each class to the next one of its superclass,
+    cyclically, elsewhere to the next class. It is the default reading of FedCNI's pair noise
+    (appendix A.1), whose examples are ``classic`` arrows and whose levels are reached. FedCNI
+    counts exactly.
     """
 
-    map: str = option(doc="which map of classes", choices=("classic", "full", "superclass"))
+    map: str = option(doc="which map of classes", choices=("classic", "full"))
 
     def check(self, dataset: Dataset, clients: int, where: str) -> None:
         """The dataset has such a map."""
-        if (dataset.name, self.map) not in MAPS:
-            known = ", ".join(f"{kind} for {name}" for name, kind in sorted(MAPS))
+        if self.map == "classic" and (dataset.name, "classic") not in MAPS:
+            known = ", ".join(name for name, kind in sorted(MAPS) if kind == "classic")
             raise BadInput(
-                f"{where}.{self.name}.map: got {self.map!r}, which {dataset.name} does not have "
-                f"(there are {known}); use pair for a map that any dataset has"
+                f"{where}.{self.name}.map: got 'classic', which {dataset.name} does not have "
+                f"({known} do); use 'full' for a map that every dataset has"
             )
 
     def transitions(self, clients: int, context: Context) -> list[Transition]:
         """The same for all clients."""
-        return [by_table(MAPS[context.dataset.name, self.map])] * clients
+        dataset = context.dataset
+        kinds = ("classic",) if self.map == "classic" else ("full", "superclass")
+        own = [MAPS[dataset.name, kind] for kind in kinds if (dataset.name, kind) in MAPS]
+        return [by_table(own[0] if own else shifted(len(dataset.classes), 1))] * clients
 
 
 @LABEL_NOISES.register("mixed")
@@ -283,24 +285,38 @@ class ClassNoise(Flipping):
 class Human(LabelNoise):
     """Labels that people gave, from a file: CIFAR-10N and CIFAR-100N (Wei et al., ICLR 2022).
 
-    One label a training sample, in the order of the dataset. The noise level is what it is.
+    One label a training sample, in the order of the dataset, which is checked where the file says
+    what it is (:mod:`noisyfl.data.human_labels`). The noise level is what it is.
     """
 
     uses_level = False
     whole = True
-    file: str = option(doc="an .npz, .npy or .csv file in the data folder")
-    key: str | None = option(None, doc="array of the .npz, or column of the .csv")
-    sha256: str = option("", doc="of the file; filled in from it where it can be read")
+    file: str | None = option(
+        None,
+        doc="an .npz, .npy, .pt or .csv file in the data folder; null: the file of the dataset's "
+        "human labels, whatever its layout",
+    )
+    key: str | None = option(None, doc="array of the file, or column of the .csv")
+    sha256: str = option(
+        "", doc="of the labels as int64; filled in from the file where it is not given"
+    )
 
     def check(self, dataset: Dataset, clients: int, where: str) -> None:
-        """The file is of a kind that can be read, and has a key where it needs one."""
+        """The file is of a kind that can be read, or one is known; it has a key where needed."""
         where = f"{where}.{self.name}"
-        suffix = Path(self.file).suffix
-        if suffix not in (".npz", ".npy", ".csv"):
-            raise BadInput(f"{where}.file: got {self.file!r}, expected an .npz, .npy or .csv file")
-        if (suffix == ".npy") != (self.key is None):
-            expected = "null" if suffix == ".npy" else "the name of an array or column"
-            raise BadInput(f"{where}.key: got {self.key!r} for {self.file}, expected {expected}")
+        if self.file is None and dataset.name not in OFFICIAL:
+            raise BadInput(
+                f"{where}.file: got null, expected a file, since no human labels are known of "
+                f"{dataset.name} (but of {', '.join(OFFICIAL)})"
+            )
+        suffix = Path(self.file).suffix if self.file is not None else ".pt"
+        if suffix not in SUFFIXES:
+            raise BadInput(
+                f"{where}.file: got {self.file!r}, expected a file that ends in one of "
+                f"{', '.join(SUFFIXES)}"
+            )
+        if self.key is None and suffix != ".npy":
+            raise BadInput(f"{where}.key: got null, expected the name of an array or column")
 
     def flip(
         self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
@@ -308,58 +324,29 @@ class Human(LabelNoise):
         """The file's labels.
 
         Raises:
-            BadInput: no such file or key, another checksum, or labels of the wrong number or range.
+            BadInput: no such file or key, another checksum, or labels that are not the dataset's.
         """
         (true,) = clients
         where = f"label_noise.{self.name}"
         if context.folder is None:
             raise BadInput(f"{where}.file: got {self.file!r}, but not the data folder it lies in")
-        self.digest(context.folder, where)
-        path = context.folder / self.file
-        labels = self._read(path, where)
-        classes = len(context.dataset.classes)
-        if labels.shape != true.shape or labels.dtype.kind not in "iu":
-            raise BadInput(
-                f"{where}.file: {path} holds {labels.dtype} {labels.shape}, expected whole "
-                f"numbers, one for each of the {len(true)} training samples"
-            )
-        outside = np.flatnonzero((labels < 0) | (labels >= classes))
-        if len(outside):
-            raise BadInput(
-                f"{where}.file: {path} gives sample {outside[0]} the label {labels[outside[0]]}, "
-                f"expected 0 to {classes - 1}"
-            )
-        return [labels.astype(np.int64)]
-
-    def digest(self, folder: Path, where: str) -> str:
-        """The file's SHA-256; :class:`BadInput` if there is none or it is not as it should be."""
-        path = folder / self.file
-        try:
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise BadInput(f"{where}.file: cannot read {path} ({error.strerror})") from error
+        labels = self._labels(true, context.dataset, context.folder, where)
+        found = digest(labels)
         if self.sha256 and found != self.sha256:
-            raise BadInput(f"{where}.sha256: {path} has {found}, expected {self.sha256}")
-        return found
+            raise BadInput(
+                f"{where}.sha256: the labels {self.key!r} in {context.folder} have {found}, "
+                f"expected {self.sha256}"
+            )
+        return [labels]
 
-    def _read(self, path: Path, where: str) -> np.ndarray:
-        """The array or column under the key, of whatever type and length."""
+    def digest(self, dataset: Dataset, folder: Path, where: str) -> str:
+        """The labels' SHA-256; :class:`BadInput` if there are none."""
+        return digest(self._labels(None, dataset, folder, where))
+
+    def _labels(
+        self, true: np.ndarray | None, dataset: Dataset, folder: Path, where: str
+    ) -> np.ndarray:
         try:
-            with path.open("rb") as file:
-                if path.suffix == ".npy":
-                    return np.load(file, allow_pickle=False)
-                if path.suffix == ".npz":
-                    arrays = np.load(file, allow_pickle=False)
-                    known = arrays.files
-                    if self.key in known:
-                        return arrays[self.key]
-                else:
-                    table = csv.read_csv(file)
-                    known = table.column_names
-                    if self.key in known:
-                        return table[self.key].to_numpy()
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise BadInput(f"{where}.file: cannot read {path}: {error}") from error
-        hint = did_you_mean(str(self.key), known)
-        raise BadInput(f"{where}.key: got {self.key!r}{hint} (in {path}: {', '.join(known)})")
+            return load_labels(self.file, self.key, true, dataset, folder)
+        except BadInput as error:
+            raise BadInput(f"{where}.{error}") from error

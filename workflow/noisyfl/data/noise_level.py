@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from noisyfl.options import BadInput, Registry, option
+from noisyfl.randomness import stream
 
 NOISE_LEVELS = Registry("noise level")
 
@@ -152,16 +153,23 @@ class TruncatedNormal(NoiseLevel):
     """Normal draws truncated to [0, 1]. FedCNI, eq. 15: (mu, sigma) of (0.2, 0.2) and (0.4, 0.2).
 
     The equation as printed divides by sigma twice; this is the distribution that its text names.
-    Truncation moves the mean: to 0.2575 and 0.410.
+    Truncation moves the mean: to 0.2575 and 0.410. FedCNI draws once for all of its experiments.
     """
 
     mu: float = option(doc="mean before the truncation", at_least=0, at_most=1)
     sigma: float = option(doc="standard deviation before the truncation", above=0)
+    seed: int | None = option(
+        None,
+        doc="of the draw, so that all trials have the same levels; null: the trial's",
+        at_least=0,
+    )
 
     def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
         """Independent draws."""
         from scipy.stats import truncnorm
 
+        if self.seed is not None:
+            rng = stream(self.seed, "noise level")
         low, high = (0 - self.mu) / self.sigma, (1 - self.mu) / self.sigma
         drawn = truncnorm.rvs(
             low, high, loc=self.mu, scale=self.sigma, size=clients, random_state=rng

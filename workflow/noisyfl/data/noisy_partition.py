@@ -32,6 +32,9 @@ COLUMNS = ("client", "sample", "true_label", "given_label")
 
 NONE = {"name": "none"}
 
+UNKNOWN = -1
+"""The true label of a sample of which nobody knows it; null in the file."""
+
 
 @dataclass(frozen=True)
 class ClientSamples:
@@ -39,7 +42,7 @@ class ClientSamples:
 
     Attributes:
         samples: rows of the dataset's training part, ascending.
-        true_label: what the dataset says.
+        true_label: what the dataset says; :data:`UNKNOWN` where its labels are noisy as they come.
         given_label: what the client is told.
     """
 
@@ -55,8 +58,10 @@ class NoisyPartition:
     Attributes:
         spec: what made it, canonical.
         clients: each client's samples, at the index of its number.
-        noise_levels: the intended level of each client, [clients]; NaN for human labels.
-        realised: the share of each client's labels that are not the true ones, [clients].
+        noise_levels: the intended level of each client, [clients]; NaN for labels that people, or
+            nobody knows who, have flipped.
+        realised: the share of each client's labels that are not the true ones, [clients]; NaN where
+            these are not known.
     """
 
     spec: dict[str, Any]
@@ -95,7 +100,8 @@ def canonical(
         given: a mapping with the keys of :data:`KEYS`; the level may be left out where the label
             noise does not use one.
         where: what the error messages call it.
-        data_folder: where files of human labels lie; their checksum becomes part of the spec.
+        data_folder: where files of human labels lie; the labels' checksum becomes part of the
+            spec, unless it is given.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
@@ -133,8 +139,10 @@ def _canonical_noise(
                 f"{where}.noise_level: got {level['name']!r}, expected none, since human labels "
                 "are as noisy as they are"
             )
-        if data_folder is not None:
-            noise["sha256"] = component.digest(data_folder, f"{where}.label_noise.human")
+        if data_folder is not None and not noise["sha256"]:
+            facts = dataset(given["dataset"], f"{where}.dataset")
+            component.check(facts, 1, f"{where}.label_noise")
+            noise["sha256"] = component.digest(facts, data_folder, f"{where}.label_noise.human")
         return noise, level
     return (NONE, NONE) if NONE in (noise, level) else (noise, level)
 
@@ -143,9 +151,15 @@ def check(spec: Mapping[str, Any], where: str) -> None:
     """Find what is wrong with a canonical spec before any job starts, and without data.
 
     Raises:
-        BadInput: more clients than samples, a map of classes that the dataset does not have, ...
+        BadInput: more clients than samples, a map of classes that the dataset does not have, noise
+            on labels that are noisy as they come, ...
     """
     parts = _Parts.of(spec, where)
+    if not parts.facts.true_labels and parts.noise.name != "none":
+        raise BadInput(
+            f"{where}.label_noise: got {parts.noise.name!r}, expected 'none', since the training "
+            f"labels of {parts.facts.name} are noisy as they come, and the true ones not known"
+        )
     clients = parts.partition.clients
     parts.partition.check(parts.facts.train_size, f"{where}.partition")
     parts.level.check(clients, f"{where}.noise_level")
@@ -172,7 +186,7 @@ def make(
 
     Returns:
         The table with :data:`COLUMNS`, int32, and its metadata: the spec, and for each client the
-        intended and the realised noise level.
+        intended and the realised noise level. What is not known is null.
 
     Raises:
         BadInput: the spec cannot be made, or is of another revision.
@@ -201,17 +215,19 @@ def make(
         given = parts.noise.flip(true, levels, context)
     clients = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
     columns = (clients, *(np.concatenate(column) for column in (rows, true, given)))
-    table = pa.table(
-        {name: pa.array(c, pa.int32()) for name, c in zip(COLUMNS, columns, strict=True)}
-    )
-    known = parts.noise.uses_level or spec["label_noise"] == NONE
+    arrays = [pa.array(column, pa.int32()) for column in columns]
+    if not facts.true_labels:
+        arrays[COLUMNS.index("true_label")] = pa.nulls(len(clients), pa.int32())
+    nothing = [None] * len(rows)
+    known = facts.true_labels and (parts.noise.uses_level or spec["label_noise"] == NONE)
+    realised = [float(np.mean(t != g)) for t, g in zip(true, given, strict=True)]
     metadata = {
         "spec": dict(spec),
         "revision": REVISION,
-        "noise_levels": levels.tolist() if known else [None] * len(rows),
-        "realised_noise": [float(np.mean(t != g)) for t, g in zip(true, given, strict=True)],
+        "noise_levels": levels.tolist() if known else nothing,
+        "realised_noise": realised if facts.true_labels else nothing,
     }
-    return table, metadata
+    return pa.table(arrays, names=list(COLUMNS)), metadata
 
 
 def write(
@@ -232,7 +248,7 @@ def read(path: Path) -> NoisyPartition:
     table, metadata = read_table(path)
     if tuple(table.column_names) != COLUMNS:
         raise DamagedArtifact(f"{path}: not a noisy partition (columns {table.column_names})")
-    client, *columns = (to_numpy(table[name].combine_chunks()).astype(np.int64) for name in COLUMNS)
+    client, *columns = (_numbers(table[name]) for name in COLUMNS)
     ends = np.searchsorted(client, np.arange(1, len(metadata["noise_levels"])))
     pieces = zip(*(np.split(column, ends) for column in columns), strict=True)
     return NoisyPartition(
@@ -241,3 +257,11 @@ def read(path: Path) -> NoisyPartition:
         noise_levels=np.array(metadata["noise_levels"], dtype=np.float64),
         realised=np.array(metadata["realised_noise"], dtype=np.float64),
     )
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """A column as int64, with :data:`UNKNOWN` for null."""
+    values = np.full(len(column), UNKNOWN, dtype=np.int64)
+    whole = column.combine_chunks()
+    values[to_numpy(whole.is_valid()).astype(bool)] = to_numpy(whole.drop_null())
+    return values

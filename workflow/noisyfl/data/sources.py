@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import http.client
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -18,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from noisyfl.data.download import NotDownloaded, fetch
+from noisyfl.data.hub import find_parquet, load_parquet
 from noisyfl.options import BadInput
 from noisyfl.randomness import stream
 
@@ -58,6 +59,9 @@ IDX_CONTENTS: dict[str, dict[str, str]] = {
 }
 """SHA-256 of the official files once unpacked: the same whoever packed them."""
 
+PACKAGED = {"fashion_mnist": Path("/usr/share/datasets/fashion-mnist")}
+"""Where Debian's package ``dataset-fashion-mnist`` puts the official files."""
+
 
 def load_digits(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     """The 1,797 digits of 8x8 pixels that ship with scikit-learn; the arguments are not needed.
@@ -83,10 +87,11 @@ def load_digits(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 
 
 def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    """MNIST or Fashion-MNIST from its four official files, packed (``.gz``) or not.
+    """MNIST or Fashion-MNIST from its four official files, packed (``.gz``) or not; or from Parquet
+    of a hub (:mod:`noisyfl.data.hub`).
 
-    They lie where torchvision puts them (``MNIST/raw``, ``FashionMNIST/raw``), or in the folder
-    itself.
+    The files lie where torchvision puts them (``MNIST/raw``, ``FashionMNIST/raw``), in a folder of
+    the dataset's name, in the folder itself, or where Debian's package puts them.
 
     Raises:
         BadInput: a file is missing or damaged, or could not be downloaded.
@@ -95,18 +100,22 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 
     loader = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
     raw = folder / loader.__name__ / "raw"
-    expected = IDX_CONTENTS[name]
-    try:
-        contents = _idx_contents(name, expected, [raw, folder])
-    except BadInput:
+    places = [raw, folder / name, folder]
+    places += [PACKAGED[name]] if name in PACKAGED else []
+    contents, problem = _idx_contents(name, places)
+    parquet = find_parquet(name, folder) if problem else None
+    if problem and parquet is None:
         if not download:
-            raise
-        # torchvision takes any unpacked file for a good one, and would leave it as it is.
-        for file, sha256 in expected.items():
-            if (raw / file).is_file() and _sha256((raw / file).read_bytes()) != sha256:
-                (raw / file).unlink()
-        _download(name, folder, lambda: loader(folder, download=True))
-        contents = _idx_contents(name, expected, [raw])
+            raise problem
+        packed = dict(loader.resources)
+        for file in IDX_CONTENTS[name].keys() - contents.keys():
+            addresses = [f"{mirror}{file}.gz" for mirror in loader.mirrors]
+            _download(name, addresses, raw / f"{file}.gz", packed[f"{file}.gz"])
+        contents, problem = _idx_contents(name, places)
+        if problem:
+            raise problem
+    if parquet is not None:
+        return _parquet_parts(name, parquet)
     with TemporaryDirectory() as temporary:
         unpacked = Path(temporary) / loader.__name__ / "raw"
         unpacked.mkdir(parents=True)
@@ -117,7 +126,8 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 
 
 def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    """CIFAR-10 or CIFAR-100 from the official Python batches, or from the archive that holds them.
+    """CIFAR-10 or CIFAR-100 from the official Python batches, or from the archive that holds them;
+    or from Parquet of a hub (:mod:`noisyfl.data.hub`).
 
     Raises:
         BadInput: a file is missing or damaged, or could not be downloaded.
@@ -126,26 +136,49 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
 
     loader = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[name]
     files = [*loader.train_list, *loader.test_list, [loader.meta["filename"], loader.meta["md5"]]]
-    archive = folder / loader.filename
+    problems = []
+    for root in (folder, folder / name):
+        problem = _md5_problem({root / loader.base_folder / file: md5 for file, md5 in files})
+        if not problem:
+            return _cifar_parts(loader, root)
+        problems.append(problem)
+    archives = [root / loader.filename for root in (folder, folder / name)]
+    whole = [path for path in archives if not _md5_problem({path: loader.tgz_md5})]
+    parquet = None if whole else find_parquet(name, folder)
+    if parquet is not None:
+        return _parquet_parts(name, parquet)
+    if not whole and not download:
+        damaged = [_md5_problem({path: loader.tgz_md5}) for path in archives if path.exists()]
+        reasons = "; ".join([problems[0], *damaged])
+        raise BadInput(f"{name}: {reasons}; {_remedy(loader.filename, folder)}")
+    if not whole:
+        _download(name, [loader.url], archives[0], loader.tgz_md5)
+        whole = archives[:1]
     with TemporaryDirectory() as temporary:
-        root = folder
-        problem = _md5_problem({folder / loader.base_folder / file: md5 for file, md5 in files})
-        if problem and not _md5_problem({archive: loader.tgz_md5}):
-            root = Path(temporary)
-            with tarfile.open(archive) as packed:
-                packed.extractall(root, filter="data")
-        elif problem and download:
-            _download(name, folder, lambda: loader(folder, download=True))
-        elif problem:
-            if archive.exists():
-                problem += "; " + _md5_problem({archive: loader.tgz_md5})
-            raise BadInput(f"{name}: {problem}; {_remedy(archive.name, folder)}")
-        train, test = (loader(root, train=part) for part in (True, False))
+        with tarfile.open(whole[0]) as packed:
+            packed.extractall(temporary, filter="data")
+        return _cifar_parts(loader, Path(temporary))
+
+
+def _cifar_parts(loader: Any, root: Path) -> tuple[Arrays, Arrays]:
+    train, test = (loader(root, train=part) for part in (True, False))
     return _cifar_arrays(train), _cifar_arrays(test)
 
 
-def _idx_contents(name: str, expected: Mapping[str, str], folders: list[Path]) -> dict[str, bytes]:
-    return {file: _idx_content(name, file, sha256, folders) for file, sha256 in expected.items()}
+def _parquet_parts(name: str, files: Mapping[str, list[Path]]) -> tuple[Arrays, Arrays]:
+    train, test = (load_parquet(name, part, files[part]) for part in ("train", "test"))
+    return train, test
+
+
+def _idx_contents(name: str, folders: list[Path]) -> tuple[dict[str, bytes], BadInput | None]:
+    """What the official files hold that are whole, and what is wrong with the first other one."""
+    contents, problem = {}, None
+    for file, sha256 in IDX_CONTENTS[name].items():
+        try:
+            contents[file] = _idx_content(name, file, sha256, folders)
+        except BadInput as error:
+            problem = problem or error
+    return contents, problem
 
 
 def _idx_content(name: str, file: str, sha256: str, folders: list[Path]) -> bytes:
@@ -192,12 +225,11 @@ def _remedy(file: str, folder: Path) -> str:
     return f"set data.download: true, or put the official {file} into {folder}"
 
 
-def _download(name: str, folder: Path, fetch: Callable[[], Any]) -> None:
+def _download(name: str, addresses: list[str], path: Path, md5: str) -> None:
     try:
-        fetch()
-    except (OSError, RuntimeError, http.client.HTTPException) as error:
-        reason = " ".join(str(error).split())
-        raise BadInput(f"{name}: could not be downloaded into {folder}: {reason}") from error
+        fetch(addresses, path, md5)
+    except NotDownloaded as error:
+        raise BadInput(f"{name}: could not be downloaded into {path.parent}: {error}") from error
 
 
 def _idx_arrays(part: Any) -> Arrays:

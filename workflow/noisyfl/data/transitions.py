@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from noisyfl.data.datasets import CIFAR100_SUPERCLASSES
+from noisyfl.data.classes import CIFAR100_SUPERCLASSES
 
 Transition = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 """Wrong labels, int64 [n], for the true labels of the samples that are to be flipped."""

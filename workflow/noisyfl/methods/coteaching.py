@@ -12,7 +12,16 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.options import option
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Update
+from noisyfl.simulation.local import (
+    Batch,
+    Client,
+    Epoch,
+    Memory,
+    Outputs,
+    Update,
+    known_noise_levels,
+    mean_noise_level,
+)
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
 
@@ -32,12 +41,15 @@ class ForgetRate(ClientSide):
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """Tell the participants their forget rate."""
-        rate = self.forget_rate
-        if rate is None and self.noise_level_of == "federation":
-            wrong = sum(client.noise_level * len(client) for client in federation.clients)
-            rate = wrong / sum(map(len, federation.clients))
-        for client in participants:
-            client.state["forget_rate"] = client.noise_level if rate is None else rate
+        option, count = f"{self.name}.forget_rate", len(participants)
+        if self.forget_rate is not None:
+            rates = [self.forget_rate] * count
+        elif self.noise_level_of == "federation":
+            rates = [mean_noise_level(federation.clients, option)] * count
+        else:
+            rates = known_noise_levels(participants, option)
+        for client, rate in zip(participants, rates, strict=True):
+            client.state["forget_rate"] = rate
 
 
 @METHODS.register("coteaching")

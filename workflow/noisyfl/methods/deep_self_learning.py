@@ -129,5 +129,5 @@ class DeepSelfLearning(ClientSide):
             client = update.client
             corrected = client.state.pop("corrected", None)
             if corrected is not None:
-                right = (corrected == client.true).double().mean()
-                federation.report(client, corrected_label_accuracy=float(right))
+                right = client.accuracy_of(corrected)
+                federation.report(client, corrected_label_accuracy=right)

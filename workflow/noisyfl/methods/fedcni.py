@@ -16,7 +16,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.mixture import fit_two
 from noisyfl.options import option
 from noisyfl.simulation.client_side import ClientSide, Turn
-from noisyfl.simulation.estimates import detected, mean_by_class, ratio
+from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.local import Batch, Client, Epoch, Outputs, Update
 from noisyfl.simulation.losses import cross_entropy, mean_where
@@ -83,9 +83,9 @@ class FedCNI(ClientSide):
     )
     aggregation: str = option(
         "clean_samples",
-        doc="what a client counts for: clean samples (Eq. 14), all samples, or the share of clean "
-        "ones (Table 7)",
-        choices=("clean_samples", "data_size", "noise_level"),
+        doc="what a client counts for: its samples and, from T_s2 on, the clean ones (Eq. 14); or "
+        "either throughout (Table 7)",
+        choices=("clean_samples", "data_size", "always_clean_samples"),
     )
 
     variants = {  # noqa: RUF012 (a class variable, not an option)
@@ -94,7 +94,7 @@ class FedCNI(ClientSide):
         "vanilla_mixup": {"mixup": "vanilla"},
         "without_distance_loss": {"similarity_weight": 0.0},
         "without_reweight_aggregation": {"aggregation": "data_size"},
-        "noise_level_aggregation": {"aggregation": "noise_level"},
+        "noise_level_aggregation": {"aggregation": "always_clean_samples"},
         "pseudo_labels_at_once": {"pseudo_label_round": 0},
     }
 
@@ -165,10 +165,10 @@ class FedCNI(ClientSide):
 
     def _size(self, client: Client, round: int) -> float:
         """Eq. 14 and Table 7."""
-        if self.aggregation == "data_size" or round + 1 < self.aggregation_round:
-            return float(len(client))
-        clean = client.state["clean"].double()
-        return float(clean.sum() if self.aggregation == "clean_samples" else clean.mean())
+        late = self.aggregation == "clean_samples" and round + 1 >= self.aggregation_round
+        if late or self.aggregation == "always_clean_samples":
+            return float(client.state["clean"].sum())
+        return float(len(client))
 
     def size(self, client: Client) -> float:
         """As the last local epoch found it."""
@@ -204,14 +204,11 @@ class FedCNI(ClientSide):
         """Report the split of the last local epoch."""
         for client in (update.client for update in updates):
             clean, guess = client.state["clean"], client.state["guess"]
-            guessed = guess >= 0
-            right = float((guessed & (guess == client.true)).sum())
             federation.report_selection(client, clean)
             federation.report(
                 client,
                 clean_share=float(clean.double().mean()),
-                pseudo_label_accuracy=ratio(right, guessed),
-                **detected(client, ~clean),
+                pseudo_label_accuracy=client.accuracy_of(guess, guess >= 0),
             )
 
 

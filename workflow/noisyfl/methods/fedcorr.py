@@ -301,7 +301,7 @@ class FedCorr(ServerSide, ClientSide):
                 cumulative_lid=float(scores[client.id]),
                 called_noisy=float(noisy[client.id]),
                 estimated_noise_level=float(client.state["noise_level"]),
-                label_accuracy=float((client.labels == client.true).double().mean()),
+                label_accuracy=client.accuracy_of(client.labels),
             )
             del client.state["losses"]
 
@@ -320,7 +320,7 @@ class FedCorr(ServerSide, ClientSide):
             count = math.floor(self.relabel_ratio * int(wrong[client.id].sum()))
             candidates = torch.zeros_like(wrong[client.id])
             candidates[losses.argsort(descending=True, stable=True)[:count]] = True
-            self._adopt(client, predicted, candidates)
+            self._adopt(client, predicted, candidates, federation)
 
     def _correct_after_finetuning(self, round: int, federation: Federation) -> None:
         """Give every sample of the remaining noisy clients the global model's label if it is sure
@@ -331,7 +331,8 @@ class FedCorr(ServerSide, ClientSide):
             key, above = ("noise_level", self.clean_threshold)
         noisy = [client for client in federation.clients if client.state[key] > above]
         for client, predicted in self._predictions(round, noisy, federation):
-            self._adopt(client, predicted, torch.ones_like(client.labels, dtype=torch.bool))
+            everything = torch.ones_like(client.labels, dtype=torch.bool)
+            self._adopt(client, predicted, everything, federation)
 
     def _predictions(
         self, round: int, clients: list[Client], federation: Federation
@@ -341,10 +342,16 @@ class FedCorr(ServerSide, ClientSide):
         outputs = federation.passes(requests, round)
         return [(r.client, o.logits) for r, o in zip(requests, outputs, strict=True)]
 
-    def _adopt(self, client: Client, logits: Tensor, candidates: Tensor) -> None:
-        """Relabel those candidates of which the model is sure (Eq. 7)."""
-        sure, label = logits.softmax(1).max(1)
-        client.labels = torch.where(candidates & (sure > self.confidence), label, client.labels)
+    def _adopt(
+        self, client: Client, logits: Tensor, candidates: Tensor, federation: Federation
+    ) -> None:
+        """Relabel those candidates of which the model is sure (Eq. 7), and report how many of the
+        new labels are true.
+        """
+        confidence, label = logits.softmax(1).max(1)
+        sure = candidates & (confidence > self.confidence)
+        client.labels = torch.where(sure, label, client.labels)
+        federation.report(client, pseudo_label_accuracy=client.accuracy_of(label, sure))
 
 
 def low_component(values: Tensor) -> Tensor:

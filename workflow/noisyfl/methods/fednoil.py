@@ -19,7 +19,17 @@ from noisyfl.randomness import stream
 from noisyfl.schedule import Schedule
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Epoch, Pass, Update, batches, size_in_bytes
+from noisyfl.simulation.local import (
+    Batch,
+    Client,
+    Epoch,
+    Pass,
+    Update,
+    batches,
+    known_noise_levels,
+    mean_noise_level,
+    size_in_bytes,
+)
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide
@@ -29,6 +39,9 @@ STATE = "fednoil"
 
 SCORE_BYTES = 4
 """Of the one number that every client sends."""
+
+HIGH_NOISE_SHARE, LOW_NOISE_SHARE = 0.35, 0.55
+"""rho in the paper's two modes, whose mean noise levels are 0.55 to 0.65, and 0.45."""
 
 
 @METHODS.register("fednoil")
@@ -51,8 +64,12 @@ class FedNoiL(ServerSide, ClientSide):
     effort = 1.3
 
     temperature: float = option(0.5, doc="tau of the confidences", above=0)
-    clean_share: float = option(
-        0.35, doc="rho: 0.35 under high and 0.55 under low noise in the paper", above=0, at_most=1
+    clean_share: float | None = option(
+        None,
+        doc="rho; null: the paper's 0.35 under high noise (clients' mean level above a half), and "
+        "0.55 under low",
+        above=0,
+        at_most=1,
     )
     subset_size: str = option(
         "share",
@@ -77,6 +94,11 @@ class FedNoiL(ServerSide, ClientSide):
     least_from: int = option(
         80, doc="r_min: the round, counted from 1, from which on it is T_min", at_least=1
     )
+    evenly: bool = option(
+        False,
+        doc="spread the local epochs of all rounds evenly over them: Constant(r_min) of Figures 2 "
+        "and 3",
+    )
 
     client_sampling: bool = option(True, doc="by score, else uniform (Table 3)")
     data_sampling: bool = option(True, doc="by confidence, else uniform (Table 3)")
@@ -86,6 +108,8 @@ class FedNoiL(ServerSide, ClientSide):
         "logarithm": {"epochs": "logarithm"},
         "cosine": {"epochs": "cosine"},
         "constant": {"epochs": "constant"},
+        "constant_as_logarithm": {"epochs": "logarithm", "evenly": True},
+        "constant_as_cosine": {"epochs": "cosine", "evenly": True},
         "uniform_clients": {"client_sampling": False},
         "uniform_data": {"data_sampling": False},
         "without_ssl": {"semi_supervised": False},
@@ -107,12 +131,24 @@ class FedNoiL(ServerSide, ClientSide):
             left = 1 - math.log(round) / math.log(self.least_from)
         return math.floor(self.least_epochs + (self.most_epochs - self.least_epochs) * left + 0.5)
 
+    def even_epochs(self, round: int, rounds: int) -> int:
+        """As many epochs in each round, counted from 1, as T_r has on average over all rounds.
+
+        Where the mean is no whole number, rounds have the two next to it by turns: any number of
+        first rounds is within one epoch of its share, and all rounds have what T_r adds up to.
+        """
+        total = sum(self.local_epochs(r) for r in range(1, rounds + 1))
+        return round * total // rounds - (round - 1) * total // rounds
+
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
         """The run's, with this round's number of epochs (Section 4.3)."""
         schedule = super().local_schedule(round, schedule)
         if self.epochs == "constant":
             return schedule
-        epochs = self.local_epochs(round + 1)
+        if self.evenly:
+            epochs = self.even_epochs(round + 1, schedule.rounds)
+        else:
+            epochs = self.local_epochs(round + 1)
         return dataclasses.replace(schedule, local_epochs=epochs)  # type: ignore[type-var]
 
     # ---------------------------------------------------------------- who takes part
@@ -167,14 +203,22 @@ class FedNoiL(ServerSide, ClientSide):
     def _subset(self, client: Client, federation: Federation) -> int:
         """How many labelled samples a client draws."""
         clients = federation.clients
-        expected = self.clean_share * len(client)
+        share = self._clean_share(clients)
+        expected = share * len(client)
         if self.subset_size == "score":
             probability = client.state[STATE].get("probability", 1 / len(clients))
-            expected = self.clean_share * sum(map(len, clients)) * probability
+            expected = share * sum(map(len, clients)) * probability
         elif self.subset_size == "mean_noise":
-            noise = sum(c.noise_level * len(c) for c in clients) / sum(map(len, clients))
+            noise = mean_noise_level(clients, "fednoil.subset_size")
             expected = (1 - noise) * len(client)
         return min(max(math.floor(expected + 0.5), 1), len(client))
+
+    def _clean_share(self, clients: list[Client]) -> float:
+        """rho. The paper sets it by the noise that it knows to be there (Section 5.1)."""
+        if self.clean_share is not None:
+            return self.clean_share
+        high = float(np.mean(known_noise_levels(clients, "fednoil.clean_share"))) > 0.5
+        return HIGH_NOISE_SHARE if high else LOW_NOISE_SHARE
 
     def _guess(self, round: int, participants: list[Client], federation: Federation) -> None:
         total: dict[int, Tensor] = {}
@@ -192,8 +236,8 @@ class FedNoiL(ServerSide, ClientSide):
             client.state[STATE] = {**client.state[STATE], **guesses}
             federation.report(client, pseudo_labelled=float(accepted.double().mean()))
             if bool(accepted.any()):
-                right = (label == client.true)[accepted].double().mean()
-                federation.report(client, pseudo_label_accuracy=float(right))
+                right = client.accuracy_of(label, accepted)
+                federation.report(client, pseudo_label_accuracy=right)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Draw the labelled samples (Eq. 6); the others are the unlabelled ones."""

@@ -173,7 +173,7 @@ class FedRN(ClientSide):
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
         """What the server keeps of each client (Algorithm 1, lines 16 to 18)."""
-        shape = federation.executor.test.pixels.shape[1:]
+        shape = federation.executor.test.shape
         noise = stream(federation.seed, "random image").standard_normal((1, *shape))
         requests = [Pass(update.client, update.weights, "expertise") for update in updates]
         answers = federation.passes(requests, round)

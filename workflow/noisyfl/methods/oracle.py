@@ -14,6 +14,7 @@ class Oracle(ClientSide):
     """
 
     reference = "Kim et al., FedRN, CIKM 2022, footnote 5"
+    needs_truth = True
 
     def positions(self, client: Client) -> np.ndarray:
         """The samples whose given label is the true one."""

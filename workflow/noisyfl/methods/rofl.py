@@ -14,9 +14,18 @@ from torch.nn.functional import cosine_similarity, normalize
 from noisyfl.methods.registry import METHODS
 from noisyfl.options import option
 from noisyfl.simulation.client_side import ClientSide, Turn
-from noisyfl.simulation.estimates import detected, mean_by_class
+from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Batch, Client, Epoch, Memory, Outputs, Pass, Update
+from noisyfl.simulation.local import (
+    Batch,
+    Client,
+    Epoch,
+    Memory,
+    Outputs,
+    Pass,
+    Update,
+    mean_noise_level,
+)
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
 
@@ -62,9 +71,10 @@ class RoFL(ClientSide):
         choices=("mean", "sum"),
     )
     centroid_distance: str = option(
-        "squared",
-        doc="from a centroid: the squared norm (Eq. 5), or that over the number of features",
-        choices=("squared", "mean_squared"),
+        "mean_squared",
+        doc="from a centroid: the squared norm over the number of features, or the squared norm "
+        "itself (Eq. 5 as printed), beside which cross-entropy hardly counts",
+        choices=("mean_squared", "squared"),
     )
     pseudo_label_view: str = option(
         "plain", doc="how images are shown where labels are guessed", choices=("plain", "weak")
@@ -106,8 +116,7 @@ class RoFL(ClientSide):
         guess = self.pseudo_labels == "global" and round + 1 >= self.pseudo_label_round
         rate = self.forget_rate
         if rate is None:
-            wrong = sum(client.noise_level * len(client) for client in federation.clients)
-            rate = wrong / sum(map(len, federation.clients))
+            rate = mean_noise_level(federation.clients, "rofl.forget_rate")
         for client in participants:
             client.state["kept"] = 1 - rate * min(round / self.forget_ramp_rounds, 1)
         if known and not guess:
@@ -134,12 +143,11 @@ class RoFL(ClientSide):
         epoch = super().epoch(client, turn)
         pseudo = client.labels
         if turn.round + 1 >= self.pseudo_label_round:
-            if self.pseudo_labels == "global":
-                pseudo = client.state["pseudo_labels"]
-            elif self.pseudo_labels == "naive":
-                pseudo = turn.outputs("own labels", 0, self.pseudo_label_view).logits.argmax(1)
-            else:
-                pseudo = torch.full_like(pseudo, -1)
+            if self.pseudo_labels == "naive":
+                own = turn.outputs("own labels", 0, self.pseudo_label_view)
+                client.state["pseudo_labels"] = own.logits.argmax(1)
+            known = self.pseudo_labels != "none"
+            pseudo = client.state["pseudo_labels"] if known else torch.full_like(pseudo, -1)
         share = client.state["kept"]
         # |D'| >= R |D| (Eq. 2); 0.6 * 5 is 3.0000000000000004 in other orders of computing.
         kept = [max(1, math.ceil(share * len(step) - 1e-9)) for step in epoch.steps]
@@ -191,11 +199,17 @@ class RoFL(ClientSide):
     # ---------------------------------------------------------------- what the server does
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Average the centroids that came back; report the masks."""
+        """Average the centroids that came back; report the masks, and how many of the samples that
+        learn a pseudo-label learn their true one.
+        """
+        guessed = self.pseudo_labels != "none" and round + 1 >= self.pseudo_label_round
         for update in updates:
-            confident = update.memory["confident"].bool()
-            federation.report_selection(update.client, confident)
-            federation.report(update.client, **detected(update.client, ~confident))
+            client, confident = update.client, update.memory["confident"].bool()
+            federation.report_selection(client, confident)
+            if guessed:
+                replaced = ~confident if self.mask else torch.ones_like(confident)
+                accuracy = client.accuracy_of(client.state["pseudo_labels"], replaced)
+                federation.report(client, pseudo_label_accuracy=accuracy)
         if not self.global_centroids:
             return
         before = federation.state.get("centroids")

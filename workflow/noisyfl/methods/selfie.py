@@ -99,7 +99,7 @@ class Selfie(ForgetRate):
         return Epoch(epoch.steps, epoch.targets, {"kept": kept})
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean cross-entropy over small losses and refurbishable samples ."""
+        """Mean cross-entropy over small losses and refurbishable samples."""
         memory, positions = batch.memory, batch.positions
         if "kept" not in batch:
             logits = model(batch.images).logits
@@ -156,6 +156,6 @@ class Selfie(ForgetRate):
             refurbished = memory["refurbished"] != EMPTY
             estimates = {"refurbished": float(refurbished.double().mean())}
             if refurbished.any():
-                right = (memory["refurbished"] == client.true)[refurbished]
-                estimates["refurbished_accuracy"] = float(right.double().mean())
+                right = client.accuracy_of(memory["refurbished"], refurbished)
+                estimates["refurbished_accuracy"] = right
             federation.report(client, **estimates)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisyfl.options import BadInput, Registry, option
@@ -17,6 +19,22 @@ Shape = tuple[int, int, int]
 """Of an image: height, width, channels."""
 
 
+@dataclass(frozen=True)
+class WeightFiles:
+    """Where published weights are looked for; after that, in torchvision's cache.
+
+    Attributes:
+        folder: the data folder.
+        download: fetch into torchvision's cache what is in neither.
+    """
+
+    folder: Path | None = None
+    download: bool = False
+
+
+CACHE_ONLY = WeightFiles()
+
+
 def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None:
     """Check that a model can be built for images of a shape, without importing torch.
 
@@ -27,7 +45,12 @@ def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None
 
 
 def build_model(
-    spec: str | Mapping[str, Any], shape: Shape, classes: int, seed: int, network: int = 0
+    spec: str | Mapping[str, Any],
+    shape: Shape,
+    classes: int,
+    seed: int,
+    network: int = 0,
+    files: WeightFiles = CACHE_ONLY,
 ) -> nn.Module:
     """A freshly initialised model on the CPU.
 
@@ -43,10 +66,10 @@ def build_model(
         classes: how many.
         seed: the trial's seed.
         network: which of the networks, for methods that train several.
+        files: where published weights are looked for, if the model starts from them.
 
     Raises:
-        BadInput: as :func:`check_model`.
-        OSError: pretrained weights are asked for and cannot be had.
+        BadInput: as :func:`check_model`; or published weights are asked for and cannot be had.
     """
     import torch
 
@@ -55,7 +78,9 @@ def build_model(
     with torch.random.fork_rng(devices=[]):
         # Not torch.manual_seed, which reseeds every GPU as well.
         torch.default_generator.manual_seed(torch_seed(seed, "model", network))
-        return model.build(shape, classes)
+        module = model.build(shape, classes)
+    model.pretrain(module, files)
+    return module
 
 
 class Model(ABC):
@@ -81,6 +106,9 @@ class Model(ABC):
     @abstractmethod
     def build(self, shape: Shape, classes: int) -> nn.Module:
         """The module, initialised from torch's generator."""
+
+    def pretrain(self, module: nn.Module, files: WeightFiles) -> None:  # noqa: B027
+        """Put published weights in the place of the initial ones, if an option says so."""
 
 
 @MODELS.register("cnn")
@@ -168,21 +196,31 @@ class ResNet50(Model):
     # The network halves an image five times; of a smaller one its last stage sees mostly padding.
     minimum = 32
 
-    pretrained: bool = option(
-        False, doc="start from ImageNet weights, which torchvision downloads once"
+    pretrained: str = option(
+        "none",
+        doc="where all weights but the classifier's start: at random, or from ImageNet's as "
+        "torchvision publishes them",
+        choices=("none", "imagenet"),
     )
 
     def check(self, shape: Shape, where: str) -> None:
         """ImageNet's weights also need three channels."""
         super().check(shape, where)
-        if self.pretrained and shape[2] != 3:
+        if self.pretrained != "none" and shape[2] != 3:
             raise BadInput(
-                f"{where}.pretrained: got true, but ImageNet's weights take 3 channels and these "
-                f"images have {shape[2]}"
+                f"{where}.pretrained: got {self.pretrained!r}, but ImageNet's weights take 3 "
+                f"channels and these images have {shape[2]}"
             )
 
     def build(self, shape: Shape, classes: int) -> nn.Module:
         """See :func:`noisyfl.models.resnet.resnet50`."""
         from noisyfl.models.resnet import resnet50
 
-        return resnet50(shape, classes, self.pretrained)
+        return resnet50(shape, classes)
+
+    def pretrain(self, module: nn.Module, files: WeightFiles) -> None:
+        """See :func:`noisyfl.models.pretrained.load_imagenet`."""
+        if self.pretrained == "imagenet":
+            from noisyfl.models.pretrained import load_imagenet
+
+            load_imagenet(module, files)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from torch import Tensor, nn
-from torchvision.models import ResNet50_Weights
 from torchvision.models import resnet as torchvision_resnet
 
 from noisyfl.models import Shape
@@ -18,7 +15,6 @@ class ResNet(torchvision_resnet.ResNet):
         block: what it is made of.
         layers: blocks of each of the four stages.
         classes: how many.
-        weights: what torchvision's network starts from, its last layer included.
     """
 
     fc: nn.Module
@@ -28,11 +24,8 @@ class ResNet(torchvision_resnet.ResNet):
         block: type[torchvision_resnet.BasicBlock | torchvision_resnet.Bottleneck],
         layers: list[int],
         classes: int,
-        weights: Mapping[str, Tensor] | None = None,
     ) -> None:
         super().__init__(block, layers)
-        if weights is not None:
-            self.load_state_dict(weights)
         self.fc = nn.Identity()
         self.classifier = nn.Linear(512 * block.expansion, classes)
 
@@ -59,16 +52,9 @@ def cifar_resnet(layers: list[int], shape: Shape, classes: int) -> ResNet:
     return _initialised(network)
 
 
-def resnet50(shape: Shape, classes: int, pretrained: bool) -> ResNet:
-    """torchvision's ResNet-50, from PyTorch's default initialisation or from ImageNet's weights.
-
-    Raises:
-        OSError: the weights are not on this machine and cannot be downloaded.
-    """
-    block, layers = torchvision_resnet.Bottleneck, [3, 4, 6, 3]
-    if pretrained:
-        return ResNet(block, layers, classes, _imagenet_weights())
-    network = ResNet(block, layers, classes)
+def resnet50(shape: Shape, classes: int) -> ResNet:
+    """torchvision's ResNet-50, from PyTorch's default initialisation."""
+    network = ResNet(torchvision_resnet.Bottleneck, [3, 4, 6, 3], classes)
     network.conv1 = nn.Conv2d(shape[2], 64, 7, stride=2, padding=3, bias=False)
     return _initialised(network)
 
@@ -79,16 +65,3 @@ def _initialised(network: ResNet) -> ResNet:
         if isinstance(module, nn.Conv2d | nn.BatchNorm2d | nn.Linear):
             module.reset_parameters()
     return network
-
-
-def _imagenet_weights() -> Mapping[str, Tensor]:
-    weights = ResNet50_Weights.IMAGENET1K_V1
-    try:
-        return weights.get_state_dict(progress=False, check_hash=True)
-    except OSError as error:
-        name = weights.url.rsplit("/", 1)[-1]
-        raise OSError(
-            f"model.pretrained: cannot download the ImageNet weights {weights.url} ({error}). "
-            f"Without a network, put the file {name} into the folder hub/checkpoints below "
-            "$TORCH_HOME (by default ~/.cache/torch)"
-        ) from error

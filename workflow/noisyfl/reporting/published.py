@@ -9,8 +9,8 @@ from pathlib import Path
 
 from noisyfl.options import BadInput, did_you_mean
 
-SCALES = {"percent": 1.0, "fraction": 100.0}
-"""Units that an accuracy is published in, and what makes percent of them."""
+SCALES = {"percent": 1.0, "fraction": 100.0, "seconds": 1.0}
+"""Units that numbers are published in, and what makes percent of shares."""
 
 
 @dataclass(frozen=True)
@@ -27,22 +27,22 @@ class Published:
 
     @property
     def value(self) -> float:
-        """In percent."""
+        """In percent, or the unit that it is published in if that is not a share."""
         return float(self.fields["value"]) * self._scale()
 
     @property
     def std(self) -> float | None:
-        """In percent, if the paper gives one."""
+        """In the unit of the value, if the paper gives one."""
         return float(self.fields["std"]) * self._scale() if self.fields["std"] else None
 
     @property
     def starred(self) -> bool:
         """The paper prints the maximum, since the runs did not converge."""
-        return self.fields["converged"] == "False"
+        return self.fields["converged"].lower() == "false"
 
     @property
     def decimals(self) -> int:
-        """How many the paper prints of the percentage."""
+        """How many the paper prints of the value."""
         printed = len(self.fields["value"].partition(".")[2])
         return printed if self._scale() == 1 else max(0, printed - 2)
 

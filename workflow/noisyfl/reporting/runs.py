@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noisyfl.artifacts import DamagedArtifact, RunFiles, read_table
+import numpy as np
+import pyarrow as pa
+
+from noisyfl.artifacts import DamagedArtifact, RunFiles, read_table, to_numpy
+from noisyfl.options import find
+from noisyfl.reporting.metrics import METRICS
 from noisyfl.spec import identity
+
+Columns = Mapping[str, np.ndarray]
+"""The numeric columns of a table, each float64 [rows], NaN where a row has no value."""
 
 
 @dataclass(frozen=True)
@@ -19,51 +28,137 @@ class Run:
     Attributes:
         spec: what names it.
         provenance: what made it.
-        ordinary_rounds: ordinary rounds' worth of local updates before each evaluation.
-        accuracies: the test accuracy of each evaluation, a share.
-        rounds_done: ordinary rounds' worth of local updates at its end.
+        all_rounds: the columns of ``rounds``.
     """
 
     id: str
-    folder: Path
+    files: RunFiles
     spec: dict[str, Any]
     provenance: dict[str, Any]
-    ordinary_rounds: tuple[float, ...]
-    accuracies: tuple[float, ...]
-    rounds_done: float
+    all_rounds: Columns
+
+    @property
+    def folder(self) -> Path:
+        """Where the artifact lies."""
+        return self.files.folder
 
     @property
     def diverged(self) -> bool:
         """The global model ceased to be finite, which ended the run early."""
         return self.provenance["status"] == "diverged"
 
+    @property
+    def rounds(self) -> Columns:
+        """The columns of the rounds that count.
+
+        The last one of a run that diverged does not: it has the evaluation of a global model that
+        is no longer finite.
+        """
+        last = -1 if self.diverged else None
+        return {name: column[:last] for name, column in self.all_rounds.items()}
+
+    @functools.cached_property
+    def clients(self) -> Columns:
+        """The columns of ``clients``.
+
+        Raises:
+            DamagedArtifact: the file is damaged, or another run's.
+        """
+        return _columns(_table(self.id, self.files.clients))
+
+    def work(self, unit: str = "ordinary_rounds") -> np.ndarray:
+        """How much was done by the end of each round, float64 [rounds], the last one included.
+
+        Args:
+            unit: ``ordinary_rounds``, the local updates over the participants of an ordinary
+                round; or ``batches``, the training batches of all clients. A batch is
+                ``batch_size`` samples through the network backwards: methods whose steps are
+                larger, or that train several networks, are counted by what they compute.
+        """
+        if unit == "ordinary_rounds":
+            return self.all_rounds[unit]
+        samples = np.cumsum(self.all_rounds["samples_backward"])
+        return samples / self.spec["schedule"]["batch_size"]
+
+    def values(self, metric: str) -> np.ndarray:
+        """A metric by round, float64 [rounds that count]; NaN where a round has no value.
+
+        Args:
+            metric: a name in :data:`noisyfl.reporting.metrics.METRICS`.
+
+        Raises:
+            BadInput: there is no such metric.
+        """
+        found = find(METRICS, metric, "metric", f"run {self.id}")
+        if found.of_clients:
+            return self._means_of_clients(found.of_clients)
+        return found.values(self.rounds, self.spec)
+
+    def of_clients(self, column: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What a column of ``clients`` has in the rounds that count: round, client and value.
+
+        Each is float64 [values], in the order of rounds; empty if the run lacks the column.
+        """
+        rounds, clients = self.clients["round"], self.clients["client"]
+        values = self.clients.get(column, np.full(len(rounds), np.nan))
+        there = ~np.isnan(values) & np.isin(rounds, self.rounds["round"])
+        return rounds[there], clients[there], values[there]
+
+    def _means_of_clients(self, column: str) -> np.ndarray:
+        rounds, _, values = self.of_clients(column)
+        found = np.full(len(self.rounds["round"]), np.nan)
+        for number in np.unique(rounds):
+            found[self.rounds["round"] == number] = values[rounds == number].mean()
+        return found
+
+    def series(self, metric: str, unit: str = "ordinary_rounds") -> tuple[np.ndarray, np.ndarray]:
+        """The work until each value of a metric, and the values, both float64 [values]."""
+        values = self.values(metric)
+        there = ~np.isnan(values)
+        return self.work(unit)[: len(values)][there], values[there]
+
+    @functools.cached_property
+    def accuracies(self) -> tuple[float, ...]:
+        """The test accuracy of each evaluation, a share."""
+        return tuple(self.series("test_accuracy")[1].tolist())
+
 
 def read_run(run: str, files: RunFiles) -> Run:
-    """Read a run. The evaluation of a global model that is no longer finite is left out.
+    """Read a run; its table of clients is read when it is asked for.
 
     Raises:
         DamagedArtifact: a file is damaged, or the folder holds another run's.
     """
     spec = json.loads(files.spec.read_text())
-    table, metadata = read_table(files.rounds)
-    for found in (identity(spec), metadata["run"]):
-        if found != run:
-            raise DamagedArtifact(f"{files.folder}: expected the run {run}, found {found}")
-    provenance = json.loads(files.provenance.read_text())
-    done, accuracies = table["ordinary_rounds"].to_pylist(), table["test_accuracy"].to_pylist()
-    kept = len(done) - 1 if provenance["status"] == "diverged" else len(done)
-    evaluated = [r for r in range(kept) if accuracies[r] is not None]
-    return Run(
-        id=run,
-        folder=files.folder,
-        spec=spec,
-        provenance=provenance,
-        ordinary_rounds=tuple(done[r] for r in evaluated),
-        accuracies=tuple(accuracies[r] for r in evaluated),
-        rounds_done=done[-1],
-    )
+    if identity(spec) != run:
+        raise DamagedArtifact(f"{files.folder}: expected the run {run}, found {identity(spec)}")
+    rounds = _columns(_table(run, files.rounds))
+    return Run(run, files, spec, json.loads(files.provenance.read_text()), rounds)
 
 
 def read_runs(runs: Mapping[str, RunFiles]) -> dict[str, Run]:
     """Read every run, by id."""
     return {run: read_run(run, files) for run, files in runs.items()}
+
+
+def _table(run: str, path: Path) -> pa.Table:
+    table, metadata = read_table(path)
+    if metadata["run"] != run:
+        raise DamagedArtifact(f"{path}: expected the run {run}, found {metadata['run']}")
+    return table
+
+
+def _columns(table: pa.Table) -> dict[str, np.ndarray]:
+    """Its columns of numbers."""
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    return {name: _numbers(column) for name, column in columns.items() if _numeric(column.type)}
+
+
+def _numeric(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    numbers = np.full(len(column), np.nan)
+    numbers[to_numpy(column.is_valid()).astype(bool)] = to_numpy(column.drop_null())
+    return numbers

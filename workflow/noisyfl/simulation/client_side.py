@@ -63,6 +63,7 @@ class Side:
         models_kept: models that the method keeps for every client between rounds; for estimates.
         is_server: whether there is a server side.
         is_client: whether there is a client side.
+        needs_truth: whether it has to know the true labels.
         partner: the kind of side that may stand behind it in a combination, ``client`` or
             ``server``; empty for none.
     """
@@ -76,6 +77,7 @@ class Side:
     models_kept: ClassVar[int] = 0
     is_server: ClassVar[bool] = False
     is_client: ClassVar[bool] = False
+    needs_truth: ClassVar[bool] = False
     partner: ClassVar[str] = ""
 
 
@@ -131,3 +133,10 @@ class ClientSide(Side):
             client: whose model it is, if it is one client's.
         """
         return outputs[0].logits
+
+    def centroids(self, federation: Federation) -> Tensor | None:
+        """[classes, width], the global centroids of the classes' features that the method keeps;
+        zeros where one is not known yet, None if it keeps none. They are looked for in the
+        federation's state, under ``centroids``.
+        """
+        return federation.state.get("centroids")

@@ -1,13 +1,9 @@
-"""What client sides estimate: means of classes, and how well wrong labels were found."""
+"""What client sides estimate by: means of classes."""
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
-
-from noisyfl.simulation.local import Client
 
 
 def mean_by_class(
@@ -28,22 +24,3 @@ def mean_by_class(
     count = member.sum(0)
     sums = member.to(values.dtype).T @ values
     return sums / count.clamp(min=1)[:, None].to(values.dtype), count > 0
-
-
-def detected(client: Client, called: Tensor) -> dict[str, float]:
-    """How well wrong labels were found: ``noise_precision``, wrong among those called so, and
-    ``noise_recall``, called so among the wrong; NaN of none.
-
-    Args:
-        client: whose labels.
-        called: bool [samples].
-    """
-    wrong = client.given != client.true
-    hits = float((called & wrong).sum())
-    return {"noise_precision": ratio(hits, called), "noise_recall": ratio(hits, wrong)}
-
-
-def ratio(hits: float, among: Tensor) -> float:
-    """Hits over the number of flags set in ``among``; NaN if none is."""
-    count = int(among.sum())
-    return hits / count if count else math.nan

@@ -103,14 +103,18 @@ class LoopExecutor:
         return Turn(self.seed, round, stage, client.id, number, self.schedule.batch_size, outputs)
 
     def _batches(self, client: Client, epoch: Epoch, turn: Turn, memory: Memory) -> Iterator[Batch]:
-        ends = np.cumsum([len(step) for step in epoch.steps])
+        if not epoch.steps:
+            return
+        sizes = [len(step) for step in epoch.steps]
         rng = turn.dice("augmentation")
-        draws = [self.view.draw(kind, sum(map(len, epoch.steps)), rng) for kind in epoch.views]
-        for step, (positions, end) in enumerate(zip(epoch.steps, ends, strict=True)):
-            index = torch.from_numpy(positions).to(self.device)
-            pixels = self.train.pixels[client.rows[index]]
+        draws = [self.view.draw(kind, sum(sizes), rng) for kind in epoch.views]
+        positions = torch.from_numpy(np.concatenate(epoch.steps)).to(self.device)
+        indices = positions.split(sizes)
+        pieces = self.train.pieces(client.rows[positions], sizes)
+        ends = np.cumsum(sizes)
+        for step, (index, pixels, end) in enumerate(zip(indices, pieces, ends, strict=True)):
             views = tuple(
-                self._shown(kind, pixels, drawn.part(end - len(positions), end))
+                self._shown(kind, pixels, drawn.part(end - len(index), end))
                 for kind, drawn in zip(epoch.views, draws, strict=True)
             )
             yield Batch(views, index, epoch.targets[index], self._extras(epoch, step), memory)
@@ -140,9 +144,9 @@ class LoopExecutor:
             networks,
             network,
             (
-                self._shown(kind, self.train.pixels[rows], draws.part(start, start + size))
-                for start, rows in zip(
-                    range(0, len(client), size), client.rows.split(size), strict=True
+                self._shown(kind, pixels, draws.part(start, start + size))
+                for start, pixels in zip(
+                    range(0, len(client), size), self.train.pieces(client.rows, size), strict=True
                 )
             ),
         )
@@ -172,7 +176,7 @@ class LoopExecutor:
         """See :class:`Executor`."""
         self.networks.load_state_dict(weights)
         self.networks.eval()
-        parts = self.test.pixels.split(self.schedule.test_batch_size)
+        parts = self.test.parts(self.schedule.test_batch_size)
         return self._forward(
             self.networks, network, (self._shown("plain", part, NO_DRAWS) for part in parts)
         )

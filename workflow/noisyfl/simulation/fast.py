@@ -8,6 +8,7 @@ captured as a CUDA graph, which is launched as one operation and not as hundreds
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -139,8 +140,9 @@ class FastExecutor(LoopExecutor):
         rng = turn.dice("augmentation")
         draws = [self.view.draw(kind, sum(sizes), rng) for kind in epoch.views]
         step = 0
-        for first, last in _parts(sizes, SHOWN_AT_ONCE // self.train.pixels[0].numel()):
-            pixels = self.train.pixels[rows[first:last]]
+        parts = list(_parts(sizes, SHOWN_AT_ONCE // math.prod(self.train.shape)))
+        pieces = self.train.pieces(rows, [last - first for first, last in parts])
+        for (first, last), pixels in zip(parts, pieces, strict=True):
             shown = [
                 self._shown(kind, pixels, drawn.part(first, last))
                 for kind, drawn in zip(epoch.views, draws, strict=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,10 +23,13 @@ ROUND_COLUMNS = {
     "stage": pa.string(),
     "participants": pa.int64(),
     "test_accuracy": pa.float64(),
+    "test_top5_accuracy": pa.float64(),
     "test_loss": pa.float64(),
     "train_loss": pa.float64(),
     "label_precision": pa.float64(),
     "label_recall": pa.float64(),
+    "noise_detection_precision": pa.float64(),
+    "noise_detection_recall": pa.float64(),
     "label_accuracy": pa.float64(),
     "participants_noise_level": pa.float64(),
     "bytes_down": pa.int64(),
@@ -33,8 +40,18 @@ ROUND_COLUMNS = {
 }
 """The columns of ``rounds``, which every run has; docs/artifacts.md says what they mean."""
 
-CLIENT_COLUMNS = {"round": pa.int64(), "client": pa.int64()}
+CLIENT_COLUMNS = {
+    "round": pa.int64(),
+    "client": pa.int64(),
+    "label_precision": pa.float64(),
+    "label_recall": pa.float64(),
+    "noise_detection_precision": pa.float64(),
+    "noise_detection_recall": pa.float64(),
+}
 """The columns that ``clients`` always has; a method's estimates follow."""
+
+PARTICIPANTS = "participants"
+"""In the federation's state: the ids of the last round's participants."""
 
 FULL = 0.6
 """Share of a GPU's memory from which on clients' states go to the host."""
@@ -121,23 +138,54 @@ class Federation:
         for client in self.clients:
             client.state = {name: _on_host(value) for name, value in client.state.items()}
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is done within counts nothing, and when the block ends it has changed nothing.
+
+        As in a round, what is changed is replaced, and no tensor is written in place.
+        """
+        weights, state, records = self.weights, dict(self.state), self.records
+        held = [(client.labels, dict(client.state)) for client in self.clients]
+        self.records = Records()
+        try:
+            yield
+        finally:
+            self.weights, self.state, self.records = weights, state, records
+            for client, (labels, kept) in zip(self.clients, held, strict=True):
+                client.labels, client.state = labels, kept
+
+    def add_to_last_round(self, measured: Mapping[int, Mapping[str, Any]]) -> None:
+        """Add columns to the last round's rows of clients; a client that has no row gets one.
+
+        Args:
+            measured: by client, values by column.
+        """
+        last = self.records.rounds[-1]["round"]
+        before = [row for row in self.records.clients if row["round"] != last]
+        rows = {row["client"]: row for row in self.records.clients if row["round"] == last}
+        for client, values in measured.items():
+            rows[client] = {"round": last, "client": client, **rows.get(client, {}), **values}
+        self.records.clients = before + [row for _, row in sorted(rows.items())]
+
     def report(self, client: Client, **estimates: float) -> None:
         """Write down what the method estimates of a client in this round."""
         self.records.estimates[client.id].update(estimates)
 
     def report_selection(self, client: Client, positions: torch.Tensor) -> None:
-        """Write down which samples of a client the method takes for clean.
+        """Write down which samples of a client the method takes for clean; the others it detects
+        as noisy. A method that picks anew within a round calls it each time.
 
         They are held against the labels that the client now trains on: a label that was corrected
-        before, and rightly, is clean.
+        before, and rightly, is clean. Where nobody knows the true labels nothing is written.
 
         Args:
             client: whose samples.
             positions: bool [samples].
         """
-        clean = client.labels == client.true
-        hits = float((positions & clean).sum())
-        self.records.selections.append((hits, float(positions.sum()), float(clean.sum())))
+        if not client.truth_known:
+            return
+        selection = Selection.of(positions, client.labels == client.true)
+        self.records.selections.append((client.id, selection))
 
     def close_round(
         self,
@@ -151,15 +199,14 @@ class Federation:
     ) -> None:
         """Turn what was written down during a round into the rows of the artifact.
 
-        Label precision and recall are means over the clients that selected: clean among the
-        selected, and selected among the clean (a client without any is left out).
+        Precisions and recalls are means over the clients that selected (one without any sample
+        to be right about is left out).
         """
         records = self.records
         forward = sum(update.forward for update in updates)
         backward = sum(update.backward for update in updates)
         losses = [update.loss for update in updates if update.steps]
-        picked = [hits / chosen for hits, chosen, _ in records.selections if chosen]
-        found = [hits / clean for hits, _, clean in records.selections if clean]
+        known = all(client.truth_known for client in self.clients)
         right = sum(int((client.labels == client.true).sum()) for client in self.clients)
         records.slots += slots
         records.rounds.append(
@@ -170,9 +217,8 @@ class Federation:
                 "participants": len(updates),
                 **evaluation,
                 "train_loss": _mean(losses),
-                "label_precision": _mean(picked),
-                "label_recall": _mean(found),
-                "label_accuracy": right / sum(map(len, self.clients)),
+                **Selection.means([selection for _, selection in records.selections]),
+                "label_accuracy": right / sum(map(len, self.clients)) if known else math.nan,
                 "participants_noise_level": _mean([u.client.noise_level for u in updates]),
                 "bytes_down": exchanged[0] + records.down,
                 "bytes_up": exchanged[1] + records.up,
@@ -181,11 +227,54 @@ class Federation:
                 "seconds": seconds,
             }
         )
+        for client in {number for number, _ in records.selections}:
+            own = [selection for number, selection in records.selections if number == client]
+            records.estimates[client].update(Selection.means(own))
         for client, estimates in sorted(records.estimates.items()):
             records.clients.append({"round": round + 1, "client": client, **estimates})
         records.forward = records.backward = records.down = records.up = 0
         records.selections.clear()
         records.estimates.clear()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How well a client's clean samples, and so its noisy ones, were told; NaN where there are no
+    samples to tell it by.
+
+    Attributes:
+        label_precision: clean among the selected.
+        label_recall: selected among the clean.
+        noise_detection_precision: noisy among those left out.
+        noise_detection_recall: left out among the noisy.
+    """
+
+    label_precision: float
+    label_recall: float
+    noise_detection_precision: float
+    noise_detection_recall: float
+
+    @classmethod
+    def of(cls, selected: torch.Tensor, clean: torch.Tensor) -> Selection:
+        """From what was selected and what is clean, bool [samples]."""
+        hits, chosen = float((selected & clean).sum()), float(selected.sum())
+        right, total = float(clean.sum()), len(clean)
+        left_out, noisy = total - chosen, total - right
+        caught = noisy - (chosen - hits)
+        return cls(
+            label_precision=hits / chosen if chosen else math.nan,
+            label_recall=hits / right if right else math.nan,
+            noise_detection_precision=caught / left_out if left_out else math.nan,
+            noise_detection_recall=caught / noisy if noisy else math.nan,
+        )
+
+    @classmethod
+    def means(cls, selections: Sequence[Selection]) -> dict[str, float]:
+        """The mean of each share over the selections that have it."""
+        return {
+            share.name: _mean_of_known([getattr(selection, share.name) for selection in selections])
+            for share in fields(cls)
+        }
 
 
 class Records:
@@ -199,7 +288,7 @@ class Records:
         self.backward = 0
         self.down = 0
         self.up = 0
-        self.selections: list[tuple[float, float, float]] = []
+        self.selections: list[tuple[int, Selection]] = []
         self.estimates: defaultdict[int, dict[str, float]] = defaultdict(dict)
 
 
@@ -211,4 +300,9 @@ def _on_host(value: Any) -> Any:
 
 def _mean(values: list[float]) -> float:
     """The mean, or NaN (written as a null) of nothing."""
-    return float(np.mean(values)) if values else float("nan")
+    return float(np.mean(values)) if values else math.nan
+
+
+def _mean_of_known(values: list[float]) -> float:
+    """The mean of the values that are not NaN."""
+    return _mean([value for value in values if not math.isnan(value)])

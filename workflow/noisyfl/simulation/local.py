@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from noisyfl.options import BadInput
 
 Weights = dict[str, Tensor]
 """Everything a model is: parameters and buffers by name. The name of a weight of a model's first
@@ -27,9 +30,12 @@ class Client:
         id: its number in the partition.
         rows: int64 [samples], its rows of the dataset, on the device.
         given: int64 [samples], the labels it was given.
-        true: int64 [samples], the true labels. For measuring and for the oracle only.
+        true: int64 [samples], the true labels; -1 where nobody knows them. For measuring and for
+            the oracle only.
         labels: int64 [samples], what it trains on: the given labels until a method corrects them.
-        noise_level: share of the given labels that are wrong.
+        noise_level: share of the given labels that are wrong; NaN where the true ones are not
+            known.
+        truth_known: whether they are.
         state: what a method keeps on this client between rounds: numbers, tensors, and whole
             models (:data:`Weights`).
     """
@@ -40,14 +46,29 @@ class Client:
     true: Tensor
     labels: Tensor = field(init=False)
     noise_level: float = field(init=False)
+    truth_known: bool = field(init=False)
     state: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.labels = self.given.clone()
-        self.noise_level = float((self.given != self.true).double().mean())
+        self.truth_known = not bool((self.true < 0).any())
+        wrong = float((self.given != self.true).double().mean())
+        self.noise_level = wrong if self.truth_known else math.nan
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def accuracy_of(self, labels: Tensor, among: Tensor | None = None) -> float:
+        """The share of labels that are the true ones; NaN of none, and where nobody knows.
+
+        Args:
+            labels: int64 [samples].
+            among: bool [samples], of which samples; of all by default.
+        """
+        right = labels == self.true
+        if among is not None:
+            right = right[among]
+        return float(right.double().mean()) if self.truth_known and len(right) else math.nan
 
 
 @dataclass
@@ -187,11 +208,36 @@ class Outputs:
 
 
 class Images:
-    """A part of a dataset on the device: uint8 [n, channels, height, width], and its labels."""
+    """A part of a dataset on the device.
+
+    Attributes:
+        pixels: uint8 [n, channels, height, width].
+        labels: int64 [n].
+        shape: of an image: channels, height, width.
+    """
+
+    pixels: Tensor
+    labels: Tensor
+    shape: tuple[int, ...]
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, device: torch.device) -> None:
         self.pixels = torch.from_numpy(images).to(device).permute(0, 3, 1, 2).contiguous()
         self.labels = torch.from_numpy(labels).to(device)
+        self.shape = tuple(self.pixels.shape[1:])
+
+    def pieces(self, rows: Tensor, sizes: int | list[int]) -> Iterator[Tensor]:
+        """The images of rows, in order, a piece at a time.
+
+        Args:
+            rows: int64 [m], on the device.
+            sizes: images of each piece, or of all but the last one.
+        """
+        for part in rows.split(sizes):
+            yield self.pixels[part]
+
+    def parts(self, size: int) -> Iterator[Tensor]:
+        """All images in order, ``size`` at a time."""
+        yield from self.pixels.split(size)
 
 
 class Executor(Protocol):
@@ -216,6 +262,31 @@ class Executor(Protocol):
         """The outputs of one of a model's networks on images of the method's own: normalised,
         float [n, channels, height, width].
         """
+
+
+def known_noise_levels(clients: Sequence[Client], option: str) -> list[float]:
+    """The noise level of each client, which a method takes for known.
+
+    Args:
+        clients: of whom.
+        option: what needs another value where levels are not known.
+
+    Raises:
+        BadInput: nobody knows the true labels.
+    """
+    if not all(client.truth_known for client in clients):
+        raise BadInput(
+            f"{option}: its value stands for the true noise level, and the true labels of this "
+            "dataset are not known; expected a number"
+        )
+    return [client.noise_level for client in clients]
+
+
+def mean_noise_level(clients: Sequence[Client], option: str) -> float:
+    """The share of all given labels that are wrong; see :func:`known_noise_levels`."""
+    levels = known_noise_levels(clients, option)
+    wrong = sum(level * len(client) for level, client in zip(levels, clients, strict=True))
+    return wrong / sum(map(len, clients))
 
 
 def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:

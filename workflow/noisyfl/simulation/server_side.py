@@ -12,7 +12,15 @@ import numpy as np
 from noisyfl.randomness import stream
 from noisyfl.simulation.client_side import ClientSide, Side
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Client, Tested, Update, Weights, average, size_in_bytes
+from noisyfl.simulation.local import (
+    Client,
+    Task,
+    Tested,
+    Update,
+    Weights,
+    average,
+    size_in_bytes,
+)
 
 
 class ServerSide(Side):
@@ -79,3 +87,26 @@ def uniform(round: int, federation: Federation, pool: np.ndarray) -> np.ndarray:
     count = min(federation.participants, len(pool))
     rng = stream(federation.seed, "selection", round)
     return rng.choice(pool, size=count, replace=False)
+
+
+def local_updates(
+    round: int,
+    participants: list[Client],
+    server: ServerSide,
+    client: ClientSide,
+    federation: Federation,
+) -> list[Update]:
+    """A round's local updates, and all that the client side does before and after them."""
+    client.before_round(round, participants, federation)
+    tasks = [
+        Task(
+            participant,
+            client.received(participant, server.start(participant, federation), federation),
+            client.memory(participant, federation),
+        )
+        for participant in participants
+    ]
+    stage = server.stage(round, federation)
+    updates = federation.executor.local_updates(tasks, client, round, stage)
+    client.after_updates(round, updates, federation)
+    return updates

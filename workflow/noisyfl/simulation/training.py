@@ -6,14 +6,19 @@ import math
 import time
 from collections.abc import Callable
 
+from torch import Tensor
+
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.local import Task
+from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.server_side import ServerSide
+from noisyfl.simulation.server_side import ServerSide, local_updates
 
-NOT_EVALUATED = {"test_accuracy": math.nan, "test_loss": math.nan}
+NOT_EVALUATED = {
+    "test_accuracy": math.nan,
+    "test_top5_accuracy": math.nan,
+    "test_loss": math.nan,
+}
 """What a round has that no test followed."""
 
 
@@ -71,17 +76,8 @@ def _round(
     begun = time.perf_counter()
     stage = server.stage(round, federation)
     chosen = [federation.clients[number] for number in server.select(round, federation)]
-    client.before_round(round, chosen, federation)
-    tasks = [
-        Task(
-            participant,
-            client.received(participant, server.start(participant, federation), federation),
-            client.memory(participant, federation),
-        )
-        for participant in chosen
-    ]
-    updates = federation.executor.local_updates(tasks, client, round, stage)
-    client.after_updates(round, updates, federation)
+    federation.state[PARTICIPANTS] = [participant.id for participant in chosen]
+    updates = local_updates(round, chosen, server, client, federation)
     federation.weights = server.aggregate(updates, federation)
     finite = all(bool(value.isfinite().all()) for value in federation.weights.values())
     if finite:
@@ -98,19 +94,32 @@ def _round(
 
 
 def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, float]:
-    """``test_accuracy`` (a share) and ``test_loss`` on the test part, means over the models that
-    the method is tested by.
+    """``test_accuracy`` and ``test_top5_accuracy`` (shares; the second is NaN where there are no
+    more than five classes) and ``test_loss`` on the test part, means over the models that the
+    method is tested by.
     """
     executor = federation.executor
     labels = executor.test.labels
-    accuracies, losses = [], []
+    accuracies, top5, losses = [], [], []
     for tested in server.tested(federation):
         networks = range(client.networks)
         outputs = [executor.test_outputs(tested.weights, network) for network in networks]
         logits = client.predict(outputs, tested.client)
         accuracies.append(float((logits.argmax(1) == labels).double().mean()))
+        top5.append(top_accuracy(logits, labels, 5))
         losses.append(float(cross_entropy(logits, labels).double().mean()))
     return {
         "test_accuracy": sum(accuracies) / len(accuracies),
+        "test_top5_accuracy": sum(top5) / len(top5),
         "test_loss": sum(losses) / len(losses),
     }
+
+
+def top_accuracy(logits: Tensor, labels: Tensor, most: int) -> float:
+    """The share of samples whose label is among the ``most`` highest logits [samples, classes]; NaN
+    where no class could be missed.
+    """
+    if logits.shape[1] <= most:
+        return math.nan
+    found = logits.topk(most, dim=1).indices == labels[:, None]
+    return float(found.any(1).double().mean())

@@ -1,0 +1,28 @@
+# The papers' claims, held against their own numbers and against ours.
+rule claims:
+    input:
+        cells=SCALE / "cells.csv",
+        runs=artifacts_of(runs_of_parts(CLAIMED.values())),
+        partitions=partitions_of(runs_of_parts(CLAIMED.values())),
+        published=ancient("config/published.csv"),
+        claims="config/claims.yaml",
+    output:
+        md=SCALE / "claims.md",
+        html=report(
+            SCALE / "claims.html",
+            caption="../workflow/report/claims.rst",
+            category="Claims",
+        ),
+    log:
+        SCALE / "logs" / "claims.log",
+    localrule: True
+    params:
+        scale=PLAN.scale,
+        parts=canonical_json({name: part.description for name, part in CLAIMED.items()}),
+        folders={
+            run: str(run_files(run).folder) for run in runs_of_parts(CLAIMED.values())
+        },
+    message:
+        "Judging the papers' claims"
+    script:
+        "../workflow/scripts/claims.py"

@@ -1,0 +1,251 @@
+"""FedCNI's experiments: the paper's settings, and its numbers one by one."""
+
+import csv
+import re
+
+import pytest
+
+from noisyfl.experiments import ROOT, check_config, load_config, make_plan
+
+PAPERS = ROOT / "config" / "papers"
+with (ROOT / "config" / "published.csv").open() as file:
+    PUBLISHED = [row for row in csv.DictReader(file) if row["paper"] == "fedcni"]
+PRINTED = ("table1", "table2", "table3", "table4", "table6", "table7")
+
+
+@pytest.fixture(scope="module")
+def plan():
+    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": ["fedcni"]}
+    return make_plan(config, PAPERS, "paper.yaml")
+
+
+@pytest.fixture(scope="module")
+def cells(plan):
+    """By table, row and column: the specs of a cell's runs."""
+    found = {}
+    for key, table in plan.tables.items():
+        rows, columns = (
+            [header["name"] for header in table.description[kind]] for kind in ("rows", "columns")
+        )
+        for row, line in zip(rows, table.runs, strict=True):
+            for column, runs in zip(columns, line, strict=True):
+                specs = [plan.runs[run] for run in runs]
+                found[key.removeprefix("fedcni/"), row, column] = specs
+    return found
+
+
+def numbers(table):
+    """By row and column: the lines of published.csv that a cell's selection reaches."""
+    found = {}
+    for row in table["rows"]:
+        written = row["method"]
+        variant = re.search(r'variant="(\w+)"', written)
+        for column in table["columns"]:
+            wanted = {
+                "metric": "test_accuracy",
+                **table["published"],
+                "method": re.sub(r"\([^)]*\)", "", written),
+                "variant": variant[1] if variant else "",
+                **column.get("published", {}),
+                **row.get("published", {}),
+            }
+            lines = [n for n, x in enumerate(PUBLISHED) if wanted.items() <= x.items()]
+            found[row["name"], column["name"]] = lines
+    return found
+
+
+def test_every_printed_number_has_one_cell_and_every_cell_one_number(plan):
+    assert len(PUBLISHED) == 265
+    reached = []
+    for name in PRINTED:
+        found = numbers(plan.tables[f"fedcni/{name}"].description)
+        assert {cell: lines for cell, lines in found.items() if len(lines) != 1} == {}
+        assert {PUBLISHED[lines[0]]["table"] for lines in found.values()} == {name}
+        reached += [line for lines in found.values() for line in lines]
+    assert sorted(reached) == list(range(len(PUBLISHED)))
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "value"),
+    [
+        ("table1", "FedAvg", "CIFAR-10, symmetric μ=0.2, α=1", "79.94"),
+        ("table1", "FedProx", "CIFAR-10, pair μ=0.4, α=0.7", "63.54"),
+        ("table1", "FedDyn", "CIFAR-100, symmetric μ=0.4, α=1", "1.36"),
+        ("table1", "Distributed Co-teaching", "CIFAR-10, pair μ=0.2, α=1", "28.65"),
+        ("table1", "FedAvg + Co-teaching", "CIFAR-10, pair μ=0.2, α=1", "42.93"),
+        ("table1", "Distributed DivideMix", "CIFAR-100, pair μ=0.4, α=0.7", "13.92"),
+        ("table1", "FedCNI", "CIFAR-100, symmetric μ=0.2, α=0.7", "56.42"),
+        ("table2", "FedAvg + DivideMix", "μ=0.2, σ=0.2, α=1", "83.63"),
+        ("table3", "Co-teaching", "Clothing1M", "69.83"),
+        ("table4", "FedAvg", "symmetric μ=0.2, α=1", "78.69"),
+        ("table4", "FedCNI w/o distance loss", "pair μ=0.4, α=0.7", "71.36"),
+        ("table6", "FedCNI with cross-entropy", "μ=0.2, σ=0.2, α=1", "82.46"),
+        ("table7", "FedCNI-data-size", "μ=0.2, σ=0.2, α=1", "84.92"),
+        ("table7", "FedCNI-noise-level", "μ=0.2, σ=0.2, α=1", "85.04"),
+    ],
+)
+def test_numbers_stand_where_the_paper_prints_them(plan, table, row, column, value):
+    (line,) = numbers(plan.tables[f"fedcni/{table}"].description)[row, column]
+    assert PUBLISHED[line]["value"] == value
+
+
+def test_the_schedule_is_section_5_1s_in_every_run(plan):
+    assert plan.runs
+    for run, spec in plan.runs.items():
+        schedule, partition = spec["schedule"], spec["noisy_partition"]["partition"]
+        early = run in plan.figures["fedcni/figure1"].runs
+        assert schedule["rounds"] == (15 if early else 100)
+        assert partition["clients"] == 20
+        assert schedule["participation"] == 1
+        assert (schedule["local_epochs"], schedule["batch_size"]) == (5, 100)
+        assert (schedule["learning_rate"], schedule["momentum"]) == (0.01, 0.5)
+        assert (schedule["weight_decay"], schedule["decay_every"]) == (0, None)
+        assert spec["seed"] == 1
+    assert {table.description["statistic"] for table in plan.tables.values()} == {"best"}
+
+
+def test_datasets_models_and_noise(cells):
+    (spec,) = cells["table1", "FedAvg", "CIFAR-10, symmetric μ=0.4, α=0.7"]
+    noisy = spec["noisy_partition"]
+    assert (noisy["dataset"], spec["model"]["name"]) == ("cifar10", "resnet18")
+    assert (noisy["partition"]["name"], noisy["partition"]["alpha"]) == ("dirichlet", 0.7)
+    assert (noisy["label_noise"]["name"], noisy["label_noise"]["include_true"]) == (
+        "symmetric",
+        True,
+    )
+    level = {"name": "truncnorm", "mu": 0.4, "sigma": 0.2, "seed": 1}
+    assert noisy["noise_level"] == level
+    (spec,) = cells["table1", "FedAvg", "CIFAR-100, pair μ=0.2, α=1"]
+    noisy = spec["noisy_partition"]
+    assert (noisy["dataset"], spec["model"]["name"]) == ("cifar100", "resnet34")
+    assert (noisy["label_noise"]["name"], noisy["label_noise"]["map"]) == ("asymmetric", "full")
+    assert noisy["partition"]["alpha"] == 1
+    assert noisy["noise_level"] == {**level, "mu": 0.2}
+    (spec,) = cells["table2", "FedAvg", "μ=0.2, σ=0.2, α=1"]
+    assert spec["noisy_partition"]["label_noise"]["name"] == "pair4groups"
+    assert spec["noisy_partition"]["noise_level"]["mu"] == 0.2
+    (spec,) = cells["table3", "FedAvg", "Clothing1M"]
+    assert (spec["noisy_partition"]["dataset"], spec["model"]["name"]) == ("clothing1m", "resnet50")
+    assert spec["noisy_partition"]["label_noise"] == {"name": "none"}
+    assert spec["noisy_partition"]["partition"]["name"] == "iid"
+    for table in ("table6", "table7"):
+        (spec,) = cells[table, "FedCNI", "μ=0.2, σ=0.2, α=1"]
+        (same,) = cells["table1", "FedCNI", "CIFAR-10, symmetric μ=0.2, α=1"]
+        assert spec == same
+
+
+def test_hyperparameters_are_appendix_a_1s(cells):
+    for dataset in ("CIFAR-10", "CIFAR-100"):
+
+        def method(row, column=f"{dataset}, pair μ=0.4, α=1"):
+            return cells["table1", row, column][0]["method"]
+
+        assert method("FedProx")["mu"] == 0.01
+        assert (method("FedDyn")["alpha"], method("FedDyn")["momentum"]) == (0.1, True)
+        assert method("RoFL")["pseudo_label_round"] == 15
+        fedcorr = method("FedCorr")
+        # 20 of 20 clients take part: an iteration, which visits each once, is a round.
+        assert (fedcorr["preprocessing_iterations"], fedcorr["finetuning_rounds"]) == (10, 20)
+        assert fedcorr["usual_rounds"] is None
+        for row, server in (
+            ("Distributed DivideMix", "distributed"),
+            ("FedAvg + DivideMix", "fedavg"),
+        ):
+            first, second = method(row)["parts"]
+            assert (first["name"], second["name"]) == (server, "dividemix")
+            assert second["warm_up_rounds"] * 5 == 5
+            assert second["clean_threshold"] == 0.5
+        fedcni = method("FedCNI")
+        assert (fedcni["pseudo_label_round"], fedcni["aggregation_round"]) == (15, 15)
+        assert (fedcni["threshold"], fedcni["similarity_weight"]) == (0.5, 0.7)
+
+
+def differing(cells, table, row, column):
+    """The options in which a row's FedCNI is not the full one."""
+    (full,) = cells[table, "FedCNI", column]
+    (other,) = cells[table, row, column]
+    assert {**other, "method": None} == {**full, "method": None}
+    return {k: v for k, v in other["method"].items() if full["method"][k] != v}
+
+
+def test_each_ablation_takes_one_part_away(cells):
+    for column in ("symmetric μ=0.2, α=1", "pair μ=0.4, α=0.7"):
+        for row, expected in {
+            "FedCNI w/o dynamic confidence": {"dynamic_confidence": False},
+            "FedCNI w/o mixup": {"mixup": "none"},
+            "FedCNI w/o distance loss": {"similarity_weight": 0},
+            "FedCNI w/o re-weighted aggregation": {"aggregation": "data_size"},
+        }.items():
+            assert differing(cells, "table4", row, column) == expected
+    only = "μ=0.2, σ=0.2, α=1"
+    assert differing(cells, "table6", "FedCNI with vanilla mixup", only) == {"mixup": "vanilla"}
+    assert differing(cells, "table7", "FedCNI-noise-level", only) == {
+        "aggregation": "always_clean_samples"
+    }
+    # "FedCNI with CE loss" and "data-size" are Table 4's rows: 82.46 twice, and 84.92 and 84.93.
+    table4 = "symmetric μ=0.2, α=1"
+    assert (
+        cells["table6", "FedCNI with cross-entropy", only]
+        == (cells["table4", "FedCNI w/o mixup", table4])
+    )
+    assert (
+        cells["table7", "FedCNI-data-size", only]
+        == (cells["table4", "FedCNI w/o re-weighted aggregation", table4])
+    )
+
+
+def test_no_two_cells_of_a_table_share_a_run_but_fedavg_on_clean_data(plan):
+    assert {len(cell) for t in plan.tables.values() for line in t.runs for cell in line} == {1}
+    for name, table in plan.tables.items():
+        cells = sum(len(line) for line in table.runs)
+        assert len(table.run_ids()) == cells - (name == "fedcni/figure2_runs")
+    clean = plan.tables["fedcni/figure2_runs"].runs[-1]
+    assert clean[0] == clean[1]
+    assert plan.runs[clean[0][0]]["noisy_partition"]["noise_level"] == {"name": "none"}
+
+
+def test_tables_and_figures_share_what_they_have_in_common(plan):
+    printed = {run for name in PRINTED for run in plan.tables[f"fedcni/{name}"].run_ids()}
+    assert len(printed) == 192 + 9 + 10 + 4 * 8 + 1 + 1
+    figures = {run for figure in plan.figures.values() for run in figure.runs}
+    # FedAvg on clean data, FedCNI with T_s1 = 0, and 15 rounds of FedAvg with a look at its scores.
+    assert len(figures - printed) == 3
+    assert len(plan.runs) == len(printed | figures)
+    assert len(set(plan.figures["fedcni/figure1"].runs)) == 1
+
+
+def test_marks_are_the_switching_rounds(plan, cells):
+    for figure, row, option in (
+        ("figure9", ("figure9_runs", "T_s1=15"), "pseudo_label_round"),
+        ("figure10", ("table7", "FedCNI"), "aggregation_round"),
+    ):
+        (mark,) = plan.figures[f"fedcni/{figure}"].description["marks"]
+        specs = [
+            spec for (*place, _), found in cells.items() if tuple(place) == row for spec in found
+        ]
+        assert [spec["method"][option] for spec in specs] == [mark["at"]]
+    (other,) = cells["figure9_runs", "T_s1=0", "symmetric, μ=0.2, σ=0.2, α=1"]
+    assert (other["method"]["pseudo_label_round"], other["method"]["aggregation_round"]) == (0, 15)
+
+
+def test_figures_of_one_run_are_fedcnis(plan):
+    for name in ("figure6", "figure7", "figure8"):
+        (run,) = plan.figures[f"fedcni/{name}"].runs
+        spec = plan.runs[run]
+        assert spec["method"]["name"] == "fedcni"
+        assert spec["noisy_partition"]["label_noise"]["name"] == "symmetric"
+
+
+def test_digits_can_stand_in_for_every_dataset():
+    digits = {"dataset": "digits", "model": "cnn", "normalization": "dataset"}
+    config = {
+        "scale": "tiny",
+        "experiments": ["fedcni"],
+        "overlay": {
+            "datasets": {"cifar10": digits, "cifar100": digits, "clothing1m": digits},
+            "setting": {"clients": 8, "schedule": {"rounds": 4}},
+        },
+    }
+    plan = make_plan(check_config(config, "tiny.yaml"), PAPERS, "tiny.yaml")
+    assert {spec["noisy_partition"]["dataset"] for spec in plan.runs.values()} == {"digits"}
+    assert {spec["schedule"]["rounds"] for spec in plan.runs.values()} == {4}

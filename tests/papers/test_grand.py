@@ -1,0 +1,177 @@
+"""The grand table: within a column all is alike but the method, and all do the same work."""
+
+import math
+
+import numpy as np
+import pytest
+
+from noisyfl.experiments import ROOT, load_config, make_plan
+
+# Clients, participation, rounds, local epochs, batch size, learning rate, model: as the papers.
+SETTINGS = {
+    "FedCorr": (100, 0.1, 1000, 5, 10, 0.03, "resnet18"),
+    "RoFL": (100, 0.1, 1000, 5, 50, 0.15, "cnn9"),
+    "FedNoiL": (20, 0.3, 200, 30, 32, 0.05, "resnet18"),
+    "FedCNI": (20, 1.0, 100, 5, 100, 0.01, "resnet18"),
+    "FedRN": (100, 0.1, 500, 5, 50, 0.01, "cnn4conv"),
+}
+METHODS = (
+    *("fedavg", "fedprox", "scaffold", "feddyn", "fedproto", "median", "krum", "arfl", "cfl"),
+    *("coteaching", "jointopt", "selfie", "dividemix", "josrc", "deep_self_learning", "rofl"),
+    *("fedcni", "fednoil", "fednoil", "fedcorr", "fedrn", "oracle"),
+)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": ["grand"]}
+    return make_plan(config, ROOT / "config" / "papers", "config/paper.yaml")
+
+
+@pytest.fixture(scope="module")
+def columns(plan):
+    """By group and label of a column, the specs of each row's first trial."""
+    table = plan.tables["grand/methods"]
+    return {
+        (column["group"], column["label"]): [plan.runs[line[c][0]] for line in table.runs]
+        for c, column in enumerate(table.description["columns"])
+    }
+
+
+def test_two_columns_a_paper_and_all_methods(plan, columns):
+    assert [group for group, _ in columns] == [group for group in SETTINGS for _ in range(2)]
+    table = plan.tables["grand/methods"]
+    assert table.description["statistic"] == "mean_last_10"
+    assert len(table.run_ids()) == len(METHODS) * 2 * len(SETTINGS) * 3
+    for specs in columns.values():
+        assert tuple(spec["method"]["name"] for spec in specs) == METHODS
+
+
+def test_within_a_column_all_is_alike_but_the_method(columns):
+    for (group, _), specs in columns.items():
+        for key in ("noisy_partition", "model", "augmentation", "normalization", "schedule"):
+            assert all(spec[key] == specs[0][key] for spec in specs), (group, key)
+        schedule, given = specs[0]["schedule"], specs[0]["noisy_partition"]
+        assert given["dataset"] == "cifar10"
+        assert SETTINGS[group] == (
+            given["partition"]["clients"],
+            schedule["participation"],
+            schedule["rounds"],
+            schedule["local_epochs"],
+            schedule["batch_size"],
+            schedule["learning_rate"],
+            specs[0]["model"]["name"],
+        )
+
+
+def test_noise(columns):
+    found = {
+        key: (
+            specs[0]["noisy_partition"]["label_noise"],
+            specs[0]["noisy_partition"]["noise_level"],
+        )
+        for key, specs in columns.items()
+    }
+    names = {key: (noise["name"], level["name"]) for key, (noise, level) in found.items()}
+    assert names == {
+        ("FedCorr", "ρ=0.4 τ=0.5"): ("symmetric", "bernoulli_uniform"),
+        ("FedCorr", "ρ=0.8 τ=0.5"): ("symmetric", "bernoulli_uniform"),
+        ("RoFL", "symmetric 0.4"): ("symmetric", "constant"),
+        ("RoFL", "pair 0.4"): ("pair", "constant"),
+        ("FedNoiL", "symmetric 0.5 to 0.8"): ("symmetric", "groups"),
+        ("FedNoiL", "pair 0.3 to 0.6"): ("pair", "groups"),
+        ("FedCNI", "symmetric μ=0.4"): ("symmetric", "truncnorm"),
+        ("FedCNI", "pair μ=0.4"): ("asymmetric", "truncnorm"),
+        ("FedRN", "symmetric 0 to 0.8"): ("symmetric", "client_linear"),
+        ("FedRN", "asymmetric 0 to 0.4"): ("pair", "client_linear"),
+    }
+    # FedCorr and FedCNI draw the true class as well; FedRN's pair noise is y - 1.
+    drawn = {group for (group, _), (noise, _) in found.items() if noise.get("include_true")}
+    assert drawn == {"FedCorr", "FedCNI"}
+    assert found["FedRN", "asymmetric 0 to 0.4"][0]["direction"] == -1
+    assert found["RoFL", "pair 0.4"][1]["scope"] == "dataset"
+
+
+def methods_of(columns, name):
+    """Group, schedule, clients and options of a method in each column."""
+    for (group, _), specs in columns.items():
+        for spec in specs:
+            if spec["method"]["name"] == name:
+                clients = spec["noisy_partition"]["partition"]["clients"]
+                yield group, spec["schedule"], clients, spec["method"]
+
+
+def test_fednoils_epochs_add_up_to_the_others(columns):
+    """Eqs. 10 and 11, from T_max in the first round to T_min from round r_min on."""
+    kinds = set()
+    for group, schedule, _, method in methods_of(columns, "fednoil"):
+        rounds = np.arange(1, schedule["rounds"] + 1)
+        reached = np.minimum(rounds, method["least_from"])
+        if method["epochs"] == "cosine":
+            left = np.cos(np.pi / 2 * (reached - 1) / (method["least_from"] - 1))
+        else:
+            left = 1 - np.log(reached) / np.log(method["least_from"])
+        low, high = method["least_epochs"], method["most_epochs"]
+        total = (low + (high - low) * left).sum()
+        assert total == pytest.approx(schedule["rounds"] * schedule["local_epochs"], rel=0.02)
+        # 100 to 20 epochs where the others have 30, as in the paper.
+        assert low / schedule["local_epochs"] == pytest.approx(20 / 30, abs=0.1)
+        assert high / schedule["local_epochs"] == pytest.approx(100 / 30, abs=0.1)
+        kinds.add((group, method["epochs"]))
+    assert len(kinds) == 2 * len(SETTINGS)
+
+
+def test_fedcorrs_stages_fit_into_the_rounds(columns):
+    """As in its paper, a tenth at most of pre-processing, and about half of the rest finetuning."""
+    for group, schedule, clients, method in methods_of(columns, "fedcorr"):
+        participants = round(schedule["participation"] * clients)
+        first = math.ceil(method["preprocessing_iterations"] * clients / participants)
+        rest = schedule["rounds"] - first
+        assert first <= schedule["rounds"] / 10
+        usual = rest - method["finetuning_rounds"]
+        if group == "FedCNI":
+            assert (first, method["finetuning_rounds"], usual) == (10, 20, 70)  # its appendix
+        else:
+            assert 0.45 < method["finetuning_rounds"] / rest < 0.55
+
+
+def test_methods_change_their_course_at_the_same_time(columns):
+    at = {"FedCorr": 100, "RoFL": 100, "FedNoiL": 20, "FedCNI": 15, "FedRN": 100}
+    options = {
+        "jointopt": ["start_round"],
+        "selfie": ["warm_up_rounds"],
+        "dividemix": ["warm_up_rounds"],
+        "fedrn": ["warm_up_rounds"],
+        "rofl": ["pseudo_label_round"],
+        "fedcni": ["pseudo_label_round", "aggregation_round"],
+    }
+    for name, keys in options.items():
+        found = {
+            (group, method[key])
+            for group, _, _, method in methods_of(columns, name)
+            for key in keys
+        }
+        assert found == set(at.items()), name
+
+
+def test_the_other_options_are_the_same_in_all_columns(columns):
+    lengths = {
+        *("start_round", "warm_up_rounds", "pseudo_label_round", "aggregation_round"),
+        *("most_epochs", "least_epochs", "least_from"),
+        *("preprocessing_iterations", "finetuning_rounds"),
+    }
+    first, *others = columns.values()
+    for specs in others:
+        for one, other in zip(first, specs, strict=True):
+            differing = {
+                key for key, value in one["method"].items() if other["method"][key] != value
+            }
+            assert differing <= lengths
+
+
+def test_the_ranks_are_of_all_but_the_oracle(plan):
+    figure = plan.figures["grand/ranks"]
+    names = [row["name"] for row in figure.description["rows"]]
+    every = [row["name"] for row in plan.tables["grand/methods"].description["rows"]]
+    assert names == [name for name in every if name != "Oracle"]
+    assert len(figure.description["columns"]) == 2 * len(SETTINGS)

@@ -1,0 +1,91 @@
+"""Every published number has its place in a table, and every place its number."""
+
+import json
+from collections import Counter, defaultdict
+from functools import cache
+
+import pytest
+
+from noisyfl.experiments import ROOT, check_config, load_config, make_plan
+from noisyfl.reporting.figures.draw import KINDS
+from noisyfl.reporting.metrics import METRICS
+from noisyfl.reporting.published import read_published
+from noisyfl.reporting.statistics import STATISTICS
+from noisyfl.reporting.tables.cells import published_of
+
+PAPERS = ("rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
+
+
+@cache
+def numbers():
+    return read_published(ROOT / "config" / "published.csv")
+
+
+@cache
+def plan_of(paper):
+    config = check_config({"scale": "paper", "experiments": [paper]}, "test")
+    return make_plan(config, ROOT / "config" / "papers", "test")
+
+
+def reached(paper):
+    """By table, row and column, the published number of each cell of the paper's tables."""
+    found = {}
+    for table in plan_of(paper).tables.values():
+        description = table.description
+        if description["published"] is None:
+            continue
+        for row in description["rows"]:
+            for column in description["columns"]:
+                at = (table.name, row["name"], column["name"])
+                found[at] = published_of(description, row, column, numbers(), table.name)
+    return found
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_published_number_is_reached_by_exactly_one_cell(paper):
+    cells = defaultdict(list)
+    for at, number in reached(paper).items():
+        if number is not None:
+            cells[number.line].append(at)
+    several = {line: places for line, places in cells.items() if len(places) > 1}
+    assert not several
+    there = {number.line for number in numbers() if number.fields["paper"] == paper}
+    assert set(cells) == there
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_cell_of_a_papers_table_has_a_published_number(paper):
+    assert [at for at, number in reached(paper).items() if number is None] == []
+
+
+def test_the_five_papers_are_all_there_is():
+    assert Counter(number.fields["paper"] for number in numbers()).keys() == set(PAPERS)
+    assert len(numbers()) == 1378
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_published_table_is_a_table_of_its_name(paper):
+    plan = plan_of(paper)
+    printed = {number.fields["table"] for number in numbers() if number.fields["paper"] == paper}
+    named = {t.name for t in plan.tables.values() if t.description["published"] is not None}
+    assert named == printed
+
+
+def test_the_paper_scale_has_every_experiment_of_a_paper():
+    config = load_config(ROOT / "config" / "paper.yaml")
+    assert set(PAPERS) <= set(config["experiments"])
+
+
+def test_the_schema_knows_every_metric_and_statistic():
+    schema = json.loads((ROOT / "workflow/schemas/experiment.schema.json").read_text())
+    assert schema["$defs"]["metric"]["enum"] == list(METRICS)
+    assert schema["$defs"]["statistic"]["enum"] == list(STATISTICS)
+    kinds = schema["properties"]["figures"]["additionalProperties"]["properties"]["kind"]["enum"]
+    assert set(kinds) == set(KINDS)
+
+
+def test_a_starred_number_is_known_as_that():
+    # FedNoiL stars the maxima of runs that did not converge; no other paper prints stars.
+    starred = [number for number in numbers() if number.starred]
+    assert {number.fields["paper"] for number in starred} == {"fednoil"}
+    assert len(starred) == sum("starred" in number.fields["note"] for number in numbers())

@@ -1,0 +1,12 @@
+import pytest
+
+from noisyfl.artifacts import Results
+from noisyfl.data.datasets import prepare
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Results that hold the digits."""
+    results = Results(tmp_path_factory.mktemp("data"))
+    prepare("digits", None, False, results.data("digits", "train"), results.data("digits", "test"))
+    return results

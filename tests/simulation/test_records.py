@@ -1,0 +1,105 @@
+"""What is written down of selections and evaluations."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.metrics import precision_score, recall_score, top_k_accuracy_score
+from small_runs import SETTING, SMALL, inputs, spec_of, train
+
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets import read_part
+from noisyfl.simulation.training import NOT_EVALUATED, top_accuracy
+from noisyfl.train import build_federation
+
+
+def test_selections_are_held_against_the_labels_in_training(data, tmp_path):
+    """By scikit-learn, of masks drawn at random, for every client and for the mean over clients."""
+    spec = spec_of("fedavg")
+    _, _, path = inputs(spec, data)
+    parts = (read_part(data.data("digits", part)) for part in ("train", "test"))
+    federation = build_federation(
+        spec, 1, *parts, noisy_partition.read(path), torch.device("cpu"), "loop"
+    )
+    dice = np.random.default_rng(0)
+    # One client's labels were all put right: nothing is left to detect.
+    federation.clients[1].labels = federation.clients[1].true
+    expected = {}
+    for client in federation.clients[:4]:
+        mask = dice.random(len(client)) < 0.6
+        federation.report_selection(client, torch.from_numpy(mask))
+        clean = (client.labels == client.true).numpy()
+        expected[client.id] = [
+            precision_score(clean, mask),
+            recall_score(clean, mask),
+            precision_score(~clean, ~mask),
+            recall_score(~clean, ~mask) if not clean.all() else np.nan,
+        ]
+    federation.close_round(0, "training", 3, [], (0, 0), NOT_EVALUATED, 1.0)
+    names = ("precision", "recall")
+    assert [row["client"] for row in federation.records.clients] == [0, 1, 2, 3]
+    for row in federation.records.clients:
+        written = [row[f"label_{name}"] for name in names]
+        assert written == pytest.approx(expected[row["client"]][:2])
+    (row,) = federation.records.rounds
+    means = np.nanmean(list(expected.values()), axis=0)
+    assert [row[f"label_{name}"] for name in names] == pytest.approx(means[:2])
+    assert [row[f"noise_detection_{name}"] for name in names] == pytest.approx(means[2:])
+
+
+def test_nothing_is_said_of_selections_where_nobody_knows_the_true_labels(data):
+    spec = spec_of("fedavg")
+    _, _, path = inputs(spec, data)
+    parts = (read_part(data.data("digits", part)) for part in ("train", "test"))
+    partition = noisy_partition.read(path)
+    for part in partition.clients:
+        part.true_label[:] = -1
+    federation = build_federation(spec, 1, *parts, partition, torch.device("cpu"), "loop")
+    client = federation.clients[0]
+    federation.report_selection(client, torch.ones(len(client), dtype=torch.bool))
+    federation.close_round(0, "training", 3, [], (0, 0), NOT_EVALUATED, 1.0)
+    assert federation.records.clients == []
+    (row,) = federation.records.rounds
+    for name in ("label_precision", "noise_detection_recall", "label_accuracy"):
+        assert np.isnan(row[name])
+
+
+@pytest.mark.parametrize("name", ["coteaching", "fednoil"])
+def test_a_selecting_method_has_its_clients_precision_in_each_round(name, data, tmp_path):
+    """Of FedNoiL, which picks in each local epoch, over all of its picks."""
+    files = train(spec_of({"name": name, **SMALL[name]}), data, tmp_path)
+    clients, rounds = pd.read_parquet(files.clients), pd.read_parquet(files.rounds)
+    picked = clients.dropna(subset=["label_precision"])
+    assert picked.groupby("round").size().tolist() == rounds["participants"].tolist() == [3] * 8
+    for column in ("label_precision", "label_recall"):
+        means = picked.groupby("round")[column].mean()
+        assert means.tolist() == pytest.approx(rounds[column].tolist())
+    noisy = rounds["participants_noise_level"] > 0
+    assert rounds["noise_detection_recall"].notna().tolist() == noisy.tolist()
+
+
+def test_in_co_teachings_first_round_nothing_is_left_out(data, tmp_path):
+    files = train(spec_of({"name": "coteaching", **SMALL["coteaching"]}), data, tmp_path)
+    rounds = pd.read_parquet(files.rounds)
+    assert np.isnan(rounds["noise_detection_precision"][0])
+    assert rounds["noise_detection_recall"][0] == 0
+    assert rounds["noise_detection_precision"][1:].notna().all()
+
+
+def test_top_accuracy_is_scikit_learns():
+    dice = np.random.default_rng(1)
+    scores, labels = dice.normal(size=(200, 14)), dice.integers(14, size=200)
+    expected = top_k_accuracy_score(labels, scores, k=5, labels=range(14))
+    found = top_accuracy(torch.from_numpy(scores), torch.from_numpy(labels), 5)
+    assert found == pytest.approx(expected)
+    assert 0.2 < found < 0.6
+    assert np.isnan(top_accuracy(torch.zeros(4, 5), torch.zeros(4, dtype=torch.int64), 5))
+
+
+def test_top5_accuracy_is_that_of_the_same_evaluations(data, tmp_path):
+    schedule = {**SETTING["schedule"], "evaluate_every": 3}
+    files = train(spec_of("fedavg", schedule=schedule), data, tmp_path)
+    rounds = pd.read_parquet(files.rounds)
+    evaluated = rounds["test_accuracy"].notna()
+    assert evaluated.tolist() == rounds["test_top5_accuracy"].notna().tolist()
+    assert (rounds["test_top5_accuracy"] > rounds["test_accuracy"])[evaluated].all()

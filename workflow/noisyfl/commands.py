@@ -1,0 +1,250 @@
+"""What the command line does, for which Snakemake is not needed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from noisyfl.artifacts import Results, replacing, write_json
+from noisyfl.catalogue import methods, source_digest
+from noisyfl.cost import estimate
+from noisyfl.experiments import ROOT, load_config, make_plan
+from noisyfl.options import BadInput, did_you_mean
+from noisyfl.plan import Plan
+from noisyfl.planning import cheapest_cells, plan_text
+from noisyfl.spec import check_run, describe_run, identity
+
+EXPERIMENTS = ROOT / "config" / "papers"
+REPRODUCED = Results(ROOT / "reproduced")
+
+
+def train_specs(
+    specs: list[Path], results: Path, data: Path, download: bool, device: str, executor: str
+) -> None:
+    """Train each spec that is not trained yet, on data and partitions made where missing."""
+    for spec in [_read_spec(path) for path in specs]:
+        train_spec(spec, Results(results), data, download, device, executor)
+
+
+def train_spec(
+    spec: dict[str, Any],
+    layout: Results,
+    data: Path,
+    download: bool,
+    device: str,
+    executor: str = "fast",
+) -> None:
+    """Train one run unless it is trained, on data and a partition made where missing.
+
+    Args:
+        spec: canonical.
+        layout: where everything lies.
+        data: the folder of official data files.
+        download: fetch missing ones.
+        device: see :func:`noisyfl.train.choose_device`.
+        executor: a name of :data:`noisyfl.train.EXECUTORS`.
+    """
+    from noisyfl.data import noisy_partition
+    from noisyfl.data.datasets import prepare, read_part
+    from noisyfl.models import WeightFiles
+    from noisyfl.simulation.checkpoint import Interrupted
+    from noisyfl.train import train_run
+
+    run = layout.run(identity(spec))
+    if run.provenance.exists():
+        print(f"{identity(spec)} is trained already: {run.folder}")
+        return
+    partition = spec["noisy_partition"]
+    train = layout.data(partition["dataset"], "train")
+    test = layout.data(partition["dataset"], "test")
+    if not (train.exists() and test.exists()):
+        prepare(partition["dataset"], data, download, train, test)
+    partition_path = layout.partition(identity(partition))
+    if not partition_path.exists():
+        noisy_partition.write(partition_path, partition, read_part(train).labels, data)
+    try:
+        train_run(
+            spec,
+            train,
+            test,
+            partition_path,
+            run,
+            checkpoint_path=layout.checkpoint(identity(spec)),
+            weight_files=WeightFiles(data, download),
+            device=device,
+            executor=executor,
+        )
+    except Interrupted as interrupted:
+        sys.exit(f"{interrupted}; run the same command to go on")
+
+
+def draw_sheets(datasets: list[str], results: Path, data: Path, download: bool) -> None:
+    """Draw what datasets look like and what augmentation does to an image, beside their parts."""
+    from noisyfl.reporting.data_sheets import draw_data_sheets
+
+    for path in draw_data_sheets(datasets, results, data, download):
+        print(path)
+
+
+def _read_spec(path: Path) -> dict[str, Any]:
+    try:
+        spec = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: not a spec ({error})") from error
+    check_run(spec, str(path))
+    return spec
+
+
+def write_specs(target: str, folder: Path, config: Path) -> None:
+    """Write the canonical spec of every run that a target needs as <id>.json."""
+    plan = read_plan(config)
+    runs = runs_of(plan, target)
+    for run in runs:
+        write_json(folder / f"{run}.json", plan.runs[run])
+    print(f"{len(runs)} specs in {folder}")
+
+
+def runs_of(plan: Plan, target: str) -> list[str]:
+    """The ids of the runs behind a target: one table or figure, an experiment, or ``all``."""
+    targets: dict[str, list[str]] = {"all": list(plan.runs)}
+    for table in plan.tables.values():
+        targets[f"{table.experiment}_{table.name}"] = table.run_ids()
+        targets.setdefault(table.experiment, []).extend(table.run_ids())
+    for figure in plan.figures.values():
+        targets[f"{figure.experiment}_{figure.name}"] = list(figure.runs)
+        targets.setdefault(figure.experiment, []).extend(figure.runs)
+    if target not in targets:
+        hint = did_you_mean(target, targets)
+        raise BadInput(f"no target is called {target!r}{hint} (known: {', '.join(targets)})")
+    return list(dict.fromkeys(targets[target]))
+
+
+def list_runs(results: Path) -> None:
+    """List the runs of a results folder: how each ended, and whether today's source made it."""
+    for path in sorted((results / "runs").glob("*/provenance.json")):
+        provenance = json.loads(path.read_text())
+        spec = json.loads((path.parent / "spec.json").read_text())
+        same = provenance["source_digest"] == source_digest()
+        source = "this source" if same else f"other source {provenance['source_digest'][:12]}"
+        print(f"{path.parent.name}  {provenance['status']:8}  {source}  {describe_run(spec)}")
+
+
+def list_methods() -> None:
+    """List every method: sides, reference, what it keeps and costs, variants, options, defaults."""
+    for name, declaration in methods().items():
+        facts = declaration.facts
+        sides = [kind for kind in ("server", "client") if facts[f"is_{kind}"]]
+        print(f"{name} ({' and '.join(sides)} side, revision {facts['revision']})")
+        print(f"  {facts['reference']}")
+        kept = f", {facts['models_kept']} kept for each client" if facts["models_kept"] else ""
+        networks = "1 network" if facts["networks"] == 1 else f"{facts['networks']} networks"
+        print(f"  {networks}{kept}; about {facts['effort']:g} times FedAvg's seconds for each")
+        if facts["partner"]:
+            print(f"  {name}+... takes a {facts['partner']} side behind it")
+        if declaration.variants:
+            print(f"  variants: {', '.join(declaration.variants)}")
+        for option in declaration.options:
+            default = "required" if option.required else f"default {option.default!r}"
+            print(f"    {option.name}: {option.doc} ({default})")
+
+
+def read_plan(config: Path) -> Plan:
+    """The plan of a scale's file."""
+    return make_plan(load_config(config), EXPERIMENTS, str(config))
+
+
+def print_plan(config: Path, results: Path, device: str) -> None:
+    """Print what each table needs: runs, those shared, those done, and what the others cost."""
+    print(plan_text(read_plan(config), done_in(Results(results), REPRODUCED), device))
+
+
+def done_in(*layouts: Results) -> Callable[[str], bool]:
+    """Whether a run is whole in one of several folders of artifacts."""
+    return lambda run: any(layout.run(run).provenance.exists() for layout in layouts)
+
+
+def train_next(
+    config: Path,
+    minutes: float,
+    count: int | None,
+    results: Path,
+    data: Path,
+    download: bool,
+    device: str,
+) -> None:
+    """Train the missing cells that cost least, as many as fit in the time.
+
+    The estimates are held against what the runs take, and a run that would not fit any more is left
+    out. A cell counts once all of its trials are there.
+    """
+    plan = read_plan(config)
+    done = done_in(Results(results), REPRODUCED)
+    kind = "cuda" if device == "auto" else device
+    cells = cheapest_cells(plan, done, kind)[:count]
+    begun, promised, taken = time.perf_counter(), 0.0, 0.0
+    for number, cell in enumerate(cells):
+        seconds = {run: estimate(plan.runs[run], kind).seconds for run in cell}
+        left = 60 * minutes - (time.perf_counter() - begun)
+        slower = taken / promised if promised else 1.0
+        if slower * sum(seconds.values()) > left:
+            print(f"{number} cells done; the next would take {sum(seconds.values()):.0f} s")
+            return
+        for run in cell:
+            started = time.perf_counter()
+            train_spec(plan.runs[run], Results(results), data, download, device)
+            promised, taken = promised + seconds[run], taken + time.perf_counter() - started
+    print(f"{len(cells)} cells done")
+
+
+def keep_runs(config: Path, results: Path, commit: str | None) -> None:
+    """Move the finished runs of a scale to reproduced/, with the commit that made them.
+
+    A run that is made by other sources than these is refused unless its commit is given.
+    """
+    plan = read_plan(config)
+    moved = 0
+    for run, spec in plan.runs.items():
+        files = Results(results).run(run)
+        if not files.provenance.exists() or REPRODUCED.run(run).provenance.exists():
+            continue
+        provenance = json.loads(files.provenance.read_text())
+        if provenance["source_digest"] != source_digest() and commit is None:
+            raise BadInput(
+                f"{files.folder}: made by other sources ({provenance['source_digest'][:12]}) than "
+                "these; name their commit with --commit"
+            )
+        REPRODUCED.run(run).folder.parent.mkdir(parents=True, exist_ok=True)
+        for path in files.all()[:-1]:
+            with replacing(REPRODUCED.run(run).folder / path.name) as draft:
+                shutil.copyfile(path, draft)
+        write_json(
+            REPRODUCED.run(run).provenance, {**provenance, "commit": commit or commit_of_sources()}
+        )
+        shutil.rmtree(files.folder)
+        print(f"{REPRODUCED.run(run).folder}  {describe_run(spec)}")
+        moved += 1
+    print(f"{moved} runs moved to {REPRODUCED.root}")
+
+
+def commit_of_sources() -> str:
+    """The commit of the sources, which must not have been changed since."""
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    try:
+        if git("status", "--porcelain", "--", "."):
+            raise BadInput(
+                f"{folder} has changes that are not committed; name a commit with --commit"
+            )
+        return git("rev-parse", "HEAD")
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BadInput(f"{folder} is not in a git repository; give --commit") from error

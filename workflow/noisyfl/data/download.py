@@ -1,0 +1,91 @@
+"""Downloads that go on where they broke off, and are checked before they get their name."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+CHUNK = 2**20
+"""Bytes that are read at once."""
+
+TIMEOUT = 60
+"""Seconds without a byte after which a connection is given up."""
+
+TRIES = 5
+"""Connections for an address while each of them brings something."""
+
+RANGE_NOT_SATISFIABLE = 416
+
+
+class NotDownloaded(OSError):
+    """No address gave the file."""
+
+
+def fetch(addresses: Sequence[str], path: Path, md5: str) -> None:
+    """Download a file from the first address that gives it whole.
+
+    What came before a connection broke stays beside it, as ``<name>.part``, and is not asked for
+    again, in this call or a later one.
+
+    Args:
+        addresses: where the file may be had, in the order of trying.
+        path: where it goes.
+        md5: of the file.
+
+    Raises:
+        NotDownloaded: no address gave it; says what each did.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    problems = []
+    for address in addresses:
+        try:
+            _complete(address, part)
+        except (OSError, http.client.HTTPException) as error:
+            problems.append(f"{address}: {' '.join(str(error).split())}")
+            continue
+        with part.open("rb") as file:
+            found = hashlib.file_digest(file, "md5").hexdigest()
+        if found == md5:
+            part.replace(path)
+            return
+        part.unlink()
+        problems.append(f"{address}: the file is corrupted (MD5 {found}, expected {md5})")
+    raise NotDownloaded("; ".join(problems))
+
+
+def _complete(address: str, part: Path) -> None:
+    """Bring a part to the length that the server says; raise OSError if that is not reached."""
+    for _ in range(TRIES):
+        before = part.stat().st_size if part.exists() else 0
+        expected = _go_on(address, part, before)
+        size = part.stat().st_size
+        if expected is None or size >= expected:
+            return
+        if size <= before:
+            break
+    raise OSError(f"the connection was closed after {size:,} of {expected:,} bytes")
+
+
+def _go_on(address: str, part: Path, begin: int) -> int | None:
+    """Append what follows the first ``begin`` bytes; returns the file's length, if it is told."""
+    headers = {"User-Agent": "noisyfl"} | ({"Range": f"bytes={begin}-"} if begin else {})
+    try:
+        response = urllib.request.urlopen(
+            urllib.request.Request(address, headers=headers), timeout=TIMEOUT
+        )
+    except urllib.error.HTTPError as error:
+        if error.code == RANGE_NOT_SATISFIABLE:  # There is nothing left to ask for.
+            return None
+        raise
+    with response:
+        resumed = response.status == http.client.PARTIAL_CONTENT
+        length = response.headers.get("Content-Length")
+        with part.open("ab" if resumed else "wb") as file:
+            while chunk := response.read(CHUNK):
+                file.write(chunk)
+    return None if length is None else int(length) + (begin if resumed else 0)

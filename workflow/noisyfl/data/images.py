@@ -1,0 +1,153 @@
+"""Images in files: brought to one size, as torchvision's transforms do it, by several threads."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+JPEG_QUALITY = 95
+"""Of images that are kept encoded; colours at half the resolution, as cameras have them."""
+
+AHEAD = 4
+"""Images that are under way for each thread, so that a slow one holds nobody up."""
+
+
+class Fit(NamedTuple):
+    """How an image is brought to its size, with bilinear interpolation that averages pixels.
+
+    Attributes:
+        height: in pixels, in the end.
+        width: the same.
+        shorter: length of the shorter side before the middle is cut out; None: the image is
+            stretched to its size, whatever its aspect ratio.
+    """
+
+    height: int
+    width: int
+    shorter: int | None = None
+
+
+@dataclass(frozen=True)
+class Files:
+    """A part of a dataset as image files, in the part's order.
+
+    Attributes:
+        folder: in which they lie.
+        names: of the images, from there.
+        labels: int64 [n].
+        fit: how the images are brought to one size.
+    """
+
+    folder: Path
+    names: Sequence[str]
+    labels: np.ndarray
+    fit: Fit
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def paths(self) -> Iterator[Path]:
+        """The files."""
+        return (self.folder / name for name in self.names)
+
+    def part(self, first: int, last: int) -> Files:
+        """Those from the first to before the last."""
+        return replace(self, names=self.names[first:last], labels=self.labels[first:last])
+
+
+class Unreadable(NamedTuple):
+    """A file that is no image, and why."""
+
+    path: Path
+    reason: str
+
+
+def threads() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def fitted(source: Path | bytes, fit: Fit) -> Image:
+    """An image as RGB at its size.
+
+    Raises:
+        OSError: it is no image, or truncated.
+    """
+    from PIL import Image
+
+    with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+        if image.mode.startswith("I"):  # 16 bits a pixel, as some X-rays have
+            grey = (np.asarray(image).astype(np.int64) >> 8).clip(0, 255)
+            colour = Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+        else:
+            colour = image.convert("RGB")
+    if fit.shorter is None:
+        return colour.resize((fit.width, fit.height), Image.Resampling.BILINEAR)
+    # The longer side and the corner are rounded as torchvision's Resize and CenterCrop do.
+    scaled = [int(fit.shorter * side / min(colour.size)) for side in colour.size]
+    colour = colour.resize((scaled[0], scaled[1]), Image.Resampling.BILINEAR)
+    left, top = round((scaled[0] - fit.width) / 2), round((scaled[1] - fit.height) / 2)
+    return colour.crop((left, top, left + fit.width, top + fit.height))
+
+
+def pixels(path: Path, fit: Fit) -> np.ndarray | Unreadable:
+    """A file's image, uint8 [height, width, 3]."""
+    try:
+        return np.asarray(fitted(path, fit))
+    except (OSError, SyntaxError, ValueError) as error:
+        return Unreadable(path, _reason(error))
+
+
+def jpeg(path: Path, fit: Fit) -> bytes | Unreadable:
+    """A file's image as JPEG."""
+    buffer = io.BytesIO()
+    try:
+        fitted(path, fit).save(buffer, "JPEG", quality=JPEG_QUALITY)
+    except (OSError, SyntaxError, ValueError) as error:
+        return Unreadable(path, _reason(error))
+    return buffer.getvalue()
+
+
+def in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
+) -> Iterator[Result]:
+    """The results of ``work`` on each item, in order, made by threads that keep a little ahead.
+
+    Args:
+        work: what is done; should let go of Python's lock, as decoding does.
+        items: taken only as they are needed.
+        workers: threads; by default one a core.
+    """
+    workers = workers or threads()
+    waiting = iter(items)
+    with ThreadPoolExecutor(workers, "images") as pool:
+        under_way: deque[Future[Result]] = deque(
+            pool.submit(work, item) for item in islice(waiting, AHEAD * workers)
+        )
+        try:
+            while under_way:
+                result = under_way.popleft().result()
+                under_way.extend(pool.submit(work, item) for item in islice(waiting, 1))
+                yield result
+        finally:
+            for future in under_way:
+                future.cancel()
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,69 @@
+"""Weights that torchvision publishes: from the data folder, or from torchvision's own cache."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torchvision.models import ResNet50_Weights
+
+from noisyfl.models import WeightFiles
+from noisyfl.options import BadInput
+
+IMAGENET = ResNet50_Weights.IMAGENET1K_V1
+"""The weights that \"pretrained\" meant when the papers were written (76.1 % top-1)."""
+
+
+def load_imagenet(network: nn.Module, files: WeightFiles) -> None:
+    """Give a ResNet-50 ImageNet's weights, all but those of its classifier.
+
+    Raises:
+        BadInput: there is no such file, it is damaged, or it cannot be downloaded.
+    """
+    path = _path(files)
+    digest = _digest(path.name)
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if not found.startswith(digest):
+        raise BadInput(
+            f"model.pretrained: {path} has SHA-256 {found}, expected one that begins with "
+            f"{digest}; delete it, and get {IMAGENET.url}"
+        )
+    weights: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    body = {name: value for name, value in weights.items() if not name.startswith("fc.")}
+    network.load_state_dict({**network.state_dict(), **body})
+
+
+def _path(files: WeightFiles) -> Path:
+    """Where the file of the weights lies; downloaded if it does not and may be."""
+    name = IMAGENET.url.rsplit("/", 1)[-1]
+    cache = Path(torch.hub.get_dir()) / "checkpoints" / name
+    own = [files.folder / name] if files.folder is not None else []
+    for path in (*own, cache):
+        if path.is_file():
+            return path
+    places = " or ".join(str(path.parent) for path in (*own, cache))
+    if not files.download:
+        raise BadInput(
+            f"model.pretrained: ImageNet's weights, {name}, are not in {places}; get "
+            f"{IMAGENET.url}, or set data.download: true"
+        )
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(IMAGENET.url, str(cache), _digest(name), progress=False)
+    except (OSError, RuntimeError, http.client.HTTPException) as error:
+        reason = " ".join(str(error).split())
+        raise BadInput(
+            f"model.pretrained: {IMAGENET.url} could not be downloaded ({reason}); get it, and "
+            f"put it into {places}"
+        ) from error
+    return cache
+
+
+def _digest(name: str) -> str:
+    """The beginning of a file's SHA-256, which torchvision writes into its name."""
+    return Path(name).stem.rsplit("-", 1)[-1]

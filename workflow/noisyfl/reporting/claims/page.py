@@ -1,0 +1,180 @@
+"""The page of the claims, as Markdown and as HTML: the same content in two forms."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from noisyfl.reporting.claims.checks import (
+    CANNOT_TELL,
+    OUTCOMES,
+    Case,
+    Check,
+    Finding,
+    Judged,
+)
+from noisyfl.reporting.claims.numbers import OurCells
+
+REPORT = Path(__file__).parents[3] / "report"
+
+PAPERS = {
+    "fedcni": "FedCNI",
+    "fedcorr": "FedCorr",
+    "fednoil": "FedNoiL",
+    "fedrn": "FedRN",
+    "rofl": "RoFL",
+}
+
+TELLING = 3
+"""Cases of a condition that are shown: those that decide it."""
+
+NOTES = (
+    "A claim is supported if each of its conditions holds in all of its cases (in most, or in a "
+    "share, where the claim says so), and contradicted if one of them cannot any more. Counts say "
+    "how near it was: one case of many can contradict.",
+    "Printed numbers are taken as they are, without their spread.",
+    "Ours are means over trials. A case is decided only if it comes out the same in 95 % of what "
+    "these means may as well be: draws from Student's t by standard error and number of trials. A "
+    "single trial is taken as it is. Curves of figures are means over trials, taken as they are.",
+    "† The bound is ours, since the paper gives none.",
+)
+
+
+def markdown_page(judged: Sequence[Judged], cells: OurCells, scale: str) -> str:
+    """The page as Markdown, with the HTML tags that GitHub renders."""
+    lines = ["# Claims of the papers", "", f"Scale “{scale}”", ""]
+    lines += [f"> **{warning}**\n" for warning in warnings(cells)]
+    lines += ["| Paper | Published numbers | Ours |", "|---|---|---|"]
+    papers = by_paper(judged)
+    for name, claims in papers.items():
+        tallies = (tally([claim.published for claim in claims]), tally([c.ours for c in claims]))
+        lines.append(f"| {name} | {tallies[0]} | {tallies[1]} |")
+    lines += ["", *(f"- {note}" for note in NOTES)]
+    for name, claims in papers.items():
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            "| | Claim | Published numbers | Ours |",
+            "|---|---|---|---|",
+        ]
+        for claim in claims:
+            sides = (in_short(claim.published), in_short(claim.ours))
+            said = f"{_escape(claim.text['claim'])} *{_escape(claim.text['place'])}*"
+            lines.append(f"| {claim.name} | {said} | {sides[0]} | {sides[1]} |")
+        lines += ["", "<details><summary>Numbers that decided</summary>", ""]
+        for claim in claims:
+            lines += [f"- {claim.name}", *(f"  - {line}" for line in _in_detail(claim))]
+        lines += ["", "</details>"]
+    return "\n".join([*lines, ""])
+
+
+def _in_detail(claim: Judged) -> list[str]:
+    lines = [_escape(claim.text[key]) for key in ("note", "untested") if key in claim.text]
+    for side, finding in (("published numbers", claim.published), ("ours", claim.ours)):
+        for check in finding.checks:
+            words = f"{side}: {_escape(says(check))} (`{check.holds}`): {counted(check.cases)}"
+            cases = "; ".join(_escape(shown(case)) for case in check.telling(TELLING))
+            lines.append(f"{words}. {cases}" if cases else words)
+    return lines
+
+
+def html_page(judged: Sequence[Judged], cells: OurCells, scale: str) -> str:
+    """The page as one HTML file, with its style and without scripts."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    template = environment.from_string((REPORT / "claims.html.jinja").read_text(encoding="utf-8"))
+    return template.render(
+        style=_style(),
+        scale=scale,
+        papers=by_paper(judged),
+        warnings=warnings(cells),
+        notes=NOTES,
+        tally=tally,
+        in_short=in_short,
+        says=says,
+        counted=counted,
+        shown=shown,
+        telling=TELLING,
+    )
+
+
+def _style() -> Markup:
+    """The style of the tables' pages."""
+    page = (REPORT / "table.html.jinja").read_text(encoding="utf-8")
+    return Markup(page.partition("<style>")[2].partition("</style>")[0])
+
+
+def by_paper(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """The claims of each paper, by its name."""
+    groups = itertools.groupby(judged, key=lambda claim: claim.paper)
+    return {PAPERS.get(paper, paper): list(claims) for paper, claims in groups}
+
+
+def warnings(cells: OurCells) -> list[str]:
+    """What keeps our numbers from speaking of the papers' settings."""
+    if not cells.cells:
+        return ["None of our numbers is there yet."]
+    others = cells.cells - cells.as_published
+    found = []
+    if others:
+        found.append(
+            f"{others} of our {cells.cells} numbers were not made in the papers' settings: what "
+            "they support or contradict, they do in the settings of this scale."
+        )
+    if cells.single:
+        found.append(f"{cells.single} of our {cells.cells} numbers are of a single trial.")
+    return found
+
+
+def tally(findings: Sequence[Finding]) -> str:
+    """How many claims have each outcome."""
+    counts = Counter(finding.outcome for finding in findings)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
+
+
+def in_short(finding: Finding) -> str:
+    """The outcome and the cases that it rests on, of conditions said together in one count."""
+    if not any(case.known for check in finding.checks for case in check.cases):
+        return f"{CANNOT_TELL}: {'not run' if finding.checks else 'no numbers'}"
+    groups = itertools.groupby(finding.checks, key=lambda check: check.says)
+    counts = [counted([case for check in checks for case in check.cases]) for _, checks in groups]
+    untested = [] if finding.complete else ["not all of it is tested"]
+    return f"{finding.outcome}: {'; '.join([*counts, *untested])}"
+
+
+def counted(cases: Sequence[Case]) -> str:
+    """In how many cases a condition holds; how many are not run, and how many open."""
+    if not cases:
+        return "not run"
+    held = sum(case.held is True for case in cases)
+    missing = sum(not case.known for case in cases)
+    unsure = sum(case.held is None and case.known for case in cases)
+    more = [f"{count} {word}" for count, word in ((unsure, "open"), (missing, "not run")) if count]
+    return f"{held} of {len(cases)}" + (f" ({', '.join(more)})" if more else "")
+
+
+def says(check: Check) -> str:
+    """A condition in words, with its mark if the bound is ours."""
+    return check.says + ("†" if check.threshold == "ours" else "")
+
+
+def shown(case: Case) -> str:
+    """A case with its numbers, and what they amount to."""
+    mark = {True: "✓", False: "✗", None: "?"}[case.held]
+    label = f"{case.label}: " if case.label else ""
+    return f"{label}{case.numbers} {mark}"
+
+
+def _escape(text: Any) -> str:
+    """Text without what Markdown would take for markup."""
+    for mark in "\\|*_<`":
+        text = text.replace(mark, f"\\{mark}")
+    return text

@@ -1,0 +1,270 @@
+"""Numbers that only runs have, for claims about figures and costs.
+
+Labels of a cell are ``table``, ``row``, ``column`` and ``metric``; a row or column in a group has
+``row.group`` and ``row.label`` beside, and of a row's method the parts. Labels of a figure's line
+are ``table`` (the figure's name), ``panel``, ``line`` and ``metric``.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noisyfl.artifacts import RunFiles
+from noisyfl.catalogue import split_method
+from noisyfl.data import noisy_partition
+from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.options import find
+from noisyfl.reporting.claims.numbers import (
+    Label,
+    Number,
+    Selection,
+    Source,
+    labelled,
+    plain,
+    selected,
+    spread,
+)
+from noisyfl.reporting.figures.probed import measured
+from noisyfl.reporting.metrics import METRICS
+from noisyfl.reporting.runs import Run, read_run
+from noisyfl.reporting.statistics import over_trials
+from noisyfl.reporting.tables.cells import metric_of
+from noisyfl.spec import identity
+
+OF_LINES = ("table", "row", "column", "panel", "line", "method")
+"""Labels, with their parts, that all numbers of a line share."""
+
+Description = Mapping[str, Any]
+Labels = dict[str, Label]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A cell of a table, or a line of a figure.
+
+    Attributes:
+        labels: without the metric.
+        runs: ids, one a trial.
+        metric: what it shows.
+        statistic: what sums up a run; empty of a figure's.
+    """
+
+    labels: Labels
+    runs: tuple[str, ...]
+    metric: str
+    statistic: str
+
+
+class Artifacts:
+    """Tables and figures, and what they are made of, read when it is asked for.
+
+    Args:
+        parts: descriptions of tables and figures, by ``<experiment>/<name>``.
+        runs: the artifact of every run of them, by id.
+        partitions: the noisy partitions of those runs, by id.
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, Description],
+        runs: Mapping[str, RunFiles],
+        partitions: Mapping[str, Path],
+    ) -> None:
+        self.parts, self.files, self.paths = parts, runs, partitions
+
+    @functools.cache  # noqa: B019 (as long-lived as what it keeps)
+    def run(self, name: str) -> Run:
+        """A run by id."""
+        return read_run(name, self.files[name])
+
+    @functools.cache  # noqa: B019
+    def partition(self, run: str) -> NoisyPartition:
+        """The noisy partition of a run."""
+        return noisy_partition.read(self.paths[identity(self.run(run).spec["noisy_partition"])])
+
+    def trials(self, line: Line) -> list[Run]:
+        """The runs of a line that did not diverge."""
+        return [run for run in map(self.run, line.runs) if not run.diverged]
+
+    def sources(self) -> dict[str, Source]:
+        """Numbers by kind.
+
+        ``tables``: the statistic of each cell. ``rounds`` and ``batches``: the metric by ordinary
+        rounds or by training batches, mean over trials. ``clients`` and ``pairs``: what the first
+        trial has of each client, and of each two.
+        """
+        kinds: dict[str, Callable[[Artifacts, Line, str], Found]] = {
+            "tables": _of_tables,
+            "rounds": functools.partial(_by_work, label="round", unit="ordinary_rounds"),
+            "batches": functools.partial(_by_work, label="batches", unit="batches"),
+            "clients": _of_clients,
+            "pairs": _of_pairs,
+        }
+        return {name: _FromRuns(self, function) for name, function in kinds.items()}
+
+    def lines(self, selection: Selection) -> Iterator[Line]:
+        """The cells and lines that a selection may mean."""
+        wanted = {k: v for k, v in selection.items() if k.partition(".")[0] in OF_LINES}
+        names = selection.get("table", [])
+        for name in names if isinstance(names, list) else [names]:
+            if name in self.parts:
+                yield from (
+                    line
+                    for line in _lines(name, self.parts[name])
+                    if selected([Number(line.labels, np.empty(0))], wanted)
+                )
+
+
+Found = Iterator[Number]
+
+
+@dataclass(frozen=True)
+class _FromRuns:
+    """Numbers of one kind."""
+
+    artifacts: Artifacts
+    function: Callable[[Artifacts, Line, str], Found]
+
+    def numbers(self, selection: Selection) -> list[Number]:
+        """See :class:`noisyfl.reporting.claims.numbers.Source`."""
+        metrics = selection.get("metric")
+        found: list[Number] = []
+        for line in self.artifacts.lines(selection):
+            for metric in metrics if isinstance(metrics, list) else [metrics or line.metric]:
+                found += self.function(self.artifacts, line, metric)
+        return selected(found, selection)
+
+
+def _lines(name: str, part: Description) -> Iterator[Line]:
+    if "panels" in part:
+        for panel in part["panels"]:
+            for line in panel.get("lines", [panel]):
+                texts = {"table": name, "panel": panel.get("name"), "line": line.get("name")}
+                if "run" in line:
+                    yield Line(labelled(texts), (line["run"],), part.get("y", ""), "")
+        return
+    for row, by_column in zip(part["rows"], part["runs"], strict=True):
+        for column, runs in zip(part["columns"], by_column, strict=True):
+            labels = labelled({"table": name, "row": row["name"], "column": column["name"]})
+            for kind, header in (("row", row), ("column", column)):
+                labels |= {
+                    f"{kind}.group": header.get("group", ""),
+                    f"{kind}.label": plain(header.get("label", header["name"])),
+                }
+            parts = [part["name"] for part in split_method(row["method"], name)]
+            labels |= {"method.first": parts[0], "method.last": parts[-1]}
+            statistic = row.get("statistic") or column.get("statistic") or part["statistic"]
+            yield Line(labels, tuple(runs), metric_of(part, row, column), statistic)
+
+
+def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Found:
+    values = [run.series(metric)[1].tolist() for run in artifacts.trials(line)]
+    values = [found for found in values if found]
+    if values:
+        found, factor = over_trials(line.statistic, values), METRICS[metric].factor
+        std = float("nan") if found.std is None else factor * found.std
+        seed = int(line.runs[0], 16)
+        draws = spread(factor * found.mean, std, found.trials, seed)
+        yield Number({**line.labels, "metric": metric}, draws)
+
+
+def _by_work(artifacts: Artifacts, line: Line, metric: str, label: str, unit: str) -> Found:
+    curves = [run.series(metric, unit) for run in artifacts.trials(line)]
+    # Trials of one setting are evaluated after the same rounds.
+    length = min((len(values) for _, values in curves), default=0)
+    if length:
+        work, values = (
+            np.mean([curve[part][:length] for curve in curves], axis=0) for part in (0, 1)
+        )
+        for at, value in zip(work, METRICS[metric].factor * values, strict=True):
+            labels = {**line.labels, "metric": metric, label: round(float(at), 6)}
+            yield Number(labels, np.array([value]))
+
+
+def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Found:
+    from noisyfl.reporting.figures.clients import features, last_values
+
+    run, partition = artifacts.run(line.runs[0]), artifacts.partition(line.runs[0])
+    known = features(partition)
+    clients = len(partition.clients)
+    values = known[metric] if metric in known else last_values(run, metric, clients)
+    ranks = {name: _ranks(known[of]) for name, of in RANKS.items()}
+    for client, value in enumerate(values):
+        labels: Labels = {**line.labels, "metric": metric, "client": float(client)}
+        labels |= {f"client.{name}": float(rank[client]) for name, rank in ranks.items()}
+        yield Number(labels, np.array([value]))
+
+
+RANKS = {"noise_rank": "noise_level", "size_rank": "samples"}
+"""Labels of a client that say where it stands among all, from 0 to 1, and by what."""
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return values.argsort(kind="stable").argsort(kind="stable") / max(len(values) - 1, 1)
+
+
+def _of_pairs(artifacts: Artifacts, line: Line, metric: str) -> Found:
+    run = artifacts.run(line.runs[0])
+    measure = find(PAIRS, metric, "metric of pairs of clients", str(line.labels["table"]))
+    for (one, other), value in ({} if run.diverged else measure(artifacts, run)).items():
+        labels = {**line.labels, "metric": metric, "pair": f"{one} and {other}"}
+        yield Number(labels, np.array([value]))
+
+
+ByPair = dict[tuple[int, int], float]
+
+
+def _class_overlap(artifacts: Artifacts, run: Run) -> ByPair:
+    """The share of true labels that two clients have in common."""
+    from noisyfl.reporting.figures.partitions import counts
+
+    table = counts(artifacts.partition(run.id))
+    shares = table / table.sum(1, keepdims=True)
+    return {
+        (one, other): float(np.minimum(shares[one], shares[other]).sum())
+        for one, other in itertools.combinations(range(len(shares)), 2)
+    }
+
+
+def _output_similarity(artifacts: Artifacts, run: Run) -> ByPair:
+    """The cosine of two local models' softmax outputs for the random image (FedRN, Eq. 5)."""
+    column = "random_image_output"
+    outputs = {r["client"]: np.array(r[column]) for r in measured(run.id, run.files, [column])}
+    return {
+        (one, other): float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+        for (one, a), (other, b) in itertools.combinations(outputs.items(), 2)
+    }
+
+
+def _class_mean_distance(artifacts: Artifacts, run: Run) -> ByPair:
+    """The distance of two clients' mean features of a given class, over the mean length of all
+    features; mean over the classes that both have.
+    """
+    means: dict[int, dict[int, np.ndarray]] = {}
+    lengths: list[float] = []
+    for row in measured(run.id, run.files, ["feature_vector", "feature_given_label"]):
+        vectors, labels = np.array(row["feature_vector"]), np.array(row["feature_given_label"])
+        means[row["client"]] = {label: vectors[labels == label].mean(0) for label in set(labels)}
+        lengths += np.linalg.norm(vectors, axis=1).tolist()
+    found = {}
+    for one, other in itertools.combinations(means, 2):
+        shared = set(means[one]) & set(means[other])
+        apart = [np.linalg.norm(means[one][label] - means[other][label]) for label in shared]
+        if apart:
+            found[one, other] = float(np.mean(apart) / np.mean(lengths))
+    return found
+
+
+PAIRS: dict[str, Callable[[Artifacts, Run], ByPair]] = {
+    "class_mean_distance": _class_mean_distance,
+    "class_overlap": _class_overlap,
+    "output_similarity": _output_similarity,
+}
+"""What two clients have together."""

@@ -1,0 +1,179 @@
+"""A table's numbers as lines: against the values of its columns, a line a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from noisyfl.options import BadInput
+from noisyfl.reporting.figures.looks import Look, legend_of_lines, looks, row_names
+from noisyfl.reporting.figures.style import DIVERGED, new_figure, say_empty
+from noisyfl.reporting.metrics import METRICS
+from noisyfl.reporting.runs import Run
+from noisyfl.reporting.statistics import over_trials
+from noisyfl.reporting.tables.cells import metric_of
+
+WORDS = {
+    "best": "best {}",
+    "last": "{} at the end",
+    "mean_last_10": "{}, mean of last 10",
+    "final_or_max": "{} at the end, or maximum",
+    "mean": "mean {}",
+}
+"""The statistics as an axis names them."""
+
+WIDE = 100
+"""Ratio of the largest and the smallest value on an axis from which on it is logarithmic."""
+
+
+class Quantity(NamedTuple):
+    """What a cell shows: a metric, and what sums it up over a run."""
+
+    metric: str
+    statistic: str
+
+    @property
+    def axis(self) -> str:
+        """The label of an axis that shows it."""
+        return WORDS[self.statistic].format(METRICS[self.metric].axis)
+
+
+class Point(NamedTuple):
+    """A cell of the table; mean and standard deviation are NaN if there is none."""
+
+    x: float
+    mean: float
+    std: float
+    diverged: bool
+
+
+def by_setting(description: Mapping[str, Any], runs: Mapping[str, Run]) -> Figure:
+    """Draw the figure: a panel a group of columns, each column at its ``x``.
+
+    A point is the mean over the trials that did not diverge, with one standard deviation to both
+    sides; a cross on the axis marks a setting in which all did. An axis whose values are positive
+    and span a factor of :data:`WIDE` is logarithmic.
+
+    Args:
+        description: with ``columns`` (``group``, ``x``), ``rows``, the run ids of
+            ``cells[row][column]``, and what the axes show: ``metric`` and ``statistic``, unless
+            rows or columns have their own, and ``xlabel``.
+        runs: by id.
+
+    Raises:
+        BadInput: a column has no ``x``, or the cells of a panel show different metrics.
+    """
+    common, names = row_names(description["rows"])
+    styles = looks(description["rows"])
+    panels = _groups(description)
+    width = 2 if len(panels) == 4 else min(len(panels), 3)
+    lines = -(-len(panels) // width)
+    figure = new_figure(0.9 + (2.9 if width == 1 else 2.2) * lines)
+    axes = list(figure.subplots(lines, width, squeeze=False).flat)
+    for surplus in axes[len(panels) :]:
+        surplus.remove()
+    scales: dict[Quantity, Axes] = {}
+    drawn, diverged = set(), False
+    for n, (panel, (group, places)) in enumerate(zip(axes, panels.items(), strict=False)):
+        quantity = _quantity(description, places, group)
+        panel.set_title(", ".join(filter(None, (common, group))))
+        if panel is not scales.setdefault(quantity, panel):
+            panel.sharey(scales[quantity])
+        if n % width == 0 or len(scales) > 1:
+            panel.set_ylabel(quantity.axis)
+        for r, look in enumerate(styles):
+            points = [_point(description, runs, r, c, quantity) for c in places]
+            if _draw(panel, points, look):
+                drawn.add(r)
+            diverged |= any(point.diverged for point in points)
+        if not panel.lines:
+            say_empty(panel)
+        _scale(panel, [description["columns"][c]["x"] for c in places])
+    figure.supxlabel(description.get("xlabel", ""), fontsize=8)
+    shown = [(names[r], styles[r]) for r in sorted(drawn)]
+    legend_of_lines(figure, shown, "every trial diverged" if diverged else None)
+    return figure
+
+
+def _groups(description: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The places of the columns that have runs, by group, each in the order of ``x``."""
+    columns, cells = description["columns"], description["cells"]
+    groups: dict[str, list[int]] = {}
+    for c, column in enumerate(columns):
+        if not any(line[c] for line in cells):
+            continue
+        if column.get("x") is None:
+            raise BadInput(
+                f"{description['name']}: column {column['name']!r} has no x, expected a number: "
+                "where it is drawn"
+            )
+        groups.setdefault(column.get("group", ""), []).append(c)
+    return {
+        group: sorted(places, key=lambda c: columns[c]["x"]) for group, places in groups.items()
+    }
+
+
+def _quantity(description: Mapping[str, Any], places: Sequence[int], group: str) -> Quantity:
+    """What all cells of a panel show."""
+    cells = [(row, description["columns"][c]) for row in description["rows"] for c in places]
+    found = {
+        Quantity(
+            metric_of(description, row, column),
+            row.get("statistic") or column.get("statistic") or description["statistic"],
+        )
+        for row, column in cells
+    }
+    if len(found) > 1:
+        words = ", ".join(sorted(quantity.axis for quantity in found))
+        raise BadInput(
+            f"{description['name']}: the columns of a panel ({group!r}) show {words}; expected "
+            "one of these, by the columns that the figure names"
+        )
+    return found.pop()
+
+
+def _point(
+    description: Mapping[str, Any], runs: Mapping[str, Run], row: int, column: int, what: Quantity
+) -> Point:
+    x = description["columns"][column]["x"]
+    trials = [runs[run] for run in description["cells"][row][column]]
+    curves = [run.series(what.metric)[1].tolist() for run in trials if not run.diverged]
+    finished = [curve for curve in curves if curve]
+    if not finished:
+        return Point(x, np.nan, np.nan, bool(trials) and all(run.diverged for run in trials))
+    summary = over_trials(what.statistic, finished)
+    factor = METRICS[what.metric].factor
+    return Point(x, factor * summary.mean, factor * (summary.std or 0.0), False)
+
+
+def _draw(panel: Axes, points: Sequence[Point], look: Look) -> bool:
+    """A line with its error bars and the crosses below; whether there is any of it.
+
+    It has a gap where a cell has no mean.
+    """
+    x, mean, std, _ = (np.array(column) for column in zip(*points, strict=True))
+    there = bool(np.any(~np.isnan(mean)))
+    if there:
+        bars: dict[str, Any] = {"ecolor": look.rgb, "elinewidth": 0.9, "capsize": 2}
+        spread = std if np.any(std > 0) else None
+        panel.errorbar(x, mean, spread, **look.line(len(x)), **bars)
+    below = panel.get_xaxis_transform()
+    ended = [point.x for point in points if point.diverged]
+    for place in ended:
+        panel.plot(place, 0.02, color=look.rgb, transform=below, clip_on=False, **DIVERGED)
+    return there or bool(ended)
+
+
+def _scale(panel: Axes, values: Sequence[float]) -> None:
+    """Ticks at the columns' values."""
+    values = sorted(set(values))
+    if values[0] > 0 and values[-1] >= WIDE * values[0]:
+        panel.set_xscale("log")
+    panel.xaxis.set_major_locator(FixedLocator(values))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

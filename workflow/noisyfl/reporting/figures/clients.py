@@ -1,0 +1,181 @@
+"""How well the labels of single clients are told apart: by client, and the spread among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.reporting.figures.looks import Look, looks, setting_name
+from noisyfl.reporting.figures.partitions import counts
+from noisyfl.reporting.figures.style import legend, new_figure, say_empty
+from noisyfl.reporting.metrics import METRICS
+from noisyfl.reporting.runs import Run
+
+FEATURES = {
+    "noise_level": "noise level of the client (%)",
+    "samples": "samples of the client",
+    "imbalance": "class imbalance of the client",
+}
+"""What clients are compared by, as an axis names it."""
+
+COLUMNS = (
+    *("label_precision", "label_recall"),
+    *("noise_detection_precision", "noise_detection_recall"),
+)
+"""Columns of ``clients`` that have a metric of single clients, by its name."""
+
+
+def features(partition: NoisyPartition) -> dict[str, np.ndarray]:
+    """What tells the clients of a noisy partition apart.
+
+    The imbalance of a client is ``1 - H / log K``, with the entropy ``H`` of its true labels and
+    the data set's ``K`` classes: 0 if it has as many samples of each, 1 if it has one class alone.
+
+    Returns:
+        For each name in :data:`FEATURES`, float64 [clients]; the noise level in percent.
+    """
+    table = counts(partition)
+    share = table / table.sum(1, keepdims=True)
+    entropy = -np.sum(share * np.log(np.where(share > 0, share, 1)), axis=1)
+    return {
+        "noise_level": 100 * partition.realised,
+        "samples": table.sum(1).astype(float),
+        "imbalance": np.clip(1 - entropy / np.log(table.shape[1]), 0, 1),
+    }
+
+
+def last_values(run: Run, column: str, clients: int) -> np.ndarray:
+    """A column of ``clients``, of each client in the last round in which it has a value.
+
+    Args:
+        run: whose.
+        column: its name.
+        clients: how many there are.
+
+    Returns:
+        float64 [clients]; NaN of clients, or runs, that have none.
+    """
+    found = np.full(clients, np.nan)
+    _, client, values = run.of_clients(column)
+    found[client.astype(int)] = values  # of several for one place the last one stays
+    return found
+
+
+def by_client(
+    description: Mapping[str, Any],
+    runs: Mapping[str, Run],
+    partitions: Sequence[NoisyPartition],
+) -> Figure:
+    """Draw the figure: a panel an ``x`` and a ``y``, a point a client of the first trial.
+
+    Args:
+        description: with the one row and column in ``rows``, ``columns`` and ``cells``; ``x``,
+            names in :data:`FEATURES`; and ``y``, names in :data:`COLUMNS`.
+        runs: by id.
+        partitions: the first trial's.
+    """
+    (partition,) = partitions
+    run, look = _first_trial(description, runs)
+    across = features(partition)
+    figure, panels = _panels(description["x"], description["y"])
+    for (name, metric), panel in panels.items():
+        values = 100 * last_values(run, metric, len(partition.clients))
+        there = ~np.isnan(values)
+        panel.set_title(_correlation(across[name][there], values[there]))
+        panel.scatter(across[name], values, 20, color=look.rgb, alpha=0.75, linewidths=0)
+        panel.set_xmargin(0.06)
+        panel.set_ylim(-3, 103)
+        if not there.any():
+            say_empty(panel)
+    figure.suptitle(_cell(description))
+    return figure
+
+
+def _panels(
+    across: Sequence[str], metrics: Sequence[str]
+) -> tuple[Figure, dict[tuple[str, str], Axes]]:
+    """A line of panels a metric; or of a single feature one line, which fills the page better."""
+    if len(across) == 1:
+        figure = new_figure(3.2)
+        axes = figure.subplots(1, len(metrics), squeeze=False).T
+    else:
+        figure = new_figure(0.7 + 2.3 * len(metrics))
+        axes = figure.subplots(len(metrics), len(across), sharey=True, squeeze=False)
+    panels = {}
+    for n, metric in enumerate(metrics):
+        for k, name in enumerate(across):
+            panel = panels[name, metric] = axes[n, k]
+            panel.set_xlabel(FEATURES[name])
+            if k == 0:
+                panel.set_ylabel(METRICS[metric].axis)
+    return figure, panels
+
+
+def among_clients(description: Mapping[str, Any], runs: Mapping[str, Run]) -> Figure:
+    """Draw the figure: a panel a metric; the mean over the clients that have a value in a round.
+
+    The band reaches from the lowest client to the highest.
+
+    Args:
+        description: with the one row and column in ``rows``, ``columns`` and ``cells``, of which
+            the first trial is drawn; and ``metrics``, names in :data:`COLUMNS`.
+        runs: by id.
+    """
+    run, look = _first_trial(description, runs)
+    metrics = description["metrics"]
+    figure = new_figure(3.4)
+    panels = figure.subplots(1, len(metrics), sharex=True, sharey=True, squeeze=False)[0]
+    for panel, metric in zip(panels, metrics, strict=True):
+        panel.set_ylabel(METRICS[metric].axis)
+        work, mean, low, high = spread(run, metric)
+        if not len(work):
+            say_empty(panel)
+            continue
+        label = "mean over clients"
+        panel.plot(work, 100 * mean, label=label, **look.line(len(work)))
+        label = "lowest to highest client"
+        panel.fill_between(
+            work, 100 * low, 100 * high, color=look.rgb, alpha=0.22, linewidth=0, label=label
+        )
+    panels[0].set_ylim(-3, 103)
+    panels[0].set_xlim(left=0)
+    figure.supxlabel("ordinary rounds", fontsize=8)
+    labelled = [panel.get_legend_handles_labels()[0] for panel in panels]
+    legend(figure, max(labelled, key=len), handlelength=3.4, title=_cell(description))
+    return figure
+
+
+def spread(run: Run, column: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, lowest and highest value of a column of ``clients``, by round.
+
+    Returns:
+        Ordinary rounds, mean, lowest and highest, float64 [rounds in which a client has a value].
+    """
+    rounds, _, values = run.of_clients(column)
+    listed = np.unique(rounds)
+    groups = [values[rounds == number] for number in listed]
+    work = run.work()[np.searchsorted(run.all_rounds["round"], listed)]
+    mean, low, high = (np.array([f(group) for group in groups]) for f in (np.mean, np.min, np.max))
+    return work, mean, low, high
+
+
+def _first_trial(description: Mapping[str, Any], runs: Mapping[str, Run]) -> tuple[Run, Look]:
+    (look,) = looks(description["rows"])
+    return runs[description["cells"][0][0][0]], look
+
+
+def _cell(description: Mapping[str, Any]) -> str:
+    """The one cell in words."""
+    return f"{description['rows'][0]['name']}, {setting_name(description['columns'][0])}"
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> str:
+    """Pearson's r in words, where there is one."""
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        return ""
+    return f"Pearson's r = {np.corrcoef(x, y)[0, 1]:.2f}"

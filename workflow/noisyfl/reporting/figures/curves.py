@@ -1,0 +1,221 @@
+"""Metrics by round: a panel a column of a table and a metric, a line a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from noisyfl.options import BadInput
+from noisyfl.reporting.figures.looks import Look, legend_of_lines, looks, row_names, setting_name
+from noisyfl.reporting.figures.style import DIVERGED, GREY, new_figure, say_empty
+from noisyfl.reporting.metrics import METRICS
+from noisyfl.reporting.runs import Run
+
+WORK = {"ordinary_rounds": "ordinary rounds", "batches": "training batches of all clients"}
+"""The axes of :meth:`Run.work` in words."""
+
+METRIC = ["test_accuracy"]
+"""What is drawn unless a figure says otherwise."""
+
+Curve = tuple[np.ndarray, np.ndarray]
+"""Work done and value of a metric, both float64 [values]; see :meth:`Run.series`."""
+
+
+def over_trials(trials: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean of trials' curves, and its spread.
+
+    The grid is that of the trial with most values. Where another's values lie elsewhere, straight
+    lines join them; where it has ended, it no longer counts.
+
+    Returns:
+        Work, mean, and sample standard deviation (0 of a single trial), each float64 [values].
+        Empty if no trial has a value.
+    """
+    work, _ = max(trials, key=lambda curve: len(curve[0]))
+    if not len(work):
+        return work, work, work
+    curves = np.array(
+        [np.interp(work, *curve, left=np.nan, right=np.nan) for curve in trials if len(curve[0])]
+    )
+    there = ~np.isnan(curves)
+    trials_there = there.sum(0)
+    mean = np.where(there, curves, 0).sum(0) / trials_there
+    squares = np.where(there, curves - mean, 0) ** 2
+    return work, mean, np.sqrt(squares.sum(0) / np.maximum(trials_there - 1, 1))
+
+
+def mean_curve(
+    trials: Sequence[Run], metric: str, unit: str = "ordinary_rounds"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean over trials of a metric in equal rounds, as :func:`over_trials` returns it.
+
+    Args:
+        trials: at least one.
+        metric: a name in :data:`noisyfl.reporting.metrics.METRICS`.
+        unit: of the work; batches are means over the trials, too.
+    """
+    curves = [run.series(metric) for run in trials]
+    work, mean, std = over_trials(curves)
+    if unit != "ordinary_rounds":
+        others = [run.series(metric, unit)[0] for run in trials]
+        at = [rounds for rounds, _ in curves]
+        _, work, _ = over_trials(list(zip(at, others, strict=True)))
+    return work, mean, std
+
+
+def by_round(description: Mapping[str, Any], runs: Mapping[str, Run]) -> Figure:
+    """Draw the figure; an ordinary round of the axis is as much work for every method.
+
+    Args:
+        description: with ``columns``, ``rows`` and the run ids of ``cells[row][column]``; and
+            ``metrics`` (test accuracy), ``x`` (``ordinary_rounds`` or ``batches``), ``marks``, each
+            a vertical line with a ``label`` ``at`` so many ordinary rounds, if a curve gets there.
+        runs: by id.
+
+    Raises:
+        BadInput: there are marks on an axis of batches.
+    """
+    unit, marks = description.get("x", "ordinary_rounds"), description.get("marks", [])
+    if marks and unit != "ordinary_rounds":
+        raise BadInput(
+            f"{description['name']}: x: got {unit!r}, expected 'ordinary_rounds', since there are "
+            "marks, which lie at rounds"
+        )
+    description = _with_runs(description)
+    group, names = row_names(description["rows"])
+    styles = looks(description["rows"])
+    titles = _titles(description, group)
+    figure, panels = _panels(titles, description.get("metrics", METRIC))
+    drawn = set()
+    for (c, metric), panel in panels.items():
+        for r, look in enumerate(styles):
+            trials = [runs[run] for run in description["cells"][r][c]]
+            if _draw_row(panel, trials, metric, unit, look, r / len(styles)):
+                drawn.add(r)
+        if not panel.lines:
+            say_empty(panel)
+        end = max((np.asarray(line.get_xdata())[-1] for line in panel.lines), default=0)
+        for mark in marks:
+            if mark["at"] <= end:  # a short scale may end before
+                _draw_mark(panel, mark["at"], mark["label"])
+        panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        if unit == "batches":
+            panel.xaxis.set_major_formatter(EngFormatter(sep=""))
+    next(iter(panels.values())).set_xlim(left=0)
+    figure.supxlabel(WORK[unit], fontsize=8)
+    shown = [(names[r], styles[r]) for r in sorted(drawn)]
+    marked = [line.get_marker() for panel in panels.values() for line in panel.lines]
+    diverged = "a trial diverged" if DIVERGED["marker"] in marked else None
+    legend_of_lines(figure, shown, diverged, titles[0] if len(titles) == 1 else "")
+    return figure
+
+
+def _with_runs(description: Mapping[str, Any]) -> dict[str, Any]:
+    """The description without columns that have no runs, since they average others."""
+    columns, cells = description["columns"], description["cells"]
+    kept = [c for c in range(len(columns)) if any(line[c] for line in cells)]
+    return {
+        **description,
+        "columns": [columns[c] for c in kept],
+        "cells": [[line[c] for c in kept] for line in cells],
+    }
+
+
+def _titles(description: Mapping[str, Any], group: str) -> list[str]:
+    """Of each column: what all rows have in common, and what tells its setting from the others.
+
+    A column that is called as what is drawn has nothing to tell.
+    """
+    labels = [METRICS[metric].label for metric in description.get("metrics", METRIC)]
+    names = [setting_name(column) for column in description["columns"]]
+    return [
+        ", ".join(part for part in (group, name) if part not in ("", *labels)) for name in names
+    ]
+
+
+def _panels(
+    titles: Sequence[str], metrics: Sequence[str]
+) -> tuple[Figure, dict[tuple[int, str], Axes]]:
+    """The panels by column and metric: one x axis, and one y axis a metric.
+
+    Columns stand side by side and metrics below each other, unless there is one column alone.
+    """
+    lines = _lines(len(titles), metrics)
+    width = max(map(len, lines))
+    figure = new_figure(0.9 + (2.9 if width == 1 else 2.2) * len(lines))
+    axes = figure.subplots(len(lines), width, sharex=True, squeeze=False)
+    panels: dict[tuple[int, str], Axes] = {}
+    scales: dict[str, Axes] = {}
+    for n, line in enumerate(lines):
+        for k, (c, metric) in enumerate(line):
+            panel = panels[c, metric] = axes[n, k]
+            if panel is not scales.setdefault(metric, panel):
+                panel.sharey(scales[metric])
+            if k and line[k - 1][1] == metric:
+                panel.tick_params(labelleft=False)
+            else:
+                panel.set_ylabel(METRICS[metric].axis)
+            if len(titles) > 1 and metric == metrics[0]:
+                panel.set_title(titles[c])
+            if n == len(lines) - 1 or k >= len(lines[n + 1]):
+                panel.tick_params(labelbottom=True)
+        for surplus in axes[n, len(line) :]:
+            surplus.remove()
+    return figure, panels
+
+
+def _lines(columns: int, metrics: Sequence[str]) -> list[list[tuple[int, str]]]:
+    """The panels line by line, at most three in one."""
+    if columns > 1 and len(metrics) > 1:
+        strips = [range(columns)[first : first + 3] for first in range(0, columns, 3)]
+        return [[(c, metric) for c in strip] for strip in strips for metric in metrics]
+    places = [(c, metric) for c in range(columns) for metric in metrics]
+    width = 2 if len(places) == 4 else 3
+    return [places[first : first + width] for first in range(0, len(places), width)]
+
+
+def _draw_row(
+    panel: Axes, trials: Sequence[Run], metric: str, unit: str, look: Look, turn: float
+) -> bool:
+    """A line with its band, and a cross where a trial diverged; whether there is any of it."""
+    factor, share = METRICS[metric].factor, METRICS[metric].unit == "percent"
+    work, mean, std = mean_curve(trials, metric, unit) if trials else (np.zeros(0),) * 3
+    if len(work):
+        panel.plot(work, factor * mean, **look.line(len(work), turn))
+        low, high = np.clip((mean - std, mean + std), 0, 1 if share else None)
+        panel.fill_between(work, factor * low, factor * high, color=look.rgb, alpha=0.16, lw=0)
+    ended = 0
+    for run in trials:
+        _, values = run.series(metric)
+        if run.diverged and (len(values) or not run.accuracies):
+            ended += 1
+            _draw_end(panel, run.work(unit)[-1], factor * values, look)
+    return bool(len(work) or ended)
+
+
+def _draw_end(panel: Axes, work: float, values: np.ndarray, look: Look) -> None:
+    """A cross at the last value, or on the axis if there is none, when a run diverged."""
+    if len(values):
+        panel.plot(work, values[-1], color=look.rgb, **DIVERGED)
+    else:
+        below = panel.get_xaxis_transform()
+        panel.plot(work, 0.02, color=look.rgb, transform=below, clip_on=False, **DIVERGED)
+
+
+def _draw_mark(panel: Axes, at: float, label: str) -> None:
+    """A dotted vertical line with its name at the top."""
+    panel.axvline(at, color=GREY, linestyle=":", linewidth=1)
+    panel.annotate(
+        label,
+        (at, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(3, -2),
+        textcoords="offset points",
+        va="top",
+        color=GREY,
+    )

@@ -1,0 +1,101 @@
+"""Draw a figure of a paper from runs or noisy partitions."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noisyfl.artifacts import RunFiles
+from noisyfl.data import noisy_partition
+from noisyfl.options import find
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a figure is drawn from, read when it is asked for."""
+
+    files: Mapping[str, RunFiles]
+    paths: Sequence[Path]
+
+    @property
+    def runs(self) -> Any:
+        """Every :class:`noisyfl.reporting.runs.Run`, by id."""
+        from noisyfl.reporting.runs import read_runs
+
+        return read_runs(self.files)
+
+    @property
+    def partitions(self) -> list[noisy_partition.NoisyPartition]:
+        """Every noisy partition, in the description's order."""
+        return [noisy_partition.read(path) for path in self.paths]
+
+
+def draw_figure(
+    description: Mapping[str, Any],
+    runs: Mapping[str, RunFiles],
+    partitions: Sequence[Path],
+    *,
+    png: Path,
+    pdf: Path,
+) -> None:
+    """Draw a figure as PNG and PDF; the same artifacts give the same bytes.
+
+    Args:
+        description: see :class:`noisyfl.plan.Figure`; its ``kind`` is a name in
+            :data:`KINDS`.
+        runs: the artifact of every run that is drawn, by id.
+        partitions: the noisy partitions that are drawn, in the description's order.
+        png: gets the figure at 200 dots an inch.
+        pdf: gets the same, with its fonts.
+
+    Raises:
+        BadInput: there is no such kind of figure, or a run lacks what is to be drawn.
+        DamagedArtifact: a file is damaged, or another run's.
+    """
+    from noisyfl.reporting.figures import style
+
+    draw = find(KINDS, description["kind"], "kind of figure", description["name"])
+    with style.house_style():
+        figure = draw(description, Material(runs, partitions))
+        style.save(figure, png, pdf)
+
+
+Draw = Callable[[Mapping[str, Any], Material], Any]
+
+
+def _by(place: str, *takes: str) -> Draw:
+    """The function of that module of this package, which is imported when it is called.
+
+    Args:
+        place: ``module.function``.
+        takes: what it is given after the description, attributes of :class:`Material`.
+    """
+    module, function = place.split(".")
+
+    def draw(description: Mapping[str, Any], material: Material) -> Any:
+        found = getattr(importlib.import_module(f"noisyfl.reporting.figures.{module}"), function)
+        return found(description, *(getattr(material, part) for part in takes))
+
+    return draw
+
+
+KINDS: dict[str, Draw] = {
+    "by_round": _by("curves.by_round", "runs"),
+    "by_setting": _by("by_setting.by_setting", "runs"),
+    "by_client": _by("clients.by_client", "runs", "partitions"),
+    "among_clients": _by("clients.among_clients", "runs"),
+    "tradeoff": _by("tradeoff.tradeoff", "runs"),
+    "critical_difference": _by("critical_difference.critical_difference", "runs"),
+    "local_epochs": _by("local_epochs.local_epochs"),
+    "class_counts": _by("partitions.class_counts", "partitions"),
+    "noisy_partition": _by("partitions.bubbles", "partitions"),
+    "lid_scores": _by("lid_scores.lid_scores", "files", "partitions"),
+    "local_models": _by("local_models.local_models", "files", "partitions"),
+    "similarity": _by("similarity.similarity", "files", "partitions"),
+    "detection": _by("detection.detection", "files"),
+    "features": _by("features.features", "files"),
+}
+"""Functions that draw, by kind of figure."""

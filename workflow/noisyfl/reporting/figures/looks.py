@@ -1,0 +1,217 @@
+"""How a method looks in a figure: the same colour, marker and dashes in every one.
+
+A colour has a marker of its own, so that lines can be told apart in grey, too. Of a method that is
+made of two, colour and marker are those of the part behind the ``+`` and the dashes those of the
+part before it. A client side without a server side has FedAvg's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from noisyfl.catalogue import split_method
+from noisyfl.reporting.figures.style import DIVERGED, GREY, legend
+
+COLOURS: dict[str, tuple[str, str, float]] = {
+    "black": ("#000000", "o", 4.2),
+    "blue": ("#0072b2", "s", 4),
+    "vermilion": ("#d55e00", "^", 4.8),
+    "green": ("#009e73", "D", 3.8),
+    "purple": ("#cc79a7", "v", 4.8),
+    "orange": ("#e69f00", "P", 5.4),
+    "sky": ("#56b4e9", "*", 7),
+}
+"""Okabe and Ito's palette, without its yellow, which is lost on white; each with its marker, and
+the size in points at which all look alike."""
+
+DASHES: dict[str, Any] = {
+    "solid": "-",
+    "dashed": (0, (4, 1.5)),
+    "dotted": (0, (1, 1)),
+    "dash-dot": (0, (5, 1, 1, 1)),
+    "long": (5, (9, 2)),
+    "dash-dot-dot": (0, (5, 1, 1, 1, 1, 1)),
+    "long-short": (0, (9, 1.5, 3, 1.5)),
+}
+
+METHODS = {
+    "fedavg": ("black", "solid"),
+    "fedcorr": ("blue", "solid"),
+    "fedcni": ("vermilion", "solid"),
+    "rofl": ("green", "solid"),
+    "fedrn": ("purple", "solid"),
+    "fednoil": ("orange", "solid"),
+    "coteaching": ("sky", "dashed"),
+    "jointopt": ("orange", "dashed"),
+    "selfie": ("blue", "dashed"),
+    "dividemix": ("vermilion", "dashed"),
+    "josrc": ("purple", "dashed"),
+    "deep_self_learning": ("green", "dashed"),
+    "fedprox": ("black", "dashed"),
+    "oracle": ("black", "dotted"),
+    "scaffold": ("black", "dash-dot"),
+    "fedproto": ("black", "long"),
+    "distributed": ("black", "dash-dot-dot"),
+    "centralized": ("black", "long-short"),
+    "feddyn": ("sky", "dotted"),
+    "median": ("orange", "dotted"),
+    "poc": ("green", "dotted"),
+    "arfl": ("green", "dash-dot"),
+    "krum": ("blue", "dotted"),
+    "cfl": ("blue", "dash-dot"),
+    "apfl": ("blue", "long"),
+}
+"""Colour and dashes of each method."""
+
+BEFORE = {
+    "fedavg": "dashed",
+    "apfl": "dotted",
+    "krum": "dash-dot",
+    "cfl": "long",
+    "fedcorr": "long",
+    "distributed": "dash-dot-dot",
+    "centralized": "long-short",
+}
+"""Dashes of what is made of a method and another one behind it."""
+
+MARKS = 7
+"""Markers on a line that has many points."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Names in :data:`COLOURS` and :data:`DASHES`."""
+
+    colour: str
+    dashes: str
+
+    @property
+    def rgb(self) -> str:
+        """The colour as matplotlib takes it."""
+        return COLOURS[self.colour][0]
+
+    def line(self, points: int = 0, turn: float = 0.0) -> dict[str, Any]:
+        """Matplotlib's options for a line.
+
+        Args:
+            points: how many it has; of many, only some get a marker.
+            turn: 0 to 1, where between two of the marked points those of this line are, so that
+                the markers of several lines do not hide each other.
+        """
+        every = max(1, points // MARKS)
+        return {
+            "color": self.rgb,
+            "linestyle": DASHES[self.dashes],
+            **self.point(),
+            "markevery": (int(turn * every), every),
+        }
+
+    def point(self) -> dict[str, Any]:
+        """Matplotlib's options for the marker of a line."""
+        _, marker, size = COLOURS[self.colour]
+        return {"marker": marker, "markersize": size, "markeredgewidth": 0}
+
+
+def legend_of_lines(
+    figure: Figure,
+    lines: Sequence[tuple[str, Look]],
+    diverged: str | None = None,
+    title: str = "",
+) -> None:
+    """The legend of a figure's lines.
+
+    Args:
+        figure: what it belongs to.
+        lines: name and look of each.
+        diverged: what the mark of divergence means, if there is one.
+        title: what is written above.
+    """
+    handles = [Line2D([], [], label=name, **look.line()) for name, look in lines]
+    if diverged:
+        handles.append(Line2D([], [], label=diverged, color=GREY, **DIVERGED))
+    legend(figure, handles, handlelength=3.4, title=title)
+
+
+def row_names(rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
+    """The group that all rows are in, empty if there is none, and what tells the rows apart."""
+    groups = {row.get("group", "") for row in rows}
+    if len(groups) == 1 and groups != {""}:
+        return groups.pop(), [row["label"] for row in rows]
+    return "", [row["name"] for row in rows]
+
+
+def setting_name(column: Mapping[str, Any]) -> str:
+    """A column's name without that of its metric, where columns of a group differ in that."""
+    return column["group"] if column.get("metric") and column.get("group") else column["name"]
+
+
+def looks(rows: Sequence[Mapping[str, Any]]) -> list[Look]:
+    """A look for each row of a figure, no two the same as long as they last.
+
+    Of the rows of a method that has a look, the one with the fewest options gets that. The others,
+    its variants, and methods of a user's own take what is free, never a solid line. Where all rows
+    are of one method and differ in two options, a word and a number, the number is told by the
+    colour and the word by the dashes.
+
+    Args:
+        rows: each with its ``method``, as given or canonical.
+    """
+    methods = [split_method(row["method"], "method") for row in rows]
+    names = ["+".join(part["name"] for part in parts) for parts in methods]
+    if len(set(names)) == 1:
+        found = _by_options(
+            [{k: v for part in parts for k, v in part.items()} for parts in methods]
+        )
+        if found:
+            return found
+    plainest: dict[str, int] = {}
+    for r in sorted(range(len(rows)), key=lambda r: sum(map(len, methods[r]))):
+        plainest.setdefault(names[r], r)
+    own = [_own(name) if plainest[name] == r else None for r, name in enumerate(names)]
+    own = [look if look not in own[:r] else None for r, look in enumerate(own)]
+    free = _free({look for look in own if look is not None})
+    return [look or next(free) for look in own]
+
+
+def _own(name: str) -> Look | None:
+    """The look that a method, or a combination of two, has everywhere."""
+    first, _, second = name.partition("+")
+    if not second:
+        return Look(*METHODS[first]) if first in METHODS else None
+    if first in BEFORE and second in METHODS:
+        return Look(METHODS[second][0], BEFORE[first])
+    return None
+
+
+def _by_options(given: Sequence[Mapping[str, Any]]) -> list[Look]:
+    """Looks by a word and a number that differ between rows; none if it is not just these two."""
+    keys = dict.fromkeys(key for options in given for key in options)
+    varying: dict[str, list[Any]] = {key: [row.get(key) for row in given] for key in keys}
+    varying = {key: values for key, values in varying.items() if len(set(map(str, values))) > 1}
+    words = [v for v in varying.values() if all(isinstance(value, str) for value in v)]
+    numbers = [v for v in varying.values() if all(isinstance(value, int | float) for value in v)]
+    if not len(words) == len(numbers) == 1 or len(varying) > 2:
+        return []
+    dashes, colours = list(dict.fromkeys(words[0])), sorted(set(numbers[0]))
+    if len(dashes) > len(DASHES) or len(colours) > len(COLOURS):
+        return []
+    found = [
+        Look(list(COLOURS)[colours.index(number)], list(DASHES)[dashes.index(word)])
+        for word, number in zip(words[0], numbers[0], strict=True)
+    ]
+    return found if len(set(found)) == len(found) else []
+
+
+def _free(taken: set[Look]) -> Iterator[Look]:
+    """Looks that nobody has, colours that nobody has first; all over again once all are given."""
+    _, *dashes = DASHES
+    used = {look.colour for look in taken}
+    colours = sorted(COLOURS, key=lambda colour: colour in used)
+    every = [Look(colour, dash) for dash in dashes for colour in colours]
+    return itertools.cycle([look for look in every if look not in taken])

@@ -1,0 +1,174 @@
+"""Noisy partitions as pictures: classes and flipped labels on each client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from noisyfl.data.datasets import DATASETS
+from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
+from noisyfl.reporting.figures.style import (
+    CLASSES,
+    DARK_NOISY,
+    LIGHT_CLEAN,
+    PAGE,
+    grid,
+    legend,
+    new_figure,
+)
+
+STRIP = 25
+"""Clients in a strip of bubbles; more clients make more strips."""
+
+
+def counts(partition: NoisyPartition, flipped: bool = False) -> np.ndarray:
+    """Samples by client and true class; by given class where nobody knows the true one.
+
+    Args:
+        partition: whose.
+        flipped: count only those whose given label is not the true one.
+
+    Returns:
+        int64 [clients, classes].
+    """
+    classes = len(DATASETS[partition.spec["dataset"]].classes)
+    rows = []
+    for client in partition.clients:
+        labels = client.true_label
+        if (labels == UNKNOWN).any():
+            labels = client.given_label
+        if flipped:
+            labels = labels[client.given_label != labels]
+        rows.append(np.bincount(labels, minlength=classes))
+    return np.array(rows)
+
+
+def class_counts(description: Mapping[str, Any], partitions: Sequence[NoisyPartition]) -> Figure:
+    """Stacked samples of each class on each client, the largest client first (FedCorr, Figure 2).
+
+    Args:
+        description: ``panels``, each with its ``name``.
+        partitions: one a panel.
+    """
+    width = min(len(partitions), 3)
+    figure = new_figure(0.7 + 2.4 * -(-len(partitions) // width))
+    classes = DATASETS[partitions[0].spec["dataset"]].classes
+    colours = _class_colours(len(classes))
+    panels = grid(figure, len(partitions), width)
+    names = [panel["name"] for panel in description["panels"]]
+    for panel, name, partition in zip(panels, names, partitions, strict=True):
+        panel.set_title(name)
+        table = counts(partition)
+        table = table[np.argsort(-table.sum(1), kind="stable")]
+        tops = table.cumsum(1)
+        for k in range(len(classes)):
+            bottom = tops[:, k] - table[:, k]
+            panel.bar(range(len(table)), table[:, k], 1.0, bottom, color=colours[k], linewidth=0)
+        panel.grid(visible=False, axis="x")
+        panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    panels[0].set_ylim(0, 1.05 * max(counts(partition).sum(1).max() for partition in partitions))
+    panels[0].set_xlim(-0.5, max(len(partition.clients) for partition in partitions) - 0.5)
+    figure.supxlabel("clients, by size", fontsize=8)
+    figure.supylabel("samples", fontsize=8)
+    if len(classes) <= len(CLASSES):
+        legend(figure, [Patch(color=c, label=n) for c, n in zip(colours, classes, strict=True)])
+    else:
+        scale = ScalarMappable(Normalize(-0.5, len(classes) - 0.5), ListedColormap(colours))
+        figure.colorbar(scale, ax=panels, label="class", fraction=0.05, pad=0.02)
+    return figure
+
+
+def _class_colours(classes: int) -> list[Any]:
+    """A colour a class: well apart where there are few, a scale where there are many."""
+    if classes <= len(CLASSES):
+        return list(CLASSES[:classes])
+    return list(colormaps["viridis"](np.linspace(0, 1, classes)))
+
+
+def bubbles(description: Mapping[str, Any], partitions: Sequence[NoisyPartition]) -> Figure:
+    """A bubble a client and class: its area the samples, dark the flipped ones (FedCNI, Figure 5).
+
+    Args:
+        description: ``panels``, each with its ``name``.
+        partitions: one a panel.
+    """
+    strips = [
+        (panel["name"], partition, first)
+        for panel, partition in zip(description["panels"], partitions, strict=True)
+        for first in range(0, len(partition.clients), STRIP)
+    ]
+    shown = min(STRIP, max(len(partition.clients) for partition in partitions))
+    classes = DATASETS[partitions[0].spec["dataset"]].classes
+    # Inches between two clients and between two classes; bubbles fill the smaller of both.
+    across, along = (PAGE - 1.2) / shown, max(0.09, min(0.3, 2.6 / len(classes)))
+    figure = new_figure(0.9 + len(strips) * (along * len(classes) + 0.5))
+    largest = max(int(counts(partition).max()) for partition in partitions)
+    diameter = 0.95 * 72 * min(across, along)  # in points
+    area = diameter**2 / largest  # of a sample, in the square points that matplotlib takes
+    axes = figure.subplots(len(strips), 1, squeeze=False, sharey=True).flat
+    for panel, (name, partition, first) in zip(axes, strips, strict=True):
+        if first == 0:
+            panel.set_title(name)
+        _draw_strip(panel, partition, first, area)
+        panel.set_xlim(first - 0.6, first + shown - 0.4)
+        panel.set_ylim(len(classes) - 0.4, -0.6)
+        if len(classes) <= 20:
+            panel.set_yticks(range(len(classes)), classes)
+        panel.grid(visible=False)
+    figure.supxlabel("client", fontsize=8)
+    figure.supylabel("true class", fontsize=8)
+    _bubble_legend(figure, largest, area)
+    return figure
+
+
+def _draw_strip(panel: Axes, partition: NoisyPartition, first: int, area: float) -> None:
+    """The bubbles of up to STRIP clients."""
+    last = min(first + STRIP, len(partition.clients))
+    for table, colour in (
+        (counts(partition), LIGHT_CLEAN),
+        (counts(partition, flipped=True), DARK_NOISY),
+    ):
+        part = table[first:last]
+        client, label = np.nonzero(part)
+        sizes = area * part[client, label]
+        panel.scatter(client + first, label, sizes, color=colour, linewidths=0)
+    panel.xaxis.set_major_locator(MaxNLocator(13, integer=True))
+
+
+def _bubble_legend(figure: Figure, largest: int, area: float) -> None:
+    """Sizes and colours."""
+    sizes = [_round_number(largest * share) for share in (1.0, 0.4, 0.1)]
+    handles = [
+        _dot(f"{size} samples", LIGHT_CLEAN, (area * size) ** 0.5) for size in dict.fromkeys(sizes)
+    ]
+    handles.append(_dot("of these, labels flipped", DARK_NOISY, 6))
+    legend(figure, handles)
+
+
+def _dot(label: str, colour: str, diameter: float) -> Line2D:
+    return Line2D(
+        [],
+        [],
+        label=label,
+        color=colour,
+        marker="o",
+        linestyle="none",
+        markersize=diameter,
+        markeredgewidth=0,
+    )
+
+
+def _round_number(size: float) -> int:
+    """The number below with one significant digit, at least 1."""
+    power = 10 ** int(np.log10(max(size, 1)))
+    return max(1, int(size // power * power))

@@ -1,0 +1,60 @@
+"""What probes measured of a run, as figures read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from noisyfl.artifacts import DamagedArtifact, RunFiles, read_table
+from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.options import BadInput
+from noisyfl.spec import identity
+
+
+def measured(run: str, files: RunFiles, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of ``clients`` that have the columns of a probe, by client.
+
+    Args:
+        run: its id.
+        files: the run's.
+        columns: names of a probe's columns; a row without the first one is left out.
+
+    Returns:
+        A row a client, with its ``client`` and the columns.
+
+    Raises:
+        BadInput: nothing was measured: the run's spec does not name the probe, or it diverged.
+        DamagedArtifact: the file is damaged, or another run's.
+    """
+    table, metadata = read_table(files.clients)
+    if metadata["run"] != run:
+        raise DamagedArtifact(f"{files.clients}: expected the run {run}, found {metadata['run']}")
+    rows = []
+    if set(columns) <= set(table.column_names):
+        rows = table.select(["client", *columns]).to_pylist()
+        rows = [row for row in rows if row[columns[0]] is not None]
+    if not rows:
+        raise BadInput(
+            f"{files.clients}: no {columns[0]}, expected a run that finished and whose spec names "
+            "the probe that measures it"
+        )
+    return sorted(rows, key=lambda row: row["client"])
+
+
+def of_every_client(
+    run: str, files: RunFiles, columns: Sequence[str], clients: int
+) -> list[dict[str, Any]]:
+    """What :func:`measured` finds, where that is a row for each of so many clients.
+
+    Raises:
+        BadInput: it is not.
+    """
+    rows = measured(run, files, columns)
+    if [row["client"] for row in rows] != list(range(clients)):
+        raise BadInput(f"{files.clients}: {columns[0]} of {len(rows)} clients, expected {clients}")
+    return rows
+
+
+def by_id(partitions: Iterable[NoisyPartition]) -> Mapping[str, NoisyPartition]:
+    """Noisy partitions by their ids, by which a figure's description calls them."""
+    return {identity(partition.spec): partition for partition in partitions}

@@ -1,0 +1,136 @@
+"""The figures' house style: legible at the width of a page, and for the colour-blind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from noisyfl.artifacts import replacing
+
+PAGE = 7.2
+"""Width of a page's text, in inches."""
+
+LINE = 0.17
+"""Height of a legend's line, in inches."""
+
+GREY = "#555555"
+"""Of what belongs to no method."""
+
+DIVERGED: dict[str, Any] = {
+    "marker": "x",
+    "markersize": 6,
+    "markeredgewidth": 1.6,
+    "linestyle": "none",
+}
+"""What marks a run of which the global model ceased to be finite."""
+
+CLASSES = (
+    *("#332288", "#88ccee", "#44aa99", "#117733", "#999933"),
+    *("#ddcc77", "#cc6677", "#882255", "#aa4499", "#bbbbbb"),
+)
+"""Tol's muted palette, for up to ten classes."""
+
+CLEAN, NOISY = "#0072b2", "#d55e00"
+LIGHT_CLEAN, DARK_NOISY = "#a6cee9", "#a63603"
+
+RC: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "legend.fontsize": 8,
+    "legend.title_fontsize": 9.5,
+    "legend.frameon": False,
+    "figure.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#e3e6ea",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "savefig.dpi": 200,
+    "pdf.fonttype": 42,  # whole fonts, so that text stays text
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Matplotlib's defaults with the house style on them, whatever the user configured."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(RC)
+        yield
+
+
+def new_figure(height: float) -> Figure:
+    """A figure of a page's width, with room made for every label.
+
+    Args:
+        height: in inches.
+    """
+    return Figure(figsize=(PAGE, height), layout="constrained")
+
+
+def grid(figure: Figure, panels: int, columns: int) -> list[Axes]:
+    """Axes for panels in reading order, with common scales and labels on the outside only."""
+    rows = -(-panels // columns)
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for surplus in axes.flat[panels:]:
+        surplus.remove()
+    for column in range(columns):
+        above = (panels - 1 - column) // columns  # the lowest panel of this column
+        axes[above, column].xaxis.set_tick_params(labelbottom=True)
+    return list(axes.flat[:panels])
+
+
+def say_empty(panel: Axes) -> None:
+    """Write into a panel that nothing of it was recorded."""
+    place = {"transform": panel.transAxes, "ha": "center", "va": "center"}
+    panel.text(0.5, 0.5, "not recorded", color=GREY, **place)  # type: ignore[arg-type]
+
+
+def legend(
+    figure: Figure, handles: Sequence[Artist], handlelength: float = 2.0, title: str = ""
+) -> None:
+    """A legend above the panels: one line if it fits the page, else columns that do.
+
+    Args:
+        figure: what it belongs to; it grows by all lines but the first.
+        handles: labelled artists.
+        handlelength: room for a line, in the legend's font size.
+        title: what is written above, if anything is; without handles the figure's title.
+    """
+    if not handles:
+        figure.suptitle(title)
+        return
+    besides = 0.33 + handlelength * matplotlib.rcParams["legend.fontsize"] / 72  # in inches
+    widths = [besides + 0.062 * len(str(handle.get_label())) for handle in handles]
+    fitting = len(handles) if sum(widths) <= PAGE else max(1, int(PAGE / max(widths)))
+    rows = -(-len(handles) // fitting)
+    columns = -(-len(handles) // rows)  # no more than fill the rows evenly
+    figure.set_figheight(figure.get_figheight() + LINE * (rows - 1 + 1.5 * bool(title)))
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=columns,
+        handlelength=handlelength,
+        title=title or None,
+    )
+
+
+def save(figure: Figure, png: Path, pdf: Path) -> None:
+    """Write the figure twice; equal figures give equal bytes."""
+    unstamped = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
+    for path, kind in ((png, "png"), (pdf, "pdf")):
+        with replacing(path) as draft:
+            figure.savefig(draft, format=kind, metadata=unstamped[kind])

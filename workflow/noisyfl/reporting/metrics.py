@@ -1,0 +1,156 @@
+"""Metrics of a run, round by round, as tables and figures show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisyfl.data.datasets import DATASETS
+
+Rounds = Mapping[str, np.ndarray]
+"""The columns of a run's ``rounds``, each float64 [rounds]; NaN where a round has no value."""
+
+Values = Callable[[Rounds, Mapping[str, Any]], np.ndarray]
+
+FACTORS = {"percent": 100.0, "seconds": 1.0, "bytes": 1e-6, "samples": 1.0}
+"""What a value is multiplied by to be shown in its unit: shares in percent, bytes in megabytes."""
+
+SYMBOLS = {"percent": "%", "seconds": "s", "bytes": "MB", "samples": "passes"}
+"""The units as they are printed; samples through a network, over samples, are passes."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is measured of a run, and how it is shown.
+
+    Attributes:
+        label: its name in words, without the unit.
+        unit: a key of :data:`FACTORS`. Values of the unit ``percent`` are shares, 0 to 1.
+        values: from the rounds' columns and the run's canonical spec, float64 [rounds]; NaN where
+            a round has no value, and everywhere if the run does not record what it takes.
+        less_is_better: a smaller value is the better one.
+        of_clients: a column of ``clients``, of which a round's value is then the mean over the
+            clients that have one, instead of ``values``.
+    """
+
+    label: str
+    unit: str
+    values: Values
+    less_is_better: bool = False
+    of_clients: str = ""
+
+    @property
+    def axis(self) -> str:
+        """The label of an axis that shows it."""
+        return f"{self.label} ({SYMBOLS[self.unit]})"
+
+    @property
+    def factor(self) -> float:
+        """What values are multiplied by on that axis."""
+        return FACTORS[self.unit]
+
+
+def mean_samples(spec: Mapping[str, Any]) -> float:
+    """The mean number of samples of a client, from a run's canonical spec.
+
+    It is exact: a partition takes either ``per_client`` samples a client, or all of the training
+    set but what ``iid`` and ``shard`` leave over.
+    """
+    partition = spec["noisy_partition"]["partition"]
+    clients, samples = partition["clients"], DATASETS[spec["noisy_partition"]["dataset"]].train_size
+    if partition.get("per_client") is not None:
+        return partition["per_client"]
+    if partition["name"] == "iid" and not partition["stratified"]:
+        return samples // clients
+    if partition["name"] == "shard":
+        return samples // (clients * partition["shards"]) * partition["shards"]
+    return samples / clients
+
+
+def _column(name: str) -> Values:
+    def values(rounds: Rounds, spec: Mapping[str, Any]) -> np.ndarray:
+        return rounds.get(name, np.full(len(rounds["round"]), np.nan))
+
+    return values
+
+
+def _per_participant(name: str) -> Values:
+    def values(rounds: Rounds, spec: Mapping[str, Any]) -> np.ndarray:
+        totals, participants = _column(name)(rounds, spec), _column("participants")(rounds, spec)
+        found = np.full(len(totals), np.nan)
+        np.divide(totals, participants, out=found, where=participants > 0)
+        return found
+
+    return values
+
+
+def _per_sample(name: str) -> Values:
+    def values(rounds: Rounds, spec: Mapping[str, Any]) -> np.ndarray:
+        return _per_participant(name)(rounds, spec) / mean_samples(spec)
+
+    return values
+
+
+METRICS: dict[str, Metric] = {
+    "test_accuracy": Metric("test accuracy", "percent", _column("test_accuracy")),
+    "top1_accuracy": Metric("top-1 test accuracy", "percent", _column("test_accuracy")),
+    "top5_accuracy": Metric("top-5 test accuracy", "percent", _column("test_top5_accuracy")),
+    "label_precision": Metric("label precision", "percent", _column("label_precision")),
+    "label_recall": Metric("label recall", "percent", _column("label_recall")),
+    "label_accuracy": Metric("label accuracy", "percent", _column("label_accuracy")),
+    "pseudo_label_accuracy": Metric(
+        "accuracy of pseudo-labels",
+        "percent",
+        _column("pseudo_label_accuracy"),
+        of_clients="pseudo_label_accuracy",
+    ),
+    "noise_detection_precision": Metric(
+        "noise detection precision", "percent", _column("noise_detection_precision")
+    ),
+    "noise_detection_recall": Metric(
+        "noise detection recall", "percent", _column("noise_detection_recall")
+    ),
+    "noise_ratio": Metric(
+        "noise level of participants",
+        "percent",
+        _column("participants_noise_level"),
+        less_is_better=True,
+    ),
+    "seconds_per_round": Metric(
+        "time of a round", "seconds", _column("seconds"), less_is_better=True
+    ),
+    "samples_forward": Metric(
+        "computation forward of a local update, per sample",
+        "samples",
+        _per_sample("samples_forward"),
+        less_is_better=True,
+    ),
+    "samples_backward": Metric(
+        "computation backward of a local update, per sample",
+        "samples",
+        _per_sample("samples_backward"),
+        less_is_better=True,
+    ),
+    "bytes_down": Metric(
+        "sent to a participant in a round",
+        "bytes",
+        _per_participant("bytes_down"),
+        less_is_better=True,
+    ),
+    "bytes_up": Metric(
+        "sent by a participant in a round",
+        "bytes",
+        _per_participant("bytes_up"),
+        less_is_better=True,
+    ),
+}
+"""By the names that experiment files use.
+
+``samples_forward`` and ``samples_backward`` are samples through the network in a round, divided by
+the participants and by the mean samples of a client (:func:`mean_samples`): of a plain local update
+its local epochs (FedRN, Table 10). Where clients differ in size, that is so on average over rounds
+whose participants are drawn uniformly. Bytes are those of a round divided by its participants.
+"""

@@ -1,0 +1,1 @@
+"""Tables: our numbers beside the published ones, as CSV, pages and LaTeX."""

@@ -1,0 +1,139 @@
+"""A table's page, as Markdown and as HTML: the same content in two forms."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import jinja2
+
+from noisyfl.reporting.tables import settings
+from noisyfl.reporting.tables.cells import Cell, Content
+from noisyfl.reporting.tables.verdicts import MARKS
+
+TEMPLATE = Path(__file__).parents[3] / "report" / "table.html.jinja"
+
+
+def ours(content: Content, cell: Cell) -> str:
+    """Our number of a cell, without the marks of best and of another setting."""
+    parts = []
+    if cell.summary is not None:
+        star = "*" if cell.summary.starred else ""
+        std = cell.summary.std
+        spread = "" if std is None else f" ± {content.printed(cell, std)}"
+        parts.append(f"{content.number(cell)}{star}{spread}")
+    if cell.diverged:
+        parts.append(f"diverged ({cell.diverged} of {len(cell.runs)})")
+    return ", ".join(parts)
+
+
+def paper(content: Content, cell: Cell, spread: bool = False) -> str:
+    """The published number of a cell, with its standard deviation if asked for; maybe empty."""
+    number = cell.published
+    if number is None:
+        return ""
+    decimals = content.decimals
+    star = "*" if number.starred else ""
+    std = f" ± {number.std:.{decimals}f}" if spread and number.std is not None else ""
+    return f"{number.value:.{decimals}f}{star}{std}"
+
+
+def against(content: Content, cell: Cell) -> str:
+    """Our number against the published one: the difference and the mark of the verdict."""
+    if cell.difference is None:
+        return MARKS.get(cell.verdict, "")
+    return f"{cell.difference:+.{content.decimals}f} {MARKS[cell.verdict]}"
+
+
+def spans(content: Content) -> list[tuple[str, int]]:
+    """The headers that columns share, each with how many; empty if none has one."""
+    groups = [column.get("group", "") for column in content.description["columns"]]
+    found = [(name, len(list(same))) for name, same in itertools.groupby(groups)]
+    return found if any(groups) else []
+
+
+def dagger(content: Content, cell: Cell) -> str:
+    """The mark of a cell that is not in the paper's setting, where others are."""
+    mixed = any(other.as_published for other in content.cells)
+    return "†" if cell.runs and mixed and not cell.as_published else ""
+
+
+def markdown_page(content: Content) -> str:
+    """The page as Markdown, with the HTML tags that GitHub renders."""
+    description = content.description
+    warning, *details = settings.banner(content) or [""]
+    lines = [f"# {_escape(description['title'])}", "", _escape(description["experiment_title"]), ""]
+    if warning:
+        lines += [f"> **{_escape(warning)}**", ">"]
+        lines += [f"> - {_escape(detail)}" for detail in details]
+        lines += [""]
+    lines += _markdown_table(content)
+    lines += ["", *(f"- {_escape(note)}" for note in settings.notes(content)), ""]
+    lines += ["## Settings", "", "| Setting | Where | Value |", "|---|---|---|"]
+    for setting in settings.settings(content):
+        for place, value in setting.values.items():
+            lines.append(f"| {setting.name} | {_escape(place)} | `{value}` |")
+    lines += ["", "## Methods", ""]
+    for name, texts in settings.methods(content).items():
+        lines += [f"- {_escape(name)}: `{text}`, revision {number}" for text, number in texts]
+    lines += ["", "## How it was made", ""]
+    for name, values in settings.making(content).items():
+        lines += [f"- {name}: {_escape('; '.join(values))}"]
+    lines += ["", "<details><summary>Runs of each cell</summary>", ""]
+    for row in content.trained:
+        for column, cell in zip(content.columns, row.cells, strict=True):
+            ids = ", ".join(f"`{run.id}`" for run in cell.runs)
+            lines.append(f"- {_escape(row.name)}, {_escape(column)}: {ids}")
+    return "\n".join([*lines, "", "</details>", ""])
+
+
+def _markdown_table(content: Content) -> list[str]:
+    lines = [_line(["Method", *content.columns]), "|---" * (len(content.columns) + 1) + "|"]
+    for row in content.rows:
+        texts = [row.name if row.trained else f"{row.name}, not run"]
+        for column, cell in enumerate(row.cells):
+            number = ours(content, cell)
+            text = _escape(number)
+            text = f"**{text}**" if content.is_best(row, column) else text
+            published = paper(content, cell)
+            bracket = _escape(f"({published})") if published else ""
+            more = [text + dagger(content, cell), bracket, against(content, cell)]
+            texts.append(" ".join(part for part in more if part))
+        lines.append("| " + " | ".join([_escape(texts[0]), *texts[1:]]) + " |")
+    return lines
+
+
+def _line(names: list[str]) -> str:
+    return "| " + " | ".join(map(_escape, names)) + " |"
+
+
+def _escape(text: str) -> str:
+    """Text without what Markdown would take for markup."""
+    for mark in "\\|*_<`":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def html_page(content: Content) -> str:
+    """The page as one HTML file, with its style and without scripts."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    warning, *details = settings.banner(content) or [""]
+    return template.render(
+        content=content,
+        description=content.description,
+        warning=warning,
+        details=details,
+        ours=ours,
+        paper=paper,
+        against=against,
+        dagger=dagger,
+        spans=spans(content),
+        labels=[column.get("label", column["name"]) for column in content.description["columns"]],
+        notes=settings.notes(content),
+        settings=settings.settings(content),
+        methods=settings.methods(content),
+        making=settings.making(content),
+    )

@@ -1,0 +1,64 @@
+"""How a number of ours compares with the published one, in a word."""
+
+from __future__ import annotations
+
+import math
+
+from noisyfl.reporting.metrics import FACTORS
+from noisyfl.reporting.published import Published
+from noisyfl.reporting.statistics import Summary
+
+POINTS = 2.0
+"""Percentage points that count as the published spread where the paper prints none."""
+
+SHARE = 0.1
+"""The same of a number that is not a percentage, as a share of it."""
+
+CLOSE = 3.0
+"""Published spreads within which a number that is not reproduced is still close."""
+
+REPRODUCED, NEAR, DIFFERS, NOT_RUN, DIVERGED = VERDICTS = (
+    "reproduced",
+    "close",
+    "differs",
+    "not run",
+    "diverged",
+)
+
+MARKS = dict(zip(VERDICTS, ("✓", "≈", "≠", "", "⚡"), strict=True))
+"""What stands beside a number in a table."""
+
+
+def verdict(
+    published: Published | None,
+    ours: Summary | None,
+    unit: str,
+    as_published: bool,
+    diverged: bool,
+) -> str:
+    """One of :data:`VERDICTS`; empty where there is no published number.
+
+    A mean is reproduced if it is off by at most the published spread and its own standard error,
+    close if by at most three published spreads and that.
+
+    Args:
+        published: the paper's number.
+        ours: our number over the trials that did not diverge.
+        unit: of both, a key of :data:`noisyfl.reporting.metrics.FACTORS`.
+        as_published: ours was made exactly in the paper's setting; else it does not count.
+        diverged: most of the trials did.
+    """
+    if published is None:
+        return ""
+    if not as_published:
+        return NOT_RUN
+    if diverged:
+        return DIVERGED
+    if ours is None:
+        return NOT_RUN
+    off = abs(FACTORS[unit] * ours.mean - published.value)
+    spread = published.std or (POINTS if unit == "percent" else SHARE * abs(published.value))
+    error = FACTORS[unit] * (ours.std or 0.0) / math.sqrt(ours.trials)
+    if off <= spread + error:
+        return REPRODUCED
+    return NEAR if off <= CLOSE * spread + error else DIFFERS

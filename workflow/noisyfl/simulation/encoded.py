@@ -1,0 +1,83 @@
+"""Images that are decoded while the device computes, where not all of them fit into its memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from noisyfl.data.datasets import Part
+from noisyfl.data.images import threads
+from noisyfl.data.shards import Encoded
+from noisyfl.simulation.local import Images
+
+PIECES_AHEAD = 2
+"""Pieces that are under way while the device works on one."""
+
+
+class EncodedImages(Images):
+    """A part of a dataset that is kept encoded; threads decode what comes next.
+
+    They do nothing but decode, so what they make does not depend on how many they are.
+
+    Args:
+        images: where the images lie.
+        labels: int64 [n].
+        device: where pixels and labels go.
+        workers: threads; by default one a core for a GPU, and one for a CPU, whose other cores
+            have other runs.
+    """
+
+    def __init__(
+        self,
+        images: Encoded,
+        labels: np.ndarray,
+        device: torch.device,
+        workers: int | None = None,
+    ) -> None:
+        self.labels = torch.from_numpy(labels).to(device)
+        height, width, channels = images.image_shape
+        self.shape = (channels, height, width)
+        self._images = images
+        self._device = device
+        workers = workers or (threads() if device.type == "cuda" else 1)
+        self._pool = ThreadPoolExecutor(workers, "decoding")
+
+    def pieces(self, rows: Tensor, sizes: int | list[int]) -> Iterator[Tensor]:
+        """See :class:`Images`."""
+        waiting = iter(rows.cpu().split(sizes))
+        under_way = deque(self._begin(part) for part in islice(waiting, PIECES_AHEAD))
+        while under_way:
+            pixels, decoding = under_way.popleft()
+            under_way.extend(self._begin(part) for part in islice(waiting, 1))
+            for image in decoding:
+                image.result()
+            yield pixels.to(self._device, non_blocking=True)
+
+    def parts(self, size: int) -> Iterator[Tensor]:
+        """See :class:`Images`."""
+        return self.pieces(torch.arange(len(self.labels)), size)
+
+    def _begin(self, rows: Tensor) -> tuple[Tensor, list[Future[None]]]:
+        """Where a piece's pixels will be, and the work of putting them there."""
+        on_gpu = self._device.type == "cuda"
+        pixels = torch.empty((len(rows), *self.shape), dtype=torch.uint8, pin_memory=on_gpu)
+        places = pixels.numpy()
+
+        def decode(place: int, row: int) -> None:
+            places[place] = self._images.decoded(row)
+
+        work = [self._pool.submit(decode, *entry) for entry in enumerate(rows.tolist())]
+        return pixels, work
+
+
+def images_of(part: Part, device: torch.device) -> Images:
+    """A part of a dataset on a device, or decoded for it as needed."""
+    if isinstance(part.images, Encoded):
+        return EncodedImages(part.images, part.labels, device)
+    return Images(part.images, part.labels, device)

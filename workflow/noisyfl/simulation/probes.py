@@ -1,0 +1,225 @@
+"""Probes: what a federation is like after its last round, for figures that rounds do not tell.
+
+A probe runs and trains models by the method's own sides, aside: the run stays as it is, and nothing
+is counted. What it measures of a client goes into the client's row of the last round. Images are
+shown plain. Where a local update more is made, it is the last round's over again, with its stage,
+learning rate and dice, from what the server would send now.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from noisyfl.randomness import stream
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.estimates import mean_by_class
+from noisyfl.simulation.federation import PARTICIPANTS, Federation
+from noisyfl.simulation.local import Client, Outputs, Pass, Update, Weights
+from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.server_side import ServerSide, local_updates
+
+SAMPLES = 1000
+"""Samples whose features are kept, at most, in equal numbers of each participant."""
+
+Rows = Mapping[int, Mapping[str, Any]]
+"""By client, values by column."""
+
+NUMBERS, LABELS = pa.list_(pa.float64()), pa.list_(pa.int64())
+VECTORS = pa.list_(pa.list_(pa.float32()))
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One thing to measure.
+
+    Attributes:
+        columns: those that it fills; docs/artifacts.md says what they mean.
+        measure: does it.
+    """
+
+    columns: Mapping[str, pa.DataType]
+    measure: Callable[[Federation, ServerSide, ClientSide], Rows]
+
+
+def measure(
+    names: Sequence[str], federation: Federation, server: ServerSide, side: ClientSide
+) -> None:
+    """Write down what the named probes say of a federation whose rounds are done."""
+    found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+    for name in names:
+        for client, values in PROBES[name].measure(federation, server, side).items():
+            found[client].update(values)
+    federation.add_to_last_round(found)
+
+
+def columns(names: Sequence[str]) -> dict[str, pa.DataType]:
+    """The columns of the named probes, and their types."""
+    return {column: kind for name in names for column, kind in PROBES[name].columns.items()}
+
+
+# -------------------------------------------------------------------- what is measured
+
+
+def local_models(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
+    """Each client's model after one more local update: its accuracies, and its answer to an image
+    that shows nothing (FedRN, Figures 1, 4 and 5).
+    """
+    executor = federation.executor
+    labels = executor.test.labels
+    image = random_image(federation)
+    rows = {}
+    for update in _one_more(federation.clients, federation, server, side):
+        client, weights = update.client, update.weights
+        tested = [executor.test_outputs(weights, number) for number in range(side.networks)]
+        asked = [executor.outputs_of(image, weights, number) for number in range(side.networks)]
+        called = side.predict(_outputs(client, weights, federation, side), client).argmax(1)
+        right = side.predict(tested, client).argmax(1) == labels
+        rows[client.id] = {
+            "local_test_accuracy": _share(right),
+            "local_own_classes_accuracy": _own_classes(right, labels, client),
+            "local_train_accuracy": _share(called == client.given),
+            "local_true_accuracy": client.accuracy_of(called),
+            "random_image_output": side.predict(asked, client).softmax(1)[0].tolist(),
+        }
+    return rows
+
+
+def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
+    """What clean and noisy samples of the last participants may be told apart by: the loss under
+    the model that the server would send, and the cosine of the features and the mean features of
+    the client's samples of that class (FedCNI, Eqs. 5 and 6), both for the given label.
+    """
+    rows = {}
+    for client in _last_participants(federation):
+        outputs = _outputs(client, server.start(client, federation), federation, side)
+        logits, features = side.predict(outputs, None), outputs[0].features
+        prototypes, _ = mean_by_class(features, client.given, logits.shape[1])
+        similarity = cosine_similarity(features, prototypes[client.given])
+        rows[client.id] = {
+            "sample": client.rows.tolist(),
+            "sample_given_label": client.given.tolist(),
+            "sample_true_label": client.true.tolist() if client.truth_known else None,
+            "sample_loss": cross_entropy(logits, client.given).tolist(),
+            "sample_similarity": similarity.tolist(),
+        }
+    return rows
+
+
+def features(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
+    """What the models of the last participants, after one more local update, make of some of their
+    samples, drawn at random, beside the centroids that the method keeps (RoFL, Figure 4).
+    """
+    participants = _last_participants(federation)
+    most = max(1, SAMPLES // len(participants))
+    centroids = side.centroids(federation)
+    known = None if centroids is None else centroids.tolist()
+    rows = {}
+    for update in _one_more(participants, federation, server, side):
+        client = update.client
+        order = stream(federation.seed, "features", client.id).permutation(len(client))
+        chosen = torch.from_numpy(np.sort(order[:most])).to(client.rows.device)
+        outputs = _outputs(client, update.weights, federation, side)
+        rows[client.id] = {
+            "feature_sample": client.rows[chosen].tolist(),
+            "feature_given_label": client.given[chosen].tolist(),
+            "feature_true_label": client.true[chosen].tolist() if client.truth_known else None,
+            "feature_vector": outputs[0].features[chosen].tolist(),
+            "class_centroid": known,
+        }
+    return rows
+
+
+PROBES = {
+    "features": Probe(
+        {
+            "feature_sample": LABELS,
+            "feature_given_label": LABELS,
+            "feature_true_label": LABELS,
+            "feature_vector": VECTORS,
+            "class_centroid": VECTORS,
+        },
+        features,
+    ),
+    "local_models": Probe(
+        {
+            "local_test_accuracy": pa.float64(),
+            "local_own_classes_accuracy": pa.float64(),
+            "local_train_accuracy": pa.float64(),
+            "local_true_accuracy": pa.float64(),
+            "random_image_output": NUMBERS,
+        },
+        local_models,
+    ),
+    "samples": Probe(
+        {
+            "sample": LABELS,
+            "sample_given_label": LABELS,
+            "sample_true_label": LABELS,
+            "sample_loss": NUMBERS,
+            "sample_similarity": NUMBERS,
+        },
+        samples,
+    ),
+}
+"""By the name that a spec gives it (:data:`noisyfl.spec.PROBES`)."""
+
+
+# -------------------------------------------------------------------- what they share
+
+
+def random_image(federation: Federation) -> Tensor:
+    """Standard normal noise, as one normalised image; every model of a trial is shown the same."""
+    shape = federation.executor.test.shape
+    noise = stream(federation.seed, "random image").standard_normal((1, *shape))
+    return torch.from_numpy(noise)
+
+
+def _own_classes(right: Tensor, labels: Tensor, client: Client) -> float:
+    """The mean, over the classes that a client truly has, of the accuracy on their test samples:
+    FedRN's Figure 1 tests a local model on as many samples of each of them.
+    """
+    own = (client.true if client.truth_known else client.given).unique()
+    accuracies = [_share(right[labels == label]) for label in own if bool((labels == label).any())]
+    return float(np.mean(accuracies))
+
+
+def _last_participants(federation: Federation) -> list[Client]:
+    return [federation.clients[number] for number in sorted(federation.state[PARTICIPANTS])]
+
+
+def _one_more(
+    clients: list[Client], federation: Federation, server: ServerSide, side: ClientSide
+) -> Iterator[Update]:
+    """A local update more of each client, by as many at once as take part in an ordinary round.
+
+    While one is looked at, its client's state is as the update left it.
+    """
+    last = len(federation.records.rounds) - 1
+    for first in range(0, len(clients), federation.participants):
+        group = clients[first : first + federation.participants]
+        with federation.aside():
+            yield from local_updates(last, group, server, side, federation)
+
+
+def _outputs(
+    client: Client, weights: Weights, federation: Federation, side: ClientSide
+) -> list[Outputs]:
+    """Of each of a model's networks on all samples of a client."""
+    requests = [
+        Pass(client, weights, "probe", number, view="plain") for number in range(side.networks)
+    ]
+    # A plain view throws no dice, so that the round does not matter.
+    return federation.executor.passes(requests, 0)
+
+
+def _share(right: Tensor) -> float:
+    return float(right.double().mean())
