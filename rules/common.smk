@@ -209,8 +209,11 @@ def figure_of(wildcards):
 
 
 def table_inputs(wildcards):
-    """The runs of a table."""
-    return artifacts_of(table_of(wildcards).run_ids())
+    """The runs of a table: of each its numbers, and what says that it is whole. The other files of
+    a run come with these, and thousands of runs are planned the faster the fewer are named.
+    """
+    runs = [run_files(run) for run in table_of(wildcards).run_ids()]
+    return [path for files in runs for path in (files.rounds, files.provenance)]
 
 
 def table_description(wildcards):
