@@ -5,7 +5,9 @@ import re
 
 import pytest
 
-from noisyfl.experiments import ROOT, check_config, load_config, make_plan
+from noisyfl.experiments import ROOT, check_config, make_plan
+
+from .plans import plan_of
 
 PAPERS = ROOT / "config" / "papers"
 with (ROOT / "config" / "published.csv").open() as file:
@@ -15,8 +17,7 @@ PRINTED = ("table1", "table2", "table3", "table4", "table6", "table7")
 
 @pytest.fixture(scope="module")
 def plan():
-    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": ["fedcni"]}
-    return make_plan(config, PAPERS, "paper.yaml")
+    return plan_of("fedcni")
 
 
 @pytest.fixture(scope="module")

@@ -7,43 +7,22 @@ import math
 
 import pytest
 
-from noisyfl.experiments import ROOT, load_config, make_plan
+from noisyfl.experiments import ROOT
+
+from .plans import cells_of, plan_of, runs_at, spec_at
 
 PUBLISHED = {"table2": 63, "table3": 36, "table4": 21, "table5": 9, "table6": 49}
 
 
 @pytest.fixture(scope="module")
 def plan():
-    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": ["fedcorr"]}
-    return make_plan(config, ROOT / "config" / "papers", "config/paper.yaml")
+    return plan_of("fedcorr")
 
 
 @pytest.fixture(scope="module")
 def published():
     with (ROOT / "config" / "published.csv").open(newline="") as file:
         return [row for row in csv.DictReader(file) if row["paper"] == "fedcorr"]
-
-
-def cells_of(table):
-    """Row, column and run ids of each cell."""
-    for row, line in zip(table.description["rows"], table.runs, strict=True):
-        for column, runs in zip(table.description["columns"], line, strict=True):
-            yield row, column, runs
-
-
-def runs_at(plan, table, row, column):
-    """The run ids of a cell, by the names of its row and column."""
-    (found,) = (
-        runs
-        for one, other, runs in cells_of(plan.tables[f"fedcorr/{table}"])
-        if (one["name"], other["name"]) == (row, column)
-    )
-    return found
-
-
-def spec_at(plan, table, row, column):
-    """The spec of a cell's first trial."""
-    return plan.runs[runs_at(plan, table, row, column)[0]]
 
 
 # ---------------------------------------------------------------- published numbers

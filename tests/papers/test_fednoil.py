@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from noisyfl.experiments import ROOT, load_config, make_plan
+from noisyfl.experiments import ROOT
 from noisyfl.methods import METHODS
 from noisyfl.schedule import SCHEDULES
+
+from .plans import cells_of, plan_of, runs_at, spec_at
 
 NOISES = {  # Section 5.1
     "symmetric high (0.5 to 0.8)": ("symmetric", [0.5, 0.6, 0.7, 0.8]),
@@ -26,37 +28,13 @@ DATASETS = {  # samples of a client, rounds, model
 
 @pytest.fixture(scope="module")
 def plan():
-    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": ["fednoil"]}
-    return make_plan(config, ROOT / "config" / "papers", "config/paper.yaml")
+    return plan_of("fednoil")
 
 
 @pytest.fixture(scope="module")
 def published():
     with (ROOT / "config" / "published.csv").open(newline="") as file:
         return [row for row in csv.DictReader(file) if row["paper"] == "fednoil"]
-
-
-def cells_of(table):
-    """Row, column and run ids of each cell."""
-    for row, line in zip(table.description["rows"], table.runs, strict=True):
-        for column, runs in zip(table.description["columns"], line, strict=True):
-            yield row, column, runs
-
-
-def runs_at(plan, table, row, column):
-    """The run ids of a cell, by the names of its row and column."""
-    found = [
-        runs
-        for one, other, runs in cells_of(plan.tables[f"fednoil/{table}"])
-        if (one["name"], other["name"]) == (row, column)
-    ]
-    assert len(found) == 1, (row, column)
-    return found[0]
-
-
-def spec_at(plan, table, row, column):
-    """The spec of a cell's first trial."""
-    return plan.runs[runs_at(plan, table, row, column)[0]]
 
 
 # ---------------------------------------------------------------- published numbers

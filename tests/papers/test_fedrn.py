@@ -6,9 +6,9 @@ import re
 import pytest
 
 from noisyfl.catalogue import canonical_method
-from noisyfl.experiments import ROOT, load_config, make_plan
-from noisyfl.reporting.published import read_published
-from noisyfl.reporting.tables.cells import published_of
+from noisyfl.experiments import ROOT
+
+from .plans import cells_of, number_of, plan_of
 
 PUBLISHED = ROOT / "config" / "published.csv"
 with PUBLISHED.open() as file:
@@ -33,22 +33,17 @@ NEW |= {"table9": 6 * 3, "table10": 0}
 
 @pytest.fixture(scope="module")
 def plan():
-    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": ["fedrn"]}
-    return make_plan(config, ROOT / "config" / "papers", "paper.yaml")
+    return plan_of("fedrn")
 
 
 @pytest.fixture(scope="module")
 def cells(plan):
     """By table, row and column: the specs of the cell's runs, and its published number."""
-    published = read_published(PUBLISHED)
     found = {}
-    for key, table in plan.tables.items():
-        given = table.description
-        for row, line in zip(given["rows"], table.runs, strict=True):
-            for column, runs in zip(given["columns"], line, strict=True):
-                number = published_of(given, row, column, published, key)
-                place = key.removeprefix("fedrn/"), row["name"], column["name"]
-                found[place] = [plan.runs[run] for run in runs], number
+    for table in plan.tables.values():
+        for row, column, runs in cells_of(table):
+            specs = [plan.runs[run] for run in runs]
+            found[table.name, row["name"], column["name"]] = specs, number_of(table, row, column)
     return found
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from noisyfl.experiments import ROOT, load_config, make_plan
+from .plans import plan_of
 
 # Clients, participation, rounds, local epochs, batch size, learning rate, model: as the papers.
 SETTINGS = {
@@ -24,8 +24,7 @@ METHODS = (
 
 @pytest.fixture(scope="module")
 def plan():
-    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": ["grand"]}
-    return make_plan(config, ROOT / "config" / "papers", "config/paper.yaml")
+    return plan_of("grand")
 
 
 @pytest.fixture(scope="module")

@@ -2,42 +2,26 @@
 
 import json
 from collections import Counter, defaultdict
-from functools import cache
 
 import pytest
 
-from noisyfl.experiments import ROOT, check_config, load_config, make_plan
+from noisyfl.experiments import ROOT, load_config
 from noisyfl.reporting.figures.draw import KINDS
 from noisyfl.reporting.metrics import METRICS
-from noisyfl.reporting.published import read_published
 from noisyfl.reporting.statistics import STATISTICS
-from noisyfl.reporting.tables.cells import published_of
+
+from .plans import cells_of, number_of, numbers, plan_of
 
 PAPERS = ("rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
-
-
-@cache
-def numbers():
-    return read_published(ROOT / "config" / "published.csv")
-
-
-@cache
-def plan_of(paper):
-    config = check_config({"scale": "paper", "experiments": [paper]}, "test")
-    return make_plan(config, ROOT / "config" / "papers", "test")
 
 
 def reached(paper):
     """By table, row and column, the published number of each cell of the paper's tables."""
     found = {}
     for table in plan_of(paper).tables.values():
-        description = table.description
-        if description["published"] is None:
-            continue
-        for row in description["rows"]:
-            for column in description["columns"]:
-                at = (table.name, row["name"], column["name"])
-                found[at] = published_of(description, row, column, numbers(), table.name)
+        if table.description["published"] is not None:
+            for row, column, _ in cells_of(table):
+                found[table.name, row["name"], column["name"]] = number_of(table, row, column)
     return found
 
 

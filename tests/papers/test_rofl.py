@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from noisyfl.experiments import ROOT, load_config, make_plan
-from noisyfl.reporting.published import read_published
-from noisyfl.reporting.tables.cells import published_of
+from noisyfl.experiments import ROOT
+
+from .plans import cells_of, number_of, plan_of
 
 PUBLISHED = ROOT / "config" / "published.csv"
 with PUBLISHED.open() as file:
@@ -39,23 +39,18 @@ TANAKA = {0.0: 0.01, 0.1: 0.02, 0.3: 0.03, 0.5: 0.04, 0.7: 0.08}
 
 @pytest.fixture(scope="module")
 def plan():
-    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": ["rofl"]}
-    return make_plan(config, ROOT / "config" / "papers", "paper.yaml")
+    return plan_of("rofl")
 
 
 @pytest.fixture(scope="module")
 def cells(plan):
     """By table, row and column: the id and the spec of the cell's run, and its published number."""
-    published = read_published(PUBLISHED)
     found = {}
-    for key, table in plan.tables.items():
-        given = table.description
-        for row, line in zip(given["rows"], table.runs, strict=True):
-            for column, runs in zip(given["columns"], line, strict=True):
-                number = published_of(given, row, column, published, key)
-                (run,) = runs  # the paper fixes the seed
-                place = key.removeprefix("rofl/"), row["name"], column["name"]
-                found[place] = run, plan.runs[run], number
+    for table in plan.tables.values():
+        for row, column, runs in cells_of(table):
+            (run,) = runs  # the paper fixes the seed
+            number = number_of(table, row, column)
+            found[table.name, row["name"], column["name"]] = run, plan.runs[run], number
     return found
 
 

@@ -1,0 +1,49 @@
+"""The paper scale's plan of an experiment, and its cells by the names of rows and columns."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from noisyfl.experiments import ROOT, load_config, make_plan
+from noisyfl.reporting.published import Published, read_published
+from noisyfl.reporting.tables.cells import published_of
+
+
+@cache
+def plan_of(experiment):
+    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": [experiment]}
+    return make_plan(config, ROOT / "config" / "papers", "config/paper.yaml")
+
+
+@cache
+def numbers():
+    """Every published number."""
+    return read_published(ROOT / "config" / "published.csv")
+
+
+def cells_of(table) -> Iterator[tuple[dict, dict, tuple[str, ...]]]:
+    """Row, column and run ids of each cell."""
+    for row, line in zip(table.description["rows"], table.runs, strict=True):
+        for column, runs in zip(table.description["columns"], line, strict=True):
+            yield row, column, runs
+
+
+def number_of(table, row, column) -> Published | None:
+    """The published number of a cell."""
+    return published_of(table.description, row, column, numbers(), table.name)
+
+
+def runs_at(plan, table, row, column):
+    """The run ids of a cell, by the names of its table, row and column."""
+    found = [
+        runs
+        for part in plan.tables.values()
+        for one, other, runs in cells_of(part)
+        if (part.name, one["name"], other["name"]) == (table, row, column)
+    ]
+    assert len(found) == 1, (table, row, column)
+    return found[0]
+
+
+def spec_at(plan, table, row, column):
+    """The spec of a cell's first trial."""
+    return plan.runs[runs_at(plan, table, row, column)[0]]
