@@ -11,7 +11,7 @@ import yaml
 from docutils.core import publish_parts
 from docutils.writers import get_writer_class
 
-from noisyfl.artifacts import DamagedArtifact, write_json
+from noisyfl.artifacts import DamagedArtifact, RunFiles, write_json
 from noisyfl.options import BadInput
 from noisyfl.reporting.published import read_published
 from noisyfl.reporting.runs import read_runs
@@ -385,6 +385,16 @@ def test_every_run_of_a_cell_is_named(table):
         for cell in row:
             assert ", ".join(f"`{run}`" for run in cell) in files["md"]
             assert all(f"<code>{run}</code>" in files["html"] for run in cell)
+
+
+def test_a_run_that_was_reproduced_before_is_marked(table):
+    run = table.description["runs"][0][0][1]
+    moved = table.folder / "reproduced" / "runs" / run
+    table.runs.files[run].folder.rename((moved.parent.mkdir(parents=True), moved)[1])
+    table.runs.files[run] = RunFiles(moved)
+    files = printed(table)
+    assert f"`{run}` (reproduced)," in files["md"]
+    assert files["md"].count("(reproduced)") == files["html"].count("(reproduced)") == 1
 
 
 def test_html_is_whole_and_needs_nothing_else(table):

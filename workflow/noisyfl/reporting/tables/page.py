@@ -82,7 +82,7 @@ def markdown_page(content: Content) -> str:
     lines += ["", "<details><summary>Runs of each cell</summary>", ""]
     for row in content.trained:
         for column, cell in zip(content.columns, row.cells, strict=True):
-            ids = ", ".join(f"`{run.id}`" for run in cell.runs)
+            ids = ", ".join(f"`{run.id}`{settings.tracked(run)}" for run in cell.runs)
             lines.append(f"- {_escape(row.name)}, {_escape(column)}: {ids}")
     return "\n".join([*lines, "", "</details>", ""])
 
@@ -129,6 +129,7 @@ def html_page(content: Content) -> str:
         ours=ours,
         paper=paper,
         against=against,
+        tracked=settings.tracked,
         dagger=dagger,
         spans=spans(content),
         labels=[column.get("label", column["name"]) for column in content.description["columns"]],

@@ -205,6 +205,11 @@ def making(content: Content) -> dict[str, list[str]]:
     }
 
 
+def tracked(run: Run) -> str:
+    """What stands behind a run's id: whether it was taken from the tracked ones."""
+    return " (reproduced)" if run.folder.parents[1].name == "reproduced" else ""
+
+
 def _trials(content: Content) -> str:
     *fewer, most = sorted({len(cell.runs) for cell in content.cells})
     return " or ".join([*map(str, fewer), count(most, "trial")])
