@@ -406,10 +406,15 @@ def test_a_row_and_a_column_may_be_in_another_setting(tmp_path):
 
 def test_a_column_of_means_has_no_runs(tmp_path):
     paper = copy.deepcopy(PAPER)
-    paper["tables"]["one"]["columns"].append({"name": "Mean", "mean_of": ["clean", "noisy"]})
-    table = plan(tmp_path, paper).tables["paper/one"]
-    assert [len(cell) for cell in table.runs[0]] == [2, 2, 0]
-    paper["tables"]["one"]["columns"][2]["mean_of"] = ["clear", "noisy"]
+    paper["tables"]["one"]["columns"].insert(1, {"name": "Mean", "mean_of": ["clean", "noisy"]})
+    paper["tables"]["one"]["columns"].insert(2, {"name": "rank", "average_rank": True})
+    figure = {"kind": "by_round", "title": "t", "caption": "c", "table": "one"}
+    made = plan(tmp_path, edited(paper, ("figures", "curves"), figure))
+    assert [len(cell) for cell in made.tables["paper/one"].runs[0]] == [2, 0, 0, 2]
+    drawn = made.figures["paper/curves"].description
+    assert [column["name"] for column in drawn["columns"]] == ["clean", "noisy"]
+    assert [len(cell) for cell in drawn["cells"][0]] == [2, 2]
+    paper["tables"]["one"]["columns"][1]["mean_of"] = ["clear", "noisy"]
     with pytest.raises(
         BadInput, match="'Mean': mean_of: no column is called 'clear'; did you mean"
     ):

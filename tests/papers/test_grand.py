@@ -34,6 +34,7 @@ def columns(plan):
     return {
         (column["group"], column["label"]): [plan.runs[line[c][0]] for line in table.runs]
         for c, column in enumerate(table.description["columns"])
+        if "average_rank" not in column
     }
 
 

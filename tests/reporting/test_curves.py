@@ -188,12 +188,6 @@ def test_a_divergence_is_no_value_of_what_was_never_recorded():
     assert legend_of(figure) == ["y"]
 
 
-def test_a_column_that_averages_others_has_no_panel():
-    figure = drawn([[["r"], [], ["s"]]], ["a", "mean", "b"], ["x"], RUNS)
-    assert [panel.get_title() for panel in figure.axes] == ["a", "b"]
-    assert lines_of(figure.axes[1]) == [[60, 70, 100]]
-
-
 def test_marks_are_dotted_lines_in_every_panel():
     figure = drawn([[["r"]] * 2], "ab", ["x"], RUNS, marks=[{"at": 1.5, "label": "T_s"}])
     for panel in figure.axes:

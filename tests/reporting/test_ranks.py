@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare
 
-from noisyfl.reporting.figures.ranks import Ranking, critical_difference, rank, ranks_within
+from noisyfl.reporting.ranks import Ranking, critical_difference, rank, ranks_within
 
 # Table 5 (a): critical values of Nemenyi's test for 2 to 10 methods.
 Q = {

@@ -148,6 +148,30 @@ def test_a_column_of_means_and_its_spread_over_the_columns(runs, published):
     assert "72.5 ± 17.7 (70.0) +2.5" in markdown_page(content)
 
 
+def test_a_column_of_average_ranks(runs, published):
+    accuracies = {"a": (0.9, 0.5), "b": (0.8, 0.5), "c": (0.7, 0.6), "bound": (0.99, 0.99)}
+    levels = ("constant(level=0.1)", "constant(level=0.2)")
+    cells = [
+        [
+            *([runs.add([value], seed=seed, noise_level=level)] for value, level in row),
+            [],
+        ]
+        for seed, row in enumerate(
+            [zip(values, levels, strict=True) for values in accuracies.values()], 1
+        )
+    ]
+    rows = [header(name, method="fedavg") for name in accuracies]
+    rows[3]["ranked"] = False
+    columns = [header("x"), header("y"), header("average rank", average_rank=True)]
+    description = describe(columns, rows, cells, published=None)
+    content = collect(description, read_runs(runs.files), published())
+    # First, second and third; then two share the second place, which is 2.5 each, behind c.
+    ranks = [row.cells[2].summary and row.cells[2].summary.mean for row in content.rows]
+    assert ranks == [(1 + 2.5) / 2, (2 + 2.5) / 2, (3 + 1) / 2, None]
+    assert [content.is_best(row, 2) for row in content.rows] == [True, False, False, False]
+    assert "| a | 90.0 | 50.0 | **1.8** |" in markdown_page(content)
+
+
 # ---------------------------------------------------------------- verdicts
 
 

@@ -95,7 +95,7 @@ class Expansion:
         self, setting: str, row: Header, column: Header, seeds: Sequence[int], where: str
     ) -> tuple[tuple[str, ...], bool]:
         """The runs of a cell, and whether they are made exactly as the paper's."""
-        if column.mean_of:
+        if not column.has_runs:
             return (), False
         name = row.setting or column.setting or setting
         paper = self._setting(name, {**column.overlays, **row.overlays}, where)
@@ -138,15 +138,14 @@ class Expansion:
         for kind in ("rows", "columns"):
             names = [header["name"] for header in table.description[kind]]
             # A scale that keeps a part of the table leaves the figure what is kept of its own.
-            declared = [
-                header.name
-                for header in (rows_of if kind == "rows" else columns_of)(
-                    self.content["tables"][table.name][kind], where
-                )
-            ]
+            headers = (rows_of if kind == "rows" else columns_of)(
+                self.content["tables"][table.name][kind], where
+            )
+            declared = [header.name for header in headers if header.has_runs]
             one = [given[kind[:-1]]] if kind[:-1] in given else declared
             wanted = only(declared, given.get(kind, one), kind[:-1], f"{where}.{kind}")
-            places[kind] = [names.index(n) for n in wanted if n in names] or [*range(len(names))]
+            left = [n for n in wanted if n in names] or [n for n in declared if n in names]
+            places[kind] = [names.index(n) for n in left]
         cells = [[table.runs[r][c] for c in places["columns"]] for r in places["rows"]]
         facts = {
             "metric": table.description["metric"],

@@ -28,6 +28,9 @@ class Header:
         statistic: what sums up a run, likewise.
         x: where a figure draws it.
         mean_of: names of the columns whose means it averages; it has no runs then.
+        average_rank: of a column, whether it has no runs but the average of the ranks that rows
+            have in the columns with runs.
+        ranked: of a row, whether it has a rank.
     """
 
     name: str
@@ -43,6 +46,13 @@ class Header:
     statistic: str | None = None
     x: float | None = None
     mean_of: tuple[str, ...] = ()
+    average_rank: bool = False
+    ranked: bool = True
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether it is not made of other columns."""
+        return not (self.mean_of or self.average_rank)
 
     def face(self) -> dict[str, Any]:
         """What a table's or figure's job is told of it; only what it has."""
@@ -54,9 +64,11 @@ class Header:
             "metric": self.metric,
             "statistic": self.statistic,
             "x": self.x,
-            "mean_of": list(self.mean_of),
+            "mean_of": list(self.mean_of) or None,
+            "average_rank": self.average_rank or None,
+            "ranked": None if self.ranked else False,
         }
-        return {key: value for key, value in facts.items() if value not in (None, [])}
+        return {key: value for key, value in facts.items() if value is not None}
 
 
 def rows_of(given: Sequence[Mapping[str, Any]], where: str) -> list[Header]:
@@ -83,7 +95,7 @@ def columns_of(given: Sequence[Any], where: str) -> list[Header]:
     else:
         columns = [_header(part, f"{where}[{n}]") for n, part in enumerate(given)]
     _distinct(columns, where)
-    averaged = [column.name for column in columns if not column.mean_of]
+    averaged = [column.name for column in columns if column.has_runs]
     for column in columns:
         only(averaged, column.mean_of, "column", f"{where}: {column.name!r}: mean_of")
     return columns
@@ -121,6 +133,8 @@ def _header(given: Mapping[str, Any], where: str) -> Header:
         statistic=given.get("statistic"),
         x=given.get("x"),
         mean_of=tuple(given.get("mean_of", ())),
+        average_rank=given.get("average_rank", False),
+        ranked=given.get("ranked", True),
     )
 
 

@@ -15,10 +15,10 @@ Rounds = Mapping[str, np.ndarray]
 
 Values = Callable[[Rounds, Mapping[str, Any]], np.ndarray]
 
-FACTORS = {"percent": 100.0, "seconds": 1.0, "bytes": 1e-6, "samples": 1.0}
+FACTORS = {"percent": 100.0, "seconds": 1.0, "bytes": 1e-6, "samples": 1.0, "ranks": 1.0}
 """What a value is multiplied by to be shown in its unit: shares in percent, bytes in megabytes."""
 
-SYMBOLS = {"percent": "%", "seconds": "s", "bytes": "MB", "samples": "passes"}
+SYMBOLS = {"percent": "%", "seconds": "s", "bytes": "MB", "samples": "passes", "ranks": "ranks"}
 """The units as they are printed; samples through a network, over samples, are passes."""
 
 

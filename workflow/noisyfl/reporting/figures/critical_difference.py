@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from noisyfl.options import BadInput
-from noisyfl.reporting.figures.ranks import Ranking, rank
 from noisyfl.reporting.figures.style import PAGE, new_figure
 from noisyfl.reporting.metrics import METRICS
+from noisyfl.reporting.ranks import Ranking, rank
 from noisyfl.reporting.runs import Run
 from noisyfl.reporting.statistics import over_trials
 from noisyfl.reporting.tables.cells import metric_of

@@ -86,7 +86,6 @@ def by_round(description: Mapping[str, Any], runs: Mapping[str, Run]) -> Figure:
             f"{description['name']}: x: got {unit!r}, expected 'ordinary_rounds', since there are "
             "marks, which lie at rounds"
         )
-    description = _with_runs(description)
     group, names = row_names(description["rows"])
     styles = looks(description["rows"])
     titles = _titles(description, group)
@@ -113,17 +112,6 @@ def by_round(description: Mapping[str, Any], runs: Mapping[str, Run]) -> Figure:
     diverged = "a trial diverged" if DIVERGED["marker"] in marked else None
     legend_of_lines(figure, shown, diverged, titles[0] if len(titles) == 1 else "")
     return figure
-
-
-def _with_runs(description: Mapping[str, Any]) -> dict[str, Any]:
-    """The description without columns that have no runs, since they average others."""
-    columns, cells = description["columns"], description["cells"]
-    kept = [c for c in range(len(columns)) if any(line[c] for line in cells)]
-    return {
-        **description,
-        "columns": [columns[c] for c in kept],
-        "cells": [[line[c] for c in kept] for line in cells],
-    }
 
 
 def _titles(description: Mapping[str, Any], group: str) -> list[str]:

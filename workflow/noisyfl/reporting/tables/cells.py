@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from noisyfl.catalogue import split_method
 from noisyfl.reporting.metrics import METRICS, Metric
 from noisyfl.reporting.published import Published, select, select_one
+from noisyfl.reporting.ranks import rank
 from noisyfl.reporting.runs import Run
 from noisyfl.reporting.statistics import STATISTICS, Summary, over_trials, summary
 from noisyfl.reporting.tables.verdicts import verdict
+
+RANK = "average rank"
+
+MEASURES = {**METRICS, RANK: Metric(RANK, "ranks", lambda rounds, spec: np.empty(0), True)}
+"""What a cell may show: a metric of its runs, or the average of its row's ranks."""
 
 LINE = ("setting_scope", "method", "variant")
 """Columns of the published numbers that name a line of a printed table."""
@@ -25,7 +34,7 @@ class Cell:
     """One setting and one method.
 
     Attributes:
-        metric: what it shows, a name in :data:`noisyfl.reporting.metrics.METRICS`.
+        metric: what it shows, a name in :data:`MEASURES`.
         statistic: what sums up a run.
         runs: one a trial; none where the table trains nothing.
         summaries: every statistic by name, over the trials that did not diverge; empty where none
@@ -44,7 +53,7 @@ class Cell:
     @property
     def measure(self) -> Metric:
         """What it shows."""
-        return METRICS[self.metric]
+        return MEASURES[self.metric]
 
     @property
     def summary(self) -> Summary | None:
@@ -160,7 +169,7 @@ def collect(
     """
     where = f"{description['experiment']}/{description['name']}"
     columns = description["columns"]
-    rows = []
+    rows: list[Row] = []
     for r, row in enumerate(description["rows"]):
         cells: list[Cell] = []
         for c, column in enumerate(columns):
@@ -179,6 +188,7 @@ def collect(
         )
         group, label = row.get("group", ""), row.get("label", row["name"])
         rows.append(Row(row["name"], _name(row, where), True, averaged, group, label))
+    rows = _with_ranks(rows, description)
     if description["published"] is not None:
         rows += _not_run(description, published, rows, where)
     return Content(description, tuple(rows))
@@ -247,6 +257,38 @@ def _averaged(
         }
     as_published = len(parts) == len(names) and all(part.as_published for part in parts)
     return Cell(cell.metric, cell.statistic, (), summaries, cell.published, as_published)
+
+
+def _with_ranks(rows: list[Row], description: Mapping[str, Any]) -> list[Row]:
+    """The rows with their average ranks in the columns that ask for them. A cell of which a trial
+    diverged, or that has no number, comes last.
+    """
+    columns = description["columns"]
+    asking = [c for c, column in enumerate(columns) if column.get("average_rank")]
+    ranked = [r for r, row in enumerate(description["rows"]) if row.get("ranked", True)]
+    if not asking or len(ranked) < 2:
+        return rows
+    values = [
+        [_worth(rows[r].cells[c]) for r in ranked]
+        for c, column in enumerate(columns)
+        if not column.get("average_rank") and "mean_of" not in column
+    ]
+    found = dict(zip(ranked, rank(values).ranks.tolist(), strict=True))
+    made = []
+    for r, row in enumerate(rows):
+        cells = list(row.cells)
+        for c in asking:
+            average = {name: Summary(found[r], None, 0) for name in STATISTICS if r in found}
+            cells[c] = Cell(RANK, description["statistic"], (), average)
+        made.append(replace(row, cells=tuple(cells)))
+    return made
+
+
+def _worth(cell: Cell) -> float:
+    """What a cell is ranked by: larger is better, NaN is worst."""
+    if cell.summary is None or cell.diverged:
+        return math.nan
+    return -cell.summary.mean if cell.measure.less_is_better else cell.summary.mean
 
 
 def _not_run(
