@@ -27,8 +27,7 @@ rule all:
     default_target: True
     input:
         files_of(wanted()),
-        SCALE / "cells.csv",
-        SCALE / "claims.html",
+        comparisons(),
 
 
 include: "rules/data.smk"

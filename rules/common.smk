@@ -104,6 +104,11 @@ def tables_of_papers():
     ]
 
 
+def comparisons():
+    """What compares the wanted tables with the papers, if any of them has published numbers."""
+    return [SCALE / "cells.csv", SCALE / "claims.html"] if tables_of_papers() else []
+
+
 def claimed():
     """By name, the wanted tables and figures that claims are held against."""
     parts = {f"{part.experiment}/{part.name}": part for part in wanted()}

@@ -115,7 +115,7 @@ def repository(tmp_path_factory):
 def test_everything_is_made_once_and_then_nothing_is_to_be_done(repository):
     results = repository.folder / "results"
     assert len(list((results / "runs").iterdir())) == 2
-    for ending in ("csv", "md", "html"):
+    for ending in ("csv", "md", "html", "tex"):
         assert (results / "tiny" / "tables" / "tiny" / f"one.{ending}").stat().st_size
     for ending in ("png", "pdf"):
         assert (results / "tiny" / "figures" / "tiny" / f"curves.{ending}").stat().st_size

@@ -35,7 +35,7 @@ class FakeFederation:
         margin = torch.from_numpy(np.where(easy, 4.0, -2.0) + 0.5 * noise)
         self.logits = margin[..., None] * torch.nn.functional.one_hot(labels, 3)
         self.trained, self.bytes, self.selections, self.reports = [], 0, {}, {}
-        self.executor = SimpleNamespace(test=SimpleNamespace(pixels=torch.zeros(1, 1, 4, 4)))
+        self.executor = SimpleNamespace(test=SimpleNamespace(shape=(1, 4, 4)))
 
     def visit(self, *numbers):
         for number in numbers:

@@ -21,6 +21,7 @@ from noisyfl.options import BadInput
 from noisyfl.randomness import stream
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
+from noisyfl.simulation.federation import CLIENT_COLUMNS
 from noisyfl.simulation.local import Task
 from noisyfl.simulation.training import simulate
 from noisyfl.spec import PROBES, canonical_run, check_run, identity
@@ -153,7 +154,8 @@ def test_a_run_with_probes_is_the_run_without(method, data, tmp_path):
     assert one.equals(other)
     before, after = (pd.read_parquet(files.clients) for files in (plain, probed))
     measured = [name for probe in ALL for name in probes.PROBES[probe].columns]
-    assert list(after.columns) == [*before.columns[:4], *measured, *before.columns[4:]]
+    always = len(CLIENT_COLUMNS)
+    assert list(after.columns) == [*before.columns[:always], *measured, *before.columns[always:]]
     earlier = after[after["round"] < 8].reset_index(drop=True)
     assert earlier[before.columns].equals(before[before["round"] < 8])
     last = after[after["round"] == 8].set_index("client")

@@ -282,6 +282,8 @@ def test_fedcorr_writes_down_what_it_estimates(data, tmp_path):
         "client",
         "label_precision",
         "label_recall",
+        "noise_detection_precision",
+        "noise_detection_recall",
         "lid",
         "cumulative_lid",
         "called_noisy",
