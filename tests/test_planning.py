@@ -154,6 +154,24 @@ def test_no_cell_is_begun_that_does_not_fit(scale, capsys):
     assert "0 cells done" in capsys.readouterr().out
 
 
+def test_cells_of_a_dataset_that_is_not_there_are_left_out(scale, capsys):
+    paper = json.loads(json.dumps(PAPER))
+    paper["tables"]["one"]["columns"][0] = {
+        "name": "elsewhere",
+        "with": {"dataset": "cifar10", "schedule": {"rounds": 1}},
+    }
+    (scale.parent / "papers" / "paper.yaml").write_text(yaml.safe_dump(paper))
+    results = following(scale, count=2)
+    out = capsys.readouterr().out
+    assert "2 cells done" in out
+    trained = [json.loads(p.read_text()) for p in (results / "runs").glob("*/spec.json")]
+    assert {spec["noisy_partition"]["dataset"] for spec in trained} == {"digits"}
+    following(scale)
+    out = capsys.readouterr().out
+    assert out.count("left out: cifar10") == 1
+    assert "0 cells done" in out
+
+
 def test_runs_of_other_sources_are_kept_only_with_their_commit(scale):
     results = following(scale, count=1)
     path = next((results / "runs").glob("*/provenance.json"))

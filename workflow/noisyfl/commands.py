@@ -51,7 +51,7 @@ def train_spec(
         executor: a name of :data:`noisyfl.train.EXECUTORS`.
     """
     from noisyfl.data import noisy_partition
-    from noisyfl.data.datasets import prepare, read_part
+    from noisyfl.data.datasets import read_part
     from noisyfl.models import WeightFiles
     from noisyfl.simulation.checkpoint import Interrupted
     from noisyfl.train import train_run
@@ -61,10 +61,7 @@ def train_spec(
         print(f"{identity(spec)} is trained already: {run.folder}")
         return
     partition = spec["noisy_partition"]
-    train = layout.data(partition["dataset"], "train")
-    test = layout.data(partition["dataset"], "test")
-    if not (train.exists() and test.exists()):
-        prepare(partition["dataset"], data, download, train, test)
+    train, test = prepared(partition["dataset"], layout, data, download)
     partition_path = layout.partition(identity(partition))
     if not partition_path.exists():
         noisy_partition.write(partition_path, partition, read_part(train).labels, data)
@@ -82,6 +79,20 @@ def train_spec(
         )
     except Interrupted as interrupted:
         sys.exit(f"{interrupted}; run the same command to go on")
+
+
+def prepared(dataset: str, layout: Results, data: Path, download: bool) -> tuple[Path, Path]:
+    """The training and the test part of a dataset, made where missing.
+
+    Raises:
+        BadInput: official files are missing or damaged.
+    """
+    from noisyfl.data.datasets import prepare
+
+    train, test = layout.data(dataset, "train"), layout.data(dataset, "test")
+    if not (train.exists() and test.exists()):
+        prepare(dataset, data, download, train, test)
+    return train, test
 
 
 def draw_sheets(datasets: list[str], results: Path, data: Path, download: bool) -> None:
@@ -181,14 +192,27 @@ def train_next(
     """Train the missing cells that cost least, as many as fit in the time.
 
     The estimates are held against what the runs take, and a run that would not fit any more is left
-    out. A cell counts once all of its trials are there.
+    out. A cell counts once all of its trials are there. Cells whose dataset is not there are left
+    out, with a word on what is missing.
     """
     plan = read_plan(config)
-    done = done_in(Results(results), REPRODUCED)
+    layout, begun = Results(results), time.perf_counter()
     kind = "cuda" if device == "auto" else device
-    cells = cheapest_cells(plan, done, kind)[:count]
-    begun, promised, taken = time.perf_counter(), 0.0, 0.0
-    for number, cell in enumerate(cells):
+    cells = cheapest_cells(plan, done_in(layout, REPRODUCED), kind)
+    missing: set[str] = set()
+    number, promised, taken = 0, 0.0, 0.0
+    for cell in cells:
+        if number == count:
+            break
+        dataset = plan.runs[cell[0]]["noisy_partition"]["dataset"]
+        if dataset in missing:
+            continue
+        try:
+            prepared(dataset, layout, data, download)
+        except BadInput as error:
+            missing.add(dataset)
+            print(f"left out: {error}")
+            continue
         seconds = {run: estimate(plan.runs[run], kind).seconds for run in cell}
         left = 60 * minutes - (time.perf_counter() - begun)
         slower = taken / promised if promised else 1.0
@@ -197,9 +221,10 @@ def train_next(
             return
         for run in cell:
             started = time.perf_counter()
-            train_spec(plan.runs[run], Results(results), data, download, device)
+            train_spec(plan.runs[run], layout, data, download, device)
             promised, taken = promised + seconds[run], taken + time.perf_counter() - started
-    print(f"{len(cells)} cells done")
+        number += 1
+    print(f"{number} cells done")
 
 
 def keep_runs(config: Path, results: Path, commit: str | None) -> None:
