@@ -1,4 +1,4 @@
-# Datasets: official files in, one Parquet file a part out.
+# Datasets: official files in, one Parquet file a part out; or a copy of one that is prepared.
 rule data:
     output:
         train=RESULTS.data("{dataset}", "train"),

@@ -3,7 +3,6 @@ rule partition:
     input:
         # The spec names the dataset, so an equal file made anew changes nothing.
         data=ancient(partition_dataset),
-        labels=ancient(label_file),
     output:
         RESULTS.partition("{partition}"),
     log:

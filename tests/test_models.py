@@ -228,6 +228,26 @@ def test_imagenets_weights_are_fetched_only_where_that_is_allowed(
     assert not cache.exists()
 
 
+def test_imagenets_weights_are_looked_for_in_every_data_folder_and_fetched_into_the_last(
+    imagenet: tuple[Path, nn.Module], tmp_path: Path
+) -> None:
+    path, published = imagenet
+    model, shape = "resnet50(pretrained='imagenet')", (64, 64, 3)
+    theirs, own = tmp_path / "theirs", tmp_path / "own"
+    theirs.mkdir()
+    with pytest.raises(BadInput, match=rf"{path.name}, are not in {theirs} or {own} or "):
+        build_model(model, shape, 14, 0, files=WeightFiles([theirs, own]))
+    files = WeightFiles([theirs, own], True)
+    assert_starts_from(build_model(model, shape, 14, 0, files=files), published)
+    assert list(theirs.iterdir()) == []
+    assert [file.name for file in own.iterdir()] == [path.name]
+    assert not Path(torch.hub.get_dir()).exists()
+    path.unlink()
+    own.rename(tmp_path / "ours")
+    files = WeightFiles([theirs, tmp_path / "ours", own])
+    assert_starts_from(build_model(model, shape, 14, 0, files=files), published)
+
+
 def test_damaged_weights_are_refused(imagenet: tuple[Path, nn.Module]) -> None:
     path, _ = imagenet
     content = bytearray(path.read_bytes())

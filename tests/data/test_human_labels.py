@@ -41,7 +41,7 @@ def test_every_layout_gives_the_same_labels(tmp_path, name, place):
     folder = tmp_path / place
     folder.mkdir(exist_ok=True)
     LAYOUTS[name](folder / name)
-    assert find_file("cifar10", tmp_path) == folder / name
+    assert find_file(None, "cifar10", tmp_path) == folder / name
     labels = load_labels(None, "worse_label", TRUE, FACTS, tmp_path)
     assert labels.dtype == np.int64
     assert labels.tolist() == LABELS["worse_label"].tolist()
@@ -128,9 +128,9 @@ def test_damaged_and_missing_files_say_so(tmp_path):
 
 def test_what_is_missing_is_told_with_who_gives_it(tmp_path):
     with pytest.raises(BadInput, match=r"none of CIFAR-100_human.pt.*UCSC-REAL.*CC BY-NC 4.0"):
-        find_file("cifar100", tmp_path)
+        find_file(None, "cifar100", tmp_path)
     with pytest.raises(BadInput, match=r"got null, and no file of human labels is known for mnist"):
-        find_file("mnist", tmp_path)
+        find_file(None, "mnist", tmp_path)
 
 
 def test_a_wrong_key_is_answered_with_a_hint(tmp_path):

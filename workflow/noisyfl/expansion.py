@@ -11,6 +11,7 @@ from noisyfl.checked_yaml import checked, read_yaml
 from noisyfl.layout import Header, columns_of, only, rows_of
 from noisyfl.options import BadInput, find, split_component
 from noisyfl.plan import Figure, Plan, Table
+from noisyfl.roots import data_roots
 from noisyfl.spec import canonical_run, identity
 
 Drawn = tuple[list[str], list[str], dict[str, Any]]
@@ -37,7 +38,7 @@ class Expansion:
         self.overlay = config["overlay"]
         self.trials = config["trials"]
         self.scale_note = config["note"]
-        self.label_folder = Path(config["data"]["folder"])
+        self.roots = data_roots(config)
         self.config_name = config_name
         self.name = name
         self.where = str(path)
@@ -253,7 +254,7 @@ class Expansion:
             kind, values = split_component(given["partition"], "partition", f"{where}: partition")
             given["partition"] = {"name": kind, "clients": clients, **values}
         given["method"] = parts[0] if len(parts) == 1 else {"parts": parts}
-        spec = canonical_run({**given, "seed": seeds[0]}, where, self.label_folder)
+        spec = canonical_run({**given, "seed": seeds[0]}, where, self.roots)
         return [with_seed(spec, seed) for seed in seeds]
 
     def _method(

@@ -18,13 +18,14 @@ from noisyfl.expansion import Expansion
 from noisyfl.layout import only
 from noisyfl.options import find
 from noisyfl.plan import Plan
+from noisyfl.roots import checked_folder, expanded
 
 ROOT = Path(__file__).parents[2]
 
 DEFAULTS: dict[str, Any] = {
     "note": "",
     "results": "results",
-    "data": {"folder": "data", "download": False},
+    "data": {"folder": "data", "download": False, "prepared": []},
     "device": "auto",
     "executor": "fast",
     "checkpoint_seconds": 60,
@@ -36,9 +37,28 @@ DEFAULTS: dict[str, Any] = {
 
 
 def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A scale's configuration, checked against its schema, with defaults filled in."""
-    given = checked(dict(config), "config", where)
-    return {**DEFAULTS, **given, "data": {**DEFAULTS["data"], **given.get("data", {})}}
+    """A scale's configuration, checked against its schema, with defaults filled in.
+
+    In the names of folders environment variables and ``~`` are replaced.
+
+    Raises:
+        BadInput: naming ``where``, the key, the value and what was expected.
+    """
+    given = {**DEFAULTS, **checked(dict(config), "config", where)}
+    data = {**DEFAULTS["data"], **given["data"]}
+    if isinstance(data["folder"], str):
+        data["folder"] = checked_folder(data["folder"], f"{where}: data.folder", to_be_made=True)
+    else:
+        last = len(data["folder"]) - 1
+        data["folder"] = [
+            checked_folder(folder, f"{where}: data.folder[{n}]", to_be_made=n == last)
+            for n, folder in enumerate(data["folder"])
+        ]
+    data["prepared"] = [
+        checked_folder(folder, f"{where}: data.prepared[{n}]")
+        for n, folder in enumerate(data["prepared"])
+    ]
+    return {**given, "results": expanded(given["results"], f"{where}: results"), "data": data}
 
 
 def load_config(path: Path) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from noisyfl.catalogue import canonical_method, methods, parts_of, without_revisions
@@ -16,6 +15,7 @@ from noisyfl.data.noise_level import NOISE_LEVELS
 from noisyfl.data.partition import PARTITIONS
 from noisyfl.models import MODELS, check_model
 from noisyfl.options import BadInput, Declaration, check_keys, did_you_mean
+from noisyfl.roots import Roots
 from noisyfl.schedule import SCHEDULES
 
 SIMULATION_REVISION = 2
@@ -38,7 +38,7 @@ PROBES = ("features", "local_models", "samples")
 
 
 def canonical_run(
-    given: Mapping[str, Any], where: str, label_folder: Path | None = None
+    given: Mapping[str, Any], where: str, roots: Roots | None = None
 ) -> dict[str, Any]:
     """Check a run and fill in every default.
 
@@ -46,7 +46,7 @@ def canonical_run(
         given: a mapping with the keys of :data:`KEYS`, and with ``probes``, a list of names in
             :data:`PROBES`, if there are any. A spec without probes does not have the key.
         where: what the error messages call it.
-        label_folder: where files of human labels lie.
+        roots: the data folders, where files of human labels may lie.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
@@ -57,7 +57,7 @@ def canonical_run(
             raise BadInput(f"{where}: key {key!r} is missing")
     facts = dataset(given["dataset"], f"{where}.dataset")
     partition = noisy_partition.canonical(
-        {key: given[key] for key in (*PARTITION_KEYS, "seed")}, where, label_folder
+        {key: given[key] for key in (*PARTITION_KEYS, "seed")}, where, roots
     )
     noisy_partition.check(partition, where)
     model = MODELS.canonical(given["model"], f"{where}.model")

@@ -37,6 +37,10 @@ from noisyfl.data.requested import (
 from noisyfl.data.shards import INDEX, Encoded, index_of, write_shards
 from noisyfl.data.sources import Arrays, load_cifar, load_digits, load_idx
 from noisyfl.options import BadInput, find
+from noisyfl.roots import NotFound, Roots, each, first
+
+REVISION = 1
+"""Raised when what a part holds changes: its images, their size or their order."""
 
 
 @dataclass(frozen=True)
@@ -189,14 +193,14 @@ def dataset(name: str, where: str) -> Dataset:
     return find(DATASETS, name, "dataset", where)
 
 
-def prepare(name: str, folder: Path, download: bool, train_path: Path, test_path: Path) -> None:
+def prepare(name: str, roots: Roots, download: bool, train_path: Path, test_path: Path) -> None:
     """Write a dataset's training and test part.
 
     Shards of encoded images that an earlier call has left are kept if they are of these files.
 
     Args:
         name: of the dataset.
-        folder: where its official files lie, or go if they are downloaded.
+        roots: where its official files may lie; if they are downloaded, they go to the last.
         download: fetch files that are missing or damaged.
         train_path: the training part's Parquet file.
         test_path: the test part's; shards go to a folder beside, of the same name.
@@ -207,28 +211,36 @@ def prepare(name: str, folder: Path, download: bool, train_path: Path, test_path
             ``missing.txt`` beside the training part.
     """
     facts = dataset(name, "dataset")
-    train, test = facts.load(folder, download)
+    report = train_path.with_name("missing.txt")
+    report.unlink(missing_ok=True)
+    train, test = _official(facts, roots, download, report)
     parts = (
         ("train", train, facts.train_size, facts.train_shape or facts.shape, train_path),
         ("test", test, facts.test_size, facts.shape, test_path),
     )
-    report = train_path.with_name("missing.txt")
-    absent = [p for found in (train, test) if isinstance(found, Files) for p in missing(found)]
-    _refuse(name, "are missing", [str(path) for path in absent], report)
     for part, found, size, shape, _ in parts:
         _check_part(f"{name}: the {part} part", found, (size, *shape), len(facts.classes))
     for part, found, _, shape, path in parts:
-        metadata = {"dataset": name, "part": part, "shape": shape, "classes": facts.classes}
+        metadata = {
+            "dataset": name,
+            "part": part,
+            "shape": shape,
+            "classes": facts.classes,
+            "revision": REVISION,
+        }
         if not isinstance(found, Files):
             write_table(path, _table_of_pixels(*found), metadata)
         elif facts.encoded:
-            shards, unreadable = write_shards(found, path.with_suffix(""))
-            _refuse(name, "cannot be read", [": ".join(map(str, u)) for u in unreadable], report)
+            folder = path.with_suffix("")
+            if folder.is_symlink():  # to the shards of a prepared part, which are somebody else's
+                folder.unlink()
+            shards, unreadable = write_shards(found, folder)
+            _refuse(name, unreadable, report)
             places = [shard.relative_to(path.parent).as_posix() for shard in shards]
             write_table(path, index_of(shards), {**metadata, "shards": places})
         else:
             images, unreadable = _decoded(found)
-            _refuse(name, "cannot be read", [": ".join(map(str, u)) for u in unreadable], report)
+            _refuse(name, unreadable, report)
             write_table(path, _table_of_pixels(images, found.labels), metadata)
     report.unlink(missing_ok=True)
 
@@ -260,16 +272,34 @@ def read_part(path: Path) -> Part:
     )
 
 
-def _refuse(name: str, fault: str, files: list[str], report: Path) -> None:
-    """Raise :class:`BadInput` if any files are at fault; all of them are listed in a report."""
-    if not files:
-        return
+def _official(
+    facts: Dataset, roots: Roots, download: bool, report: Path
+) -> tuple[Arrays | Files, Arrays | Files]:
+    """Both parts from the first folder that has their files; see :func:`prepare`."""
+
+    def look(root: Path) -> tuple[Arrays | Files, Arrays | Files]:
+        parts = facts.load(root, download and root == each(roots)[-1])
+        absent = [str(p) for part in parts if isinstance(part, Files) for p in missing(part)]
+        if absent:
+            raise NotFound(facts.name, _fault("are missing", absent, report))
+        return parts
+
+    return first(roots, look)
+
+
+def _refuse(name: str, unreadable: list[Unreadable], report: Path) -> None:
+    """Raise :class:`BadInput` if any files are no images."""
+    if unreadable:
+        files = [": ".join(map(str, file)) for file in unreadable]
+        raise BadInput(f"{name}: {_fault('cannot be read', files, report)}")
+
+
+def _fault(fault: str, files: list[str], report: Path) -> str:
+    """What is wrong with files, in short; a report lists them all, after those of other folders."""
+    before = report.read_text() if report.exists() else ""
     with replacing(report) as draft:
-        draft.write_text("\n".join(files) + "\n")
-    raise BadInput(
-        f"{name}: {len(files):,} of its images {fault}: {in_short(files)} (all are listed in "
-        f"{report})"
-    )
+        draft.write_text(before + "".join(f"{file}\n" for file in files))
+    return f"{len(files):,} of its images {fault}: {in_short(files)} (all are listed in {report})"
 
 
 def _check_part(

@@ -18,6 +18,7 @@ import numpy as np
 from pyarrow import ArrowInvalid, csv
 
 from noisyfl.options import BadInput, did_you_mean
+from noisyfl.roots import Roots, each
 
 if TYPE_CHECKING:
     from noisyfl.data.datasets import Dataset
@@ -37,7 +38,7 @@ PREFIX = {"cifar10": "c10_", "cifar100": "c100_"}
 """What a file with several datasets' labels puts before their names."""
 
 FOLDERS = (".", "cifar-n", "cifar10n")
-"""Where in the data folder they may lie."""
+"""Where in a data folder they may lie."""
 
 CLEAN = "clean_label"
 """The array that says which order a file has its labels in."""
@@ -53,22 +54,22 @@ SAFE = {
 
 
 def load_labels(
-    file: str | None, key: str | None, true: np.ndarray | None, dataset: Dataset, folder: Path
+    file: str | None, key: str | None, true: np.ndarray | None, dataset: Dataset, roots: Roots
 ) -> np.ndarray:
     """One label a training sample, in the dataset's order: int64 [n].
 
     Args:
-        file: in the data folder; None: whichever file of the dataset's human labels there is.
+        file: in a data folder; None: whichever file of the dataset's human labels there is.
         key: name of the array or column; None where the file is one array.
         true: the dataset's labels, to check the order by where the file has them too.
         dataset: facts about it.
-        folder: the data folder.
+        roots: the data folders.
 
     Raises:
         BadInput: there is no such file or key, or its labels are not in the dataset's order, not
             as many as there are samples, or not among its classes. Begins with ``file`` or ``key``.
     """
-    path = folder / file if file is not None else find_file(dataset.name, folder)
+    path = find_file(file, dataset.name, roots)
     arrays = _read(path)
     name = _name(path, key, arrays, dataset.name)
     labels = _whole(path, arrays[name], dataset)
@@ -84,20 +85,35 @@ def load_labels(
     return labels
 
 
-def find_file(dataset: str, folder: Path) -> Path:
-    """The file of a dataset's human labels that is there; :class:`BadInput` if none is."""
+def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
+    """The file of human labels that :func:`load_labels` reads, in the first folder that has it.
+
+    Raises:
+        BadInput: there is none, or it is of no known kind. Begins with ``file``.
+    """
+    if file is not None:
+        if Path(file).suffix not in SUFFIXES:
+            raise BadInput(f"file: got {file!r}, expected a {', '.join(SUFFIXES)} file")
+        paths = [root / file for root in each(roots)]
+        for path in paths:
+            if path.is_file():
+                return path
+        listed = " or ".join(map(str, paths))
+        raise BadInput(f"file: cannot read {listed} (No such file or directory)")
     if dataset not in OFFICIAL:
         known = ", ".join(OFFICIAL)
         raise BadInput(
             f"file: got null, and no file of human labels is known for {dataset} (but for {known})"
         )
     names = (*OFFICIAL[dataset], REPACKED)
-    for path in (folder / place / name for place in FOLDERS for name in names):
+    places = [root / place for root in each(roots) for place in FOLDERS]
+    for path in (place / name for place in places for name in names):
         if path.is_file():
             return path
+    folders = " or ".join(map(str, each(roots)))
     raise BadInput(
-        f"file: there is none of {', '.join(names)} in {folder}; the human labels of {dataset} are "
-        "given by their authors (Wei et al., ICLR 2022; "
+        f"file: there is none of {', '.join(names)} in {folders}; the human labels of {dataset} "
+        "are given by their authors (Wei et al., ICLR 2022; "
         "https://github.com/UCSC-REAL/cifar-10-100n; CC BY-NC 4.0): put that file there. Only "
         "tables with human labels need it (snakemake --keep-going makes all others)"
     )
@@ -140,12 +156,8 @@ def _whole(path: Path, values: Any, dataset: Dataset) -> np.ndarray:
 def _read(path: Path) -> Mapping[str, Any]:
     """The arrays or columns of a file by name; a file that is one array has it under ``""``."""
     readers = {".npz": _read_npz, ".npy": _read_npy, ".csv": _read_csv, ".pt": _read_pt}
-    if path.suffix not in readers:
-        raise BadInput(f"file: got {path.name!r}, expected a {', '.join(SUFFIXES)} file")
     try:
         return readers[path.suffix](path)
-    except FileNotFoundError as error:
-        raise BadInput(f"file: cannot read {path} ({error.strerror})") from error
     except (
         *(ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError),
         *(zipfile.BadZipFile, pickle.UnpicklingError, ArrowInvalid),

@@ -16,11 +16,12 @@ from typing import ClassVar
 import numpy as np
 
 from noisyfl.data.datasets import Dataset
-from noisyfl.data.human_labels import OFFICIAL, SUFFIXES, digest, load_labels
+from noisyfl.data.human_labels import OFFICIAL, SUFFIXES, digest, find_file, load_labels
 from noisyfl.data.noise_level import consecutive_groups
 from noisyfl.data.transitions import MAPS, Transition, by_table, shifted, uniform
 from noisyfl.options import BadInput, Registry, option
 from noisyfl.randomness import stream
+from noisyfl.roots import Roots
 
 LABEL_NOISES = Registry("label noise")
 
@@ -32,12 +33,12 @@ class Context:
     Attributes:
         dataset: facts about the dataset.
         seed: the trial's.
-        folder: where files of human labels lie.
+        roots: the data folders, where files of human labels may lie.
     """
 
     dataset: Dataset
     seed: int
-    folder: Path | None = None
+    roots: Roots | None = None
 
 
 @dataclass(frozen=True)
@@ -293,7 +294,7 @@ class Human(LabelNoise):
     whole = True
     file: str | None = option(
         None,
-        doc="an .npz, .npy, .pt or .csv file in the data folder; null: the file of the dataset's "
+        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the file of the dataset's "
         "human labels, whatever its layout",
     )
     key: str | None = option(None, doc="array of the file, or column of the .csv")
@@ -328,25 +329,26 @@ class Human(LabelNoise):
         """
         (true,) = clients
         where = f"label_noise.{self.name}"
-        if context.folder is None:
+        if context.roots is None:
             raise BadInput(f"{where}.file: got {self.file!r}, but not the data folder it lies in")
-        labels = self._labels(true, context.dataset, context.folder, where)
+        labels = self._labels(true, context.dataset, context.roots, where)
         found = digest(labels)
         if self.sha256 and found != self.sha256:
             raise BadInput(
-                f"{where}.sha256: the labels {self.key!r} in {context.folder} have {found}, "
+                f"{where}.sha256: the labels {self.key!r} in "
+                f"{find_file(self.file, context.dataset.name, context.roots)} have {found}, "
                 f"expected {self.sha256}"
             )
         return [labels]
 
-    def digest(self, dataset: Dataset, folder: Path, where: str) -> str:
+    def digest(self, dataset: Dataset, roots: Roots, where: str) -> str:
         """The labels' SHA-256; :class:`BadInput` if there are none."""
-        return digest(self._labels(None, dataset, folder, where))
+        return digest(self._labels(None, dataset, roots, where))
 
     def _labels(
-        self, true: np.ndarray | None, dataset: Dataset, folder: Path, where: str
+        self, true: np.ndarray | None, dataset: Dataset, roots: Roots, where: str
     ) -> np.ndarray:
         try:
-            return load_labels(self.file, self.key, true, dataset, folder)
+            return load_labels(self.file, self.key, true, dataset, roots)
         except BadInput as error:
             raise BadInput(f"{where}.{error}") from error

@@ -21,6 +21,7 @@ from noisyfl.data.noise_level import NOISE_LEVELS, NoiseLevel
 from noisyfl.data.partition import PARTITIONS, Partition
 from noisyfl.options import BadInput, check_keys
 from noisyfl.randomness import stream
+from noisyfl.roots import Roots
 
 REVISION = 1
 """Raised when the arithmetic of a partition, a noise level or a label noise changes."""
@@ -89,9 +90,7 @@ class _Parts:
         )
 
 
-def canonical(
-    given: Mapping[str, Any], where: str, data_folder: Path | None = None
-) -> dict[str, Any]:
+def canonical(given: Mapping[str, Any], where: str, roots: Roots | None = None) -> dict[str, Any]:
     """The spec of a noisy partition, checked and with every default filled in.
 
     Without noise there is no level, and the other way round: all clean settings share one spec.
@@ -100,8 +99,8 @@ def canonical(
         given: a mapping with the keys of :data:`KEYS`; the level may be left out where the label
             noise does not use one.
         where: what the error messages call it.
-        data_folder: where files of human labels lie; the labels' checksum becomes part of the
-            spec, unless it is given.
+        roots: the data folders, where files of human labels may lie; the labels' checksum becomes
+            part of the spec, unless it is given.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
@@ -113,7 +112,7 @@ def canonical(
     seed = given["seed"]
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise BadInput(f"{where}.seed: got {seed!r}, expected a whole number, at least 0")
-    noise, level = _canonical_noise(given, where, data_folder)
+    noise, level = _canonical_noise(given, where, roots)
     return {
         "dataset": dataset(given["dataset"], f"{where}.dataset").name,
         "partition": PARTITIONS.canonical(given["partition"], f"{where}.partition"),
@@ -125,7 +124,7 @@ def canonical(
 
 
 def _canonical_noise(
-    given: Mapping[str, Any], where: str, data_folder: Path | None
+    given: Mapping[str, Any], where: str, roots: Roots | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The label noise and its level."""
     component = LABEL_NOISES.build(given["label_noise"], f"{where}.label_noise")
@@ -139,10 +138,10 @@ def _canonical_noise(
                 f"{where}.noise_level: got {level['name']!r}, expected none, since human labels "
                 "are as noisy as they are"
             )
-        if data_folder is not None and not noise["sha256"]:
+        if roots is not None and not noise["sha256"]:
             facts = dataset(given["dataset"], f"{where}.dataset")
             component.check(facts, 1, f"{where}.label_noise")
-            noise["sha256"] = component.digest(facts, data_folder, f"{where}.label_noise.human")
+            noise["sha256"] = component.digest(facts, roots, f"{where}.label_noise.human")
         return noise, level
     return (NONE, NONE) if NONE in (noise, level) else (noise, level)
 
@@ -172,7 +171,7 @@ def check(spec: Mapping[str, Any], where: str) -> None:
 
 
 def make(
-    spec: Mapping[str, Any], labels: np.ndarray, data_folder: Path | None = None
+    spec: Mapping[str, Any], labels: np.ndarray, roots: Roots | None = None
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Make a noisy partition.
 
@@ -182,7 +181,7 @@ def make(
     Args:
         spec: canonical.
         labels: the training part's labels, int64 [n].
-        data_folder: where files of human labels lie.
+        roots: the data folders, where files of human labels may lie.
 
     Returns:
         The table with :data:`COLUMNS`, int32, and its metadata: the spec, and for each client the
@@ -206,7 +205,7 @@ def make(
         )
     rows = parts.partition.assign(labels, len(facts.classes), stream(seed, "partition"))
     levels = parts.level.draw(len(rows), stream(seed, "noise level"))
-    context = Context(facts, seed, data_folder)
+    context = Context(facts, seed, roots)
     true = [labels[part] for part in rows]
     if parts.noise.whole or parts.level.scope == "dataset":
         (whole,) = parts.noise.flip([labels], levels[:1], context)
@@ -231,10 +230,10 @@ def make(
 
 
 def write(
-    path: Path, spec: Mapping[str, Any], labels: np.ndarray, data_folder: Path | None = None
+    path: Path, spec: Mapping[str, Any], labels: np.ndarray, roots: Roots | None = None
 ) -> None:
     """Make a noisy partition and write it; the arguments are those of :func:`make`."""
-    table, metadata = make(spec, labels, data_folder)
+    table, metadata = make(spec, labels, roots)
     write_table(path, table, metadata)
 
 

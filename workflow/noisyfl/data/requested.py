@@ -13,6 +13,7 @@ import numpy as np
 from noisyfl.data.classes import COVIDX_CLASSES, WEBVISION_CLASSES
 from noisyfl.data.images import Files, Fit
 from noisyfl.options import BadInput
+from noisyfl.roots import NotFound
 
 SHOWN = 3
 """Missing or unreadable files that a message names."""
@@ -37,11 +38,11 @@ class Request:
     needed: str
 
     def folder(self, data: Path) -> Path:
-        """Where it lies; :class:`BadInput` that says how to come by it if it does not."""
+        """Where it lies; :class:`NotFound` that says how to come by it if it does not."""
         for name in self.folders:
             if (data / name).is_dir():
                 return data / name
-        raise BadInput(f"{self.name}: there is no folder {data / self.folders[0]}; {self.remedy()}")
+        raise NotFound(self.name, f"there is no folder {data / self.folders[0]}", self.remedy())
 
     def remedy(self) -> str:
         """What to do, in words."""
@@ -100,7 +101,8 @@ def load_clothing1m(data: Path, download: bool) -> tuple[Files, Files]:
     224x224 (FedCorr's official code). The clean training and validation images are not used.
 
     Raises:
-        BadInput: a file is missing, or a line is not what it should be.
+        NotFound: a list is missing.
+        BadInput: a line is not what it should be.
     """
     folder = CLOTHING1M.folder(data)
     lists = folder / "annotations" if (folder / "annotations").is_dir() else folder
@@ -132,7 +134,8 @@ def load_mini_webvision(data: Path, download: bool) -> tuple[Files, Files]:
     testing the middle 32x32 is cut out.
 
     Raises:
-        BadInput: a file is missing, or a line is not what it should be.
+        NotFound: a list is missing.
+        BadInput: a line is not what it should be.
     """
     folder = MINI_WEBVISION.folder(data)
     parts = []
@@ -157,7 +160,8 @@ def load_covidx(data: Path, download: bool) -> tuple[Files, Files]:
     does not say how it brings images to one size; they are treated as it treats Clothing1M.
 
     Raises:
-        BadInput: a file is missing, or a line is not what it should be.
+        NotFound: a list is missing.
+        BadInput: a line is not what it should be.
     """
     folder = COVIDX.folder(data)
     parts = []
@@ -198,7 +202,7 @@ def _first(request: Request, folder: Path, *stems: str) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise BadInput(f"{request.name}: none of {', '.join(names)} is in {folder}; {request.remedy()}")
+    raise NotFound(request.name, f"none of {', '.join(names)} is in {folder}", request.remedy())
 
 
 def _lines(request: Request, path: Path) -> Iterator[tuple[int, str]]:
@@ -206,7 +210,7 @@ def _lines(request: Request, path: Path) -> Iterator[tuple[int, str]]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise BadInput(f"{request.name}: there is no file {path}; {request.remedy()}") from error
+        raise NotFound(request.name, f"there is no file {path}", request.remedy()) from error
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
             yield number, line.strip()

@@ -108,6 +108,9 @@ class Encoded:
         shards: their files.
         index: of :func:`index_of`.
         shape: of an image: height, width, channels.
+
+    Raises:
+        DamagedArtifact: a shard is not there, or too short for the images that it should have.
     """
 
     def __init__(self, shards: list[Path], index: pa.Table, shape: tuple[int, int, int]) -> None:
@@ -116,6 +119,10 @@ class Encoded:
         self._files: dict[int, mmap.mmap] = {}
         columns = (to_numpy(index[name].combine_chunks()) for name in list(INDEX)[1:])
         self._shard, self._offset, self._length, self._crc32 = columns
+        ends = np.zeros(len(shards), dtype=np.int64)
+        np.maximum.at(ends, self._shard, self._offset + self._length)
+        for path, end in zip(shards, ends, strict=True):
+            _check_length(path, int(end))
 
     def __len__(self) -> int:
         return len(self._offset)
@@ -124,7 +131,7 @@ class Encoded:
         """An image as it is kept.
 
         Raises:
-            DamagedArtifact: the shard is not there, or not as it was written.
+            DamagedArtifact: the shard is not as it was written.
         """
         shard, begin = int(self._shard[row]), int(self._offset[row])
         if shard not in self._files:
@@ -199,6 +206,16 @@ def _digest(files: Files) -> str:
     digest.update("\n".join(files.names).encode())
     digest.update(np.ascontiguousarray(files.labels, dtype=np.int64).data)
     return digest.hexdigest()
+
+
+def _check_length(path: Path, least: int) -> None:
+    """Raise :class:`DamagedArtifact` if a shard has fewer bytes than its images end at."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise DamagedArtifact(f"{path}: cannot be read ({error}); {_ANEW}") from error
+    if size < least:
+        raise DamagedArtifact(f"{path}: has {size:,} bytes, expected at least {least:,}; {_ANEW}")
 
 
 def _mapped(path: Path) -> mmap.mmap:

@@ -21,6 +21,7 @@ from noisyfl.data.download import NotDownloaded, fetch
 from noisyfl.data.hub import find_parquet, load_parquet
 from noisyfl.options import BadInput
 from noisyfl.randomness import stream
+from noisyfl.roots import NotFound
 
 Arrays = tuple[np.ndarray, np.ndarray]
 """Images, uint8 [n, height, width, channels], and labels, int64 [n]."""
@@ -94,7 +95,8 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     the dataset's name, in the folder itself, or where Debian's package puts them.
 
     Raises:
-        BadInput: a file is missing or damaged, or could not be downloaded.
+        NotFound: a file is missing or damaged.
+        BadInput: it could not be downloaded, or Parquet does not hold what it should.
     """
     from torchvision import datasets
 
@@ -130,7 +132,8 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
     or from Parquet of a hub (:mod:`noisyfl.data.hub`).
 
     Raises:
-        BadInput: a file is missing or damaged, or could not be downloaded.
+        NotFound: a file is missing or damaged.
+        BadInput: it could not be downloaded, or Parquet does not hold what it should.
     """
     from torchvision import datasets
 
@@ -150,7 +153,7 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
     if not whole and not download:
         damaged = [_md5_problem({path: loader.tgz_md5}) for path in archives if path.exists()]
         reasons = "; ".join([problems[0], *damaged])
-        raise BadInput(f"{name}: {reasons}; {_remedy(loader.filename, folder)}")
+        raise NotFound(name, reasons, _remedy(loader.filename, folder))
     if not whole:
         _download(name, [loader.url], archives[0], loader.tgz_md5)
         whole = archives[:1]
@@ -170,13 +173,13 @@ def _parquet_parts(name: str, files: Mapping[str, list[Path]]) -> tuple[Arrays, 
     return train, test
 
 
-def _idx_contents(name: str, folders: list[Path]) -> tuple[dict[str, bytes], BadInput | None]:
+def _idx_contents(name: str, folders: list[Path]) -> tuple[dict[str, bytes], NotFound | None]:
     """What the official files hold that are whole, and what is wrong with the first other one."""
     contents, problem = {}, None
     for file, sha256 in IDX_CONTENTS[name].items():
         try:
             contents[file] = _idx_content(name, file, sha256, folders)
-        except BadInput as error:
+        except NotFound as error:
             problem = problem or error
     return contents, problem
 
@@ -202,7 +205,7 @@ def _idx_content(name: str, file: str, sha256: str, folders: list[Path]) -> byte
     if not problems:
         places = " or ".join(str(folder) for folder in folders)
         problems.append(f"neither {file} nor {file}.gz is in {places}")
-    raise BadInput(f"{name}: {'; '.join(problems)}; {_remedy(f'{file}.gz', folders[0])}")
+    raise NotFound(name, "; ".join(problems), _remedy(f"{file}.gz", folders[0]))
 
 
 def _sha256(content: bytes) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisyfl.options import BadInput, Registry, option
 from noisyfl.randomness import torch_seed
+from noisyfl.roots import Roots
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,11 +24,11 @@ class WeightFiles:
     """Where published weights are looked for; after that, in torchvision's cache.
 
     Attributes:
-        folder: the data folder.
-        download: fetch into torchvision's cache what is in neither.
+        roots: the data folders; None: only the cache.
+        download: fetch what is in none of them, into the last data folder or else the cache.
     """
 
-    folder: Path | None = None
+    roots: Roots | None = None
     download: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Weights that torchvision publishes: from the data folder, or from torchvision's own cache."""
+"""Weights that torchvision publishes: from a data folder, or from torchvision's own cache."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torchvision.models import ResNet50_Weights
 
 from noisyfl.models import WeightFiles
 from noisyfl.options import BadInput
+from noisyfl.roots import each
 
 IMAGENET = ResNet50_Weights.IMAGENET1K_V1
 """The weights that \"pretrained\" meant when the papers were written (76.1 % top-1)."""
@@ -42,26 +43,27 @@ def _path(files: WeightFiles) -> Path:
     """Where the file of the weights lies; downloaded if it does not and may be."""
     name = IMAGENET.url.rsplit("/", 1)[-1]
     cache = Path(torch.hub.get_dir()) / "checkpoints" / name
-    own = [files.folder / name] if files.folder is not None else []
-    for path in (*own, cache):
+    given = [root / name for root in each(files.roots)] if files.roots is not None else []
+    for path in (*given, cache):
         if path.is_file():
             return path
-    places = " or ".join(str(path.parent) for path in (*own, cache))
+    places = " or ".join(str(path.parent) for path in (*given, cache))
     if not files.download:
         raise BadInput(
             f"model.pretrained: ImageNet's weights, {name}, are not in {places}; get "
             f"{IMAGENET.url}, or set data.download: true"
         )
+    path = given[-1] if given else cache
     try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        torch.hub.download_url_to_file(IMAGENET.url, str(cache), _digest(name), progress=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(IMAGENET.url, str(path), _digest(name), progress=False)
     except (OSError, RuntimeError, http.client.HTTPException) as error:
         reason = " ".join(str(error).split())
         raise BadInput(
             f"model.pretrained: {IMAGENET.url} could not be downloaded ({reason}); get it, and "
             f"put it into {places}"
         ) from error
-    return cache
+    return path
 
 
 def _digest(name: str) -> str:

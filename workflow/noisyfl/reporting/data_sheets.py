@@ -21,6 +21,7 @@ from noisyfl.data.shards import Encoded
 from noisyfl.data.strong import DRAWS, LEVELS, OPERATIONS, apply_strong, strengths
 from noisyfl.randomness import stream
 from noisyfl.reporting.figures.style import PAGE, house_style, new_figure
+from noisyfl.roots import Roots
 
 SHOWN = {1: 14, 2: 8, 4: 4}
 """Images of a class, by the columns that the classes stand in."""
@@ -35,7 +36,9 @@ GAP = 0.06
 """White between two images, as a share of an image's side."""
 
 
-def draw_data_sheets(names: Sequence[str], results: Path, data: Path, download: bool) -> list[Path]:
+def draw_data_sheets(
+    names: Sequence[str], results: Path, data: Roots, download: bool
+) -> list[Path]:
     """Draw datasets as PNG, and make their parts where these are missing.
 
     Args:
