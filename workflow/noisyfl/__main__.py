@@ -9,8 +9,9 @@ from pathlib import Path
 
 from noisyfl import commands
 from noisyfl.artifacts import DamagedArtifact
-from noisyfl.experiments import ROOT
+from noisyfl.experiments import DEFAULTS, ROOT, load_config
 from noisyfl.options import BadInput
+from noisyfl.roots import data_roots
 
 
 def main() -> None:
@@ -37,7 +38,13 @@ def main() -> None:
     sheets.add_argument("datasets", nargs="+", metavar="DATASET")
 
     for command in (train, following, sheets):
-        command.add_argument("--data", type=Path, default=Path("data"), help="official data files")
+        command.add_argument(
+            "--data",
+            type=Path,
+            action="append",
+            metavar="FOLDER",
+            help="official data files; may be repeated, your own folder last",
+        )
         command.add_argument("--download", action="store_true", help="fetch missing data files")
 
     specs = add("specs", commands.write_specs, "write the specs that a target is made of")
@@ -45,23 +52,30 @@ def main() -> None:
     specs.add_argument("folder", type=Path, help="where <id>.json files go")
 
     plan = add("plan", commands.print_plan, "what each table of a scale needs and costs")
+    progress = add("progress", commands.print_progress, "how far each table is, and its end")
+    progress.add_argument("--target", default="all", help="fedcorr_table2, fedcorr, all, ...")
     keep = add("keep", commands.keep_runs, "move finished runs of a scale to reproduced/")
     keep.add_argument("--commit", help="of the sources that made the runs, if not these")
 
     listing = add("runs", commands.list_runs, "list the runs that are there")
     add("methods", commands.list_methods, "list the methods with their options")
 
-    for command in (following, plan, keep):
+    for command in (following, plan, progress, keep):
         command.add_argument("--config", type=Path, default=ROOT / "config" / "paper.yaml")
     specs.add_argument("--config", type=Path, default=ROOT / "config" / "config.yaml")
-    for command in (train, following, plan):
+    for command in (train, following, plan, progress):
         command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
-    for command in (train, following, plan, keep, listing, sheets):
-        command.add_argument("--results", type=Path, default=Path("results"))
+    for command in (train, following, plan, progress, keep, listing, sheets):
+        command.add_argument("--results", type=Path)
 
     arguments = vars(parser.parse_args())
     command = arguments.pop("command")
     try:
+        settings = load_config(arguments["config"]) if "config" in arguments else DEFAULTS
+        if arguments.get("results", ...) is None:
+            arguments["results"] = Path(settings["results"])
+        if arguments.get("data", ...) is None:
+            arguments["data"] = data_roots(settings)
         command(**arguments)
     except (BadInput, DamagedArtifact) as error:
         sys.exit(f"error: {error}")

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from noisyfl.cost import estimate
 from noisyfl.experiments import ROOT, load_config, make_plan
 from noisyfl.options import BadInput, did_you_mean
 from noisyfl.plan import Plan
-from noisyfl.planning import cheapest_cells, plan_text
+from noisyfl.planning import cheapest_cells, plan_text, runs_by_target
+from noisyfl.progress import progress_text
+from noisyfl.roots import Roots
 from noisyfl.spec import check_run, describe_run, identity
 
 EXPERIMENTS = ROOT / "config" / "papers"
@@ -25,7 +27,7 @@ REPRODUCED = Results(ROOT / "reproduced")
 
 
 def train_specs(
-    specs: list[Path], results: Path, data: Path, download: bool, device: str, executor: str
+    specs: list[Path], results: Path, data: Roots, download: bool, device: str, executor: str
 ) -> None:
     """Train each spec that is not trained yet, on data and partitions made where missing."""
     for spec in [_read_spec(path) for path in specs]:
@@ -35,7 +37,7 @@ def train_specs(
 def train_spec(
     spec: dict[str, Any],
     layout: Results,
-    data: Path,
+    data: Roots,
     download: bool,
     device: str,
     executor: str = "fast",
@@ -45,7 +47,7 @@ def train_spec(
     Args:
         spec: canonical.
         layout: where everything lies.
-        data: the folder of official data files.
+        data: the folders of official data files.
         download: fetch missing ones.
         device: see :func:`noisyfl.train.choose_device`.
         executor: a name of :data:`noisyfl.train.EXECUTORS`.
@@ -54,7 +56,7 @@ def train_spec(
     from noisyfl.data.datasets import read_part
     from noisyfl.models import WeightFiles
     from noisyfl.simulation.checkpoint import Interrupted
-    from noisyfl.train import train_run
+    from noisyfl.train import claimed_gpu, train_run
 
     run = layout.run(identity(spec))
     if run.provenance.exists():
@@ -66,36 +68,46 @@ def train_spec(
     if not partition_path.exists():
         noisy_partition.write(partition_path, partition, read_part(train).labels, data)
     try:
-        train_run(
-            spec,
-            train,
-            test,
-            partition_path,
-            run,
-            checkpoint_path=layout.checkpoint(identity(spec)),
-            weight_files=WeightFiles(data, download),
-            device=device,
-            executor=executor,
-        )
+        with claimed_gpu(spec, device, print):
+            train_run(
+                spec,
+                train,
+                test,
+                partition_path,
+                run,
+                checkpoint_path=layout.checkpoint(identity(spec)),
+                weight_files=WeightFiles(data, download),
+                device=device,
+                executor=executor,
+            )
     except Interrupted as interrupted:
         sys.exit(f"{interrupted}; run the same command to go on")
 
 
-def prepared(dataset: str, layout: Results, data: Path, download: bool) -> tuple[Path, Path]:
+def prepared(
+    dataset: str, layout: Results, data: Roots, download: bool, folders: Sequence[Path] = ()
+) -> tuple[Path, Path]:
     """The training and the test part of a dataset, made where missing.
+
+    Args:
+        dataset: its name.
+        layout: where the parts lie.
+        data: the folders of official data files.
+        download: fetch missing ones.
+        folders: that may have it prepared.
 
     Raises:
         BadInput: official files are missing or damaged.
     """
-    from noisyfl.data.datasets import prepare
+    from noisyfl.data.prepared import provide
 
     train, test = layout.data(dataset, "train"), layout.data(dataset, "test")
     if not (train.exists() and test.exists()):
-        prepare(dataset, data, download, train, test)
+        provide(dataset, data, download, folders, train, test)
     return train, test
 
 
-def draw_sheets(datasets: list[str], results: Path, data: Path, download: bool) -> None:
+def draw_sheets(datasets: list[str], results: Path, data: Roots, download: bool) -> None:
     """Draw what datasets look like and what augmentation does to an image, beside their parts."""
     from noisyfl.reporting.data_sheets import draw_data_sheets
 
@@ -175,6 +187,16 @@ def print_plan(config: Path, results: Path, device: str) -> None:
     print(plan_text(read_plan(config), done_in(Results(results), REPRODUCED), device))
 
 
+def print_progress(config: Path, target: str, results: Path, device: str) -> None:
+    """Print how far each table is while runs are trained, and when it should be done."""
+    plan = read_plan(config)
+    wanted = set(runs_of(plan, target))
+    parts = {name: runs for name, runs in runs_by_target(plan).items() if wanted.issuperset(runs)}
+    # A figure that is drawn from some of a table's runs is no part of its own.
+    counted = parts or {target: list(wanted)}
+    print(progress_text(plan, [Results(results), REPRODUCED], device, counted))
+
+
 def done_in(*layouts: Results) -> Callable[[str], bool]:
     """Whether a run is whole in one of several folders of artifacts."""
     return lambda run: any(layout.run(run).provenance.exists() for layout in layouts)
@@ -185,7 +207,7 @@ def train_next(
     minutes: float,
     count: int | None,
     results: Path,
-    data: Path,
+    data: Roots,
     download: bool,
     device: str,
 ) -> None:
@@ -197,6 +219,7 @@ def train_next(
     """
     plan = read_plan(config)
     layout, begun = Results(results), time.perf_counter()
+    folders = [Path(folder) for folder in load_config(config)["data"]["prepared"]]
     kind = "cuda" if device == "auto" else device
     cells = cheapest_cells(plan, done_in(layout, REPRODUCED), kind)
     missing: set[str] = set()
@@ -208,7 +231,7 @@ def train_next(
         if dataset in missing:
             continue
         try:
-            prepared(dataset, layout, data, download)
+            prepared(dataset, layout, data, download, folders)
         except BadInput as error:
             missing.add(dataset)
             print(f"left out: {error}")

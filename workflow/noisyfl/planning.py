@@ -92,7 +92,7 @@ def plan_text(plan: Plan, done: Done, device: str) -> str:
         [
             f"The scale “{plan.scale}”, estimated from the cost of a sample (docs/speed.md):",
             "",
-            *_aligned([header, *lines]),
+            *aligned([header, *lines]),
             "",
             "A run that several tables share is counted with each of them, and once in `all`.",
         ]
@@ -124,7 +124,7 @@ def cheapest_cells(plan: Plan, done: Done, device: str) -> list[list[str]]:
     return found
 
 
-def _aligned(lines: Iterable[list[object]]) -> list[str]:
+def aligned(lines: Iterable[list[object]]) -> list[str]:
     """Lines of cells in columns: the first to the left, the others to the right."""
     texts = [[str(cell) for cell in line] for line in lines]
     widths = [max(len(line[c]) for line in texts) for c in range(len(texts[0]))]
