@@ -16,7 +16,7 @@ if "scale" not in config:
     configfile: "config/config.yaml"
 
 
-# With `--sdm apptainer`, jobs run in the image that envs/apptainer.def describes.
+# With `--sdm apptainer --apptainer-args=--nv`, scripts run in the image of envs/apptainer.def.
 container: "noisyfl.sif"
 
 

@@ -1,4 +1,5 @@
 # What the rules share: the plan made of the configuration, and where things lie.
+import math
 from functools import cache
 from pathlib import Path
 
@@ -6,19 +7,22 @@ from snakemake.exceptions import WorkflowError
 
 from noisyfl.artifacts import Results
 from noisyfl.cost import estimate
-from noisyfl.data.human_labels import find_file
 from noisyfl.experiments import check_config, make_plan
 from noisyfl.options import BadInput
 from noisyfl.plan import Table
 from noisyfl.planning import plan_text
 from noisyfl.reporting.claims.file import parts_of
+from noisyfl.shared_cache import shared_cache
 from noisyfl.spec import canonical_json, identity
+from noisyfl.status import keep_configfiles
 
 CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
+keep_configfiles(workflow.configfiles)
 
 try:
     CONFIG = check_config(config, CONFIG_NAME)
     PLAN = make_plan(CONFIG, Path(workflow.basedir) / "config" / "papers", CONFIG_NAME)
+    shared_cache()
 except BadInput as error:
     raise WorkflowError(str(error)) from None
 
@@ -140,24 +144,6 @@ def partition_dataset(wildcards):
     return RESULTS.data(partition_spec(wildcards)["dataset"], "train")
 
 
-def label_file(wildcards):
-    """The file of human labels that a noisy partition takes its given labels from, if it does."""
-    spec, folder = partition_spec(wildcards), Path(CONFIG["data"]["folder"])
-    noise = spec["label_noise"]
-    if noise["name"] != "human":
-        return []
-    try:
-        path = (
-            folder / noise["file"]
-            if noise["file"]
-            else find_file(spec["dataset"], folder)
-        )
-    except BadInput:
-        return []
-    # Of a file that is missing the job says more than Snakemake would.
-    return [path] if path.exists() else []
-
-
 def run_spec(wildcards):
     """The spec of a run."""
     return PLAN.runs[wildcards.run]
@@ -172,6 +158,16 @@ def run_cost(run):
 def run_memory(wildcards, attempt):
     """Megabytes that a run asks for: half as many again as it should take, more if that failed."""
     return int(1.5 * run_cost(wildcards.run).memory_mb * attempt)
+
+
+def run_seconds(wildcards):
+    """Seconds that a run should take."""
+    return int(run_cost(wildcards.run).seconds)
+
+
+def run_gpu_memory(wildcards):
+    """Megabytes that a run should take of a GPU, and claims."""
+    return math.ceil(run_cost(wildcards.run).gpu_memory_mb)
 
 
 def run_minutes(wildcards, attempt):
@@ -266,3 +262,17 @@ def figure_caption(wildcards):
 def figure_folders(wildcards):
     """The folder of each run of a figure."""
     return {run: str(run_files(run).folder) for run in figure_of(wildcards).runs}
+
+
+def at_any_time(wildcards):
+    """No files. Of two Snakemakes in one folder, the one that is done removes the locks of both,
+    also where it needed none. So it is stopped before it begins, unless it leaves locks alone.
+    """
+    settings = workflow.execution_settings
+    held = any(Path(".snakemake", "locks").glob("*.lock"))
+    if held and settings and settings.lock:
+        raise WorkflowError(
+            "another Snakemake is at work here; add --nolock, which leaves its lock alone "
+            "(python -m noisyfl says the same)"
+        )
+    return []

@@ -12,12 +12,18 @@ rule train:
         provenance=RESULTS.run("{run}").provenance,
     log:
         RESULTS.root / "logs" / "runs" / "{run}.log",
-    benchmark:
-        RESULTS.root / "benchmarks" / "runs" / "{run}.tsv"
+    # Used where $SNAKEMAKE_OUTPUT_CACHE names a folder (profiles/default); `True` would advise everybody
+    # else to switch it on. Snakemake allows no `benchmark:` beside it; time and memory are in the
+    # provenance.
+    cache: "hash-omit-software"
     threads: 1
     resources:
         mem_mb=run_memory,
         runtime=run_minutes,
+        # Limits nothing but where a profile says how much there is (profiles/gpus).
+        gpu_memory_mb=run_gpu_memory,
+        # What it should really take, by which runs share an allocation.
+        seconds=run_seconds,
     params:
         # Nothing but the spec: whatever stands here retrains the run when it changes.
         spec=run_spec_text,

@@ -168,7 +168,11 @@ def test_the_example_of_a_scale_expands_to_what_the_page_says():
 
 def test_every_key_of_a_scale_and_every_option_of_a_schedule_is_documented():
     page = (DOCS / "configuration.md").read_text()
-    names = {"scale", "experiments", *DEFAULTS} - {"data"} | {"data.folder", "data.download"}
+    names = {"scale", "experiments", *DEFAULTS} - {"data"} | {
+        "data.folder",
+        "data.download",
+        "data.prepared",
+    }
     names |= {option.name for option in SCHEDULES.declarations()["schedule"].options}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 

@@ -44,7 +44,8 @@ node_is_ready() { [[ $(sinfo --noheader --nodes="node$1" --format=%T) =~ ^(idle|
 write_configuration() {
   # Timeouts and intervals are short, so that a lost node is noticed and its jobs start again in
   # seconds (a cred_expire under 5 would be taken for the default of 120).
-  # config_overrides: a node has what is said here, whatever the machine has.
+  # config_overrides: a node has what is said here, whatever the machine has. A job of `urgent` takes
+  # the nodes of others, which are told so five seconds before.
   cat >"$conf/slurm.conf" <<EOF
 $mark
 ClusterName=one-machine
@@ -68,14 +69,19 @@ ReturnToService=2
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill,UsePss
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 GresTypes=gpu
 NodeName=node[1-2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[17001-17002] CPUs=$cpus_per_node RealMemory=$mb_per_node Gres=gpu:1
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP GraceTime=5
+PartitionName=urgent Nodes=ALL PriorityTier=2 PreemptMode=OFF MaxTime=INFINITE State=UP
 EOF
   printf '%s\nNodeName=node[1-2] Name=gpu File=/dev/null\n' "$mark" >"$conf/gres.conf"
 }

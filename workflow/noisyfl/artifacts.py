@@ -7,16 +7,17 @@ a file whose content does not fit its checksum is refused.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,11 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 METADATA_KEY = b"noisyfl"
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What a full file system or a used-up quota says."""
+
+Made = TypeVar("Made")
 
 
 class DamagedArtifact(ValueError):
@@ -83,6 +89,10 @@ class Results:
         """Where the run of that id keeps a checkpoint while it is under way."""
         return self.root / "checkpoints" / f"{identity}.pt"
 
+    def status(self, identity: str) -> Path:
+        """What the run of that id says of itself while it is under way, and after it failed."""
+        return self.root / "status" / f"{identity}.json"
+
 
 def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> None:
     """Write a table with its metadata and a checksum of its content, atomically."""
@@ -106,28 +116,38 @@ def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, 
         # Not pq.read_table, which imports pandas: a second, in every run.
         with pq.ParquetFile(path, memory_map=True) as file:
             table = file.read(columns)
+            # Of the same file: another user may be replacing it by his own, in the shared cache.
+            metadata = _metadata(path, file.schema_arrow)
     except (pa.ArrowInvalid, pa.ArrowIOError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise DamagedArtifact(
-            f"{path}: not a whole Parquet file ({str(error).splitlines()[0]}); delete it to have "
-            "it made again"
+            f"{_place(path)}: not a whole Parquet file ({str(error).splitlines()[0]}); delete it "
+            "to have it made again"
         ) from error
-    metadata = read_metadata(path)
     if columns is None and metadata["checksum"] != checksum(table):
         raise DamagedArtifact(
-            f"{path}: the content does not fit the checksum {metadata['checksum']} that it was "
-            "written with, so it was altered; delete it to have it made again"
+            f"{_place(path)}: the content does not fit the checksum {metadata['checksum']} that it "
+            "was written with, so it was altered; delete it to have it made again"
         )
     return table, metadata
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata of a table written by :func:`write_table`."""
-    found = pq.read_schema(path).metadata or {}
+    return _metadata(path, pq.read_schema(path))
+
+
+def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
+    found = schema.metadata or {}
     if METADATA_KEY not in found:
         raise DamagedArtifact(f"{path}: not written by noisyfl (no metadata {METADATA_KEY!r})")
     return json.loads(found[METADATA_KEY])
+
+
+def _place(path: Path) -> Path:
+    """What to delete: the file in the shared cache, if that is where a path leads."""
+    return path.resolve() if path.is_symlink() else path
 
 
 def checksum(table: pa.Table) -> str:
@@ -228,3 +248,29 @@ def replacing(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def when_there_is_room(
+    write: Callable[[], Made], log: Callable[[str], None], pause: Callable[[float], None]
+) -> Made:
+    """Write, and as long as the file system is full, wait and write again.
+
+    Args:
+        write: leaves nothing behind when it fails.
+        log: takes one line.
+        pause: waits so many seconds, or raises if there is a reason to wait no longer.
+
+    Raises:
+        OSError: it fails for another reason.
+    """
+    waited = False
+    while True:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            if not waited:
+                log(f"{error}; waiting for room")
+            waited = True
+        pause(10.0)

@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,23 @@ import pyarrow as pa
 import torch
 
 from noisyfl import __version__
-from noisyfl.artifacts import RunFiles, table_of, write_json, write_table
+from noisyfl.artifacts import (
+    RunFiles,
+    table_of,
+    when_there_is_room,
+    write_json,
+    write_table,
+)
 from noisyfl.catalogue import source_digest
+from noisyfl.cost import estimate
 from noisyfl.data import augment, noisy_partition
 from noisyfl.data.datasets import DATASETS, Part, read_part
+from noisyfl.devices import gpu_claim
 from noisyfl.methods.build import build_method
 from noisyfl.models import CACHE_ONLY, WeightFiles, build_model
 from noisyfl.options import BadInput
 from noisyfl.schedule import SCHEDULES
+from noisyfl.shared_cache import rehearse
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.encoded import images_of
@@ -32,7 +42,7 @@ from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
 from noisyfl.simulation.model import Networks
-from noisyfl.simulation.training import simulate
+from noisyfl.simulation.training import Report, simulate, unreported
 from noisyfl.spec import describe_run, identity
 
 EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
@@ -40,7 +50,8 @@ EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
 
 
 def choose_device(wanted: str) -> torch.device:
-    """``auto`` is the first GPU if there is one, else the CPU; else any name that torch knows.
+    """``auto`` is the first GPU that CUDA may see (:func:`claimed_gpu` leaves one) if there is one,
+    else the CPU; else any name that torch knows.
 
     A run on a CPU uses one thread, so that its arithmetic does not depend on the machine's cores;
     the cores are filled with runs.
@@ -81,7 +92,9 @@ def train_run(
     device: str = "auto",
     executor: str = "fast",
     checkpoint_seconds: float = 60.0,
+    shared_cache: Path | None = None,
     log: Callable[[str], None] = print,
+    report: Report = unreported,
 ) -> None:
     """Train one run and write its artifact.
 
@@ -96,7 +109,9 @@ def train_run(
         device: see :func:`choose_device`.
         executor: a name of :data:`EXECUTORS`.
         checkpoint_seconds: time between two checkpoints.
+        shared_cache: where Snakemake will move the artifact, which must have room for it.
         log: takes one line at a time.
+        report: is told after each round how far the run is.
 
     Raises:
         BadInput: the partition is of another spec.
@@ -108,16 +123,24 @@ def train_run(
     if partition.spec != spec["noisy_partition"]:
         raise BadInput(f"{partition_path}: this is the partition of another spec than the run's")
     server, client = build_method(spec["method"], "method")
-    parts = read_part(train_data), read_part(test_data)
     federation = build_federation(
-        spec, client.networks, *parts, partition, where, executor, weight_files
+        spec,
+        client.networks,
+        read_part(train_data),
+        read_part(test_data),
+        partition,
+        where,
+        executor,
+        weight_files,
     )
+    # What was read is on the device by now; Arrow would keep the freed memory to itself.
+    pa.default_memory_pool().release_unused()
     key = {"spec": identity(spec), "source": source_digest(), "torch": str(torch.__version__)}
-    checkpoint = Checkpoint(checkpoint_path, key, checkpoint_seconds)
+    checkpoint = Checkpoint(checkpoint_path, key, checkpoint_seconds, log)
     checkpoint.end_on_sigterm()
     log(f"run {key['spec']}: {describe_run(spec)} on {where}")
     ready = time.perf_counter()
-    status = simulate(federation, server, client, checkpoint, log)
+    status = simulate(federation, server, client, checkpoint, log, report)
     wanted = spec.get("probes", [])
     if wanted and status == "finished":
         log(f"measuring {', '.join(wanted)}")
@@ -137,9 +160,25 @@ def train_run(
         "training_seconds": sum(row["seconds"] for row in federation.records.rounds),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-    write_run(spec, federation, provenance, files)
+    when_there_is_room(
+        lambda: write_run(spec, federation, provenance, files), log, checkpoint.pause
+    )
+    if shared_cache is not None:
+        when_there_is_room(lambda: rehearse(files, shared_cache), log, checkpoint.pause)
     checkpoint.remove()
     log(f"{status}: {files.folder}")
+
+
+def claimed_gpu(
+    spec: Mapping[str, Any], device: str, log: Callable[[str], None]
+) -> AbstractContextManager[str | None]:
+    """Part of a GPU for a run, where any GPU will do; one that the user names is not claimed.
+
+    To be entered before the process asks CUDA anything, :func:`choose_device` included.
+    """
+    if device in ("auto", "cuda") and torch.backends.cuda.is_built():
+        return gpu_claim(estimate(spec, device).gpu_memory_mb, log)
+    return nullcontext()
 
 
 def build_federation(

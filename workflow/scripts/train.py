@@ -1,27 +1,23 @@
 """Rule train: one run."""
 
 import json
-from pathlib import Path
+import os
+import sys
 
-from noisyfl.artifacts import Results, RunFiles
 from noisyfl.experiments import check_config
-from noisyfl.job import job
+from noisyfl.shared_cache import shared_cache
+from noisyfl.training_job import TrainingJob
 
-with job(snakemake.log[0]) as log:
-    from noisyfl.models import WeightFiles
-    from noisyfl.train import train_run
-
-    config = check_config(snakemake.config, "config")
-    train_run(
-        json.loads(snakemake.params.spec),
-        Path(snakemake.input.train),
-        Path(snakemake.input.test),
-        Path(snakemake.input.partition),
-        RunFiles(Path(snakemake.output.spec).parent),
-        checkpoint_path=Results(Path(config["results"])).checkpoint(snakemake.wildcards.run),
-        weight_files=WeightFiles(Path(config["data"]["folder"]), config["data"]["download"]),
-        device=config["device"],
-        executor=config["executor"],
-        checkpoint_seconds=config["checkpoint_seconds"],
-        log=log,
-    )
+job = TrainingJob.of_snakemake(
+    json.loads(snakemake.params.spec),
+    snakemake.input,
+    snakemake.log[0],
+    check_config(snakemake.config, "config"),
+    on_slurm="SLURM_JOB_ID" in os.environ,
+    shared_cache=shared_cache(),
+)
+outcome = job.run()
+if outcome.interrupted:
+    sys.exit(outcome.error)
+if outcome.error is not None:
+    sys.exit(job.failure(outcome.error))

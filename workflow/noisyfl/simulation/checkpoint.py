@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -17,7 +17,15 @@ from noisyfl.simulation.federation import Federation
 
 
 class Interrupted(Exception):
-    """The run was asked to end; a checkpoint of its last whole round was written."""
+    """The run was asked to end, and goes on from its checkpoint when it is started again.
+
+    Attributes:
+        rounds_done: by that checkpoint.
+    """
+
+    def __init__(self, text: str = "", rounds_done: int = 0) -> None:
+        super().__init__(text)
+        self.rounds_done = rounds_done
 
 
 SHARE = 0.05
@@ -31,12 +39,17 @@ class Checkpoint:
         path: where it lies, outside of the run's declared outputs, which a failed job loses.
         key: what the run is and what computes it. A checkpoint of another key is not loaded.
         every: seconds between two checkpoints; more of them where writing one takes long.
+        log: takes a line if one could not be written, which ends no run.
     """
 
-    def __init__(self, path: Path, key: dict[str, str], every: float) -> None:
+    def __init__(
+        self, path: Path, key: dict[str, str], every: float, log: Callable[[str], None] = print
+    ) -> None:
         self.path = path
         self.key = key
         self.every = every
+        self.log = log
+        self.rounds_saved = 0
         self._saved = time.monotonic()
         self._cost = 0.0
         self._asked_to_end = False
@@ -66,6 +79,7 @@ class Checkpoint:
             client.labels, client.state = labels, state
         records = federation.records
         records.rounds, records.clients, records.slots = held["records"]
+        self.rounds_saved = held["rounds"]
         return held["rounds"], f"resuming after round {held['rounds']}"
 
     @contextmanager
@@ -90,7 +104,7 @@ class Checkpoint:
         except Interrupted:
             self._in_round = False
             self._save(before)
-            raise Interrupted(f"asked to end; checkpoint written after round {rounds}") from None
+            raise self._interrupted() from None
         finally:
             self._in_round = False
 
@@ -99,6 +113,18 @@ class Checkpoint:
         wait = max(self.every, self._cost / SHARE)
         if time.monotonic() - self._saved >= wait:
             self._save(self._held(rounds, federation))
+
+    def pause(self, seconds: float) -> None:
+        """Wait between two rounds, or after the last.
+
+        Raises:
+            Interrupted: the run was asked to end.
+        """
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self._asked_to_end:
+                raise self._interrupted()
+            time.sleep(0.2)
 
     def end_on_sigterm(self) -> None:
         """From now on SIGTERM ends the run: at once in a round, else before the next one."""
@@ -115,6 +141,10 @@ class Checkpoint:
             self._in_round = False
             raise Interrupted
 
+    def _interrupted(self) -> Interrupted:
+        text = f"asked to end; its checkpoint is of round {self.rounds_saved}"
+        return Interrupted(text, self.rounds_saved)
+
     def _held(self, rounds: int, federation: Federation) -> dict[str, Any]:
         records = federation.records
         return {
@@ -129,7 +159,12 @@ class Checkpoint:
 
     def _save(self, held: dict[str, Any]) -> None:
         begun = time.monotonic()
-        with replacing(self.path) as draft:
-            torch.save(held, draft)
+        try:
+            with replacing(self.path) as draft:
+                torch.save(held, draft)
+        except (OSError, RuntimeError) as error:  # torch's own for a full file system
+            self.log(f"no checkpoint could be written: {error}")
+        else:
+            self.rounds_saved = held["rounds"]
         self._saved = time.monotonic()
         self._cost = self._saved - begun

@@ -22,17 +22,26 @@ NOT_EVALUATED = {
 """What a round has that no test followed."""
 
 
+Report = Callable[[int, int, float | None], None]
+"""Takes the rounds done, all rounds, and the seconds left, if these are known."""
+
+
+def unreported(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
+    """Nobody wants to know how far a run is."""
+
+
 def simulate(
     federation: Federation,
     server: ServerSide,
     client: ClientSide,
     checkpoint: Checkpoint,
     log: Callable[[str], None],
+    report: Report = unreported,
 ) -> str:
     """Run all rounds of a method, from the checkpoint if there is one.
 
     An evaluation follows each round with which another ``evaluate_every`` ordinary rounds' local
-    updates are done, and the last one.
+    updates are done, and the last one. After each, ``report`` is told how far the run is.
 
     Returns:
         ``finished``, or ``diverged`` if the global model was no longer finite; the rounds until
@@ -42,6 +51,7 @@ def simulate(
     start, line = checkpoint.restore(federation)
     log(line)
     total = server.rounds(federation)
+    report(start, total, None)
     left = sum(server.slots(round, federation) for round in range(start, total))
     spent = 0
     begun = time.perf_counter()
@@ -57,6 +67,7 @@ def simulate(
             f"test accuracy {measured}  {(round + 1 - start) / elapsed:.3g} rounds/s  "
             f"{left * elapsed / spent:.0f} s left"
         )
+        report(round + 1, total, left * elapsed / spent)
         if not finite:
             log(f"diverged in round {round + 1}: the global model is not finite")
             return "diverged"
