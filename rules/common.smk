@@ -134,6 +134,13 @@ def partitions_of(runs):
 CLAIMED = claimed()
 
 
+def unless_lost(file, made):
+    """An input file, but for one that is lost and that what was made from it needs no more: for it
+    Snakemake would make that again, ancient or not.
+    """
+    return [] if made.exists() and not file.exists() else file
+
+
 def partition_spec(wildcards):
     """The spec of a noisy partition."""
     return PLAN.partitions[wildcards.partition]
@@ -141,7 +148,8 @@ def partition_spec(wildcards):
 
 def partition_dataset(wildcards):
     """The training part that a noisy partition is made from."""
-    return RESULTS.data(partition_spec(wildcards)["dataset"], "train")
+    file = RESULTS.data(partition_spec(wildcards)["dataset"], "train")
+    return unless_lost(file, RESULTS.partition(wildcards.partition))
 
 
 def run_spec(wildcards):
@@ -179,7 +187,8 @@ def run_dataset(part):
     """An input function: a part of a run's dataset."""
 
     def path(wildcards):
-        return RESULTS.data(run_spec(wildcards)["noisy_partition"]["dataset"], part)
+        file = RESULTS.data(run_spec(wildcards)["noisy_partition"]["dataset"], part)
+        return unless_lost(file, RESULTS.run(wildcards.run).provenance)
 
     return path
 
@@ -196,7 +205,8 @@ def run_spec_text(wildcards):
 
 def run_partition(wildcards):
     """The noisy partition of a run."""
-    return RESULTS.partition(identity(run_spec(wildcards)["noisy_partition"]))
+    file = RESULTS.partition(identity(run_spec(wildcards)["noisy_partition"]))
+    return unless_lost(file, RESULTS.run(wildcards.run).provenance)
 
 
 def table_of(wildcards):

@@ -36,6 +36,8 @@ rule cells:
     log:
         SCALE / "logs" / "cells.log",
     localrule: True
+    params:
+        tables=[str(path) for path in tables_of_papers()],
     message:
         "Comparing with the published numbers"
     script:

@@ -1,4 +1,4 @@
-"""What a job of the cluster does with a pool, without a cluster; training is played by stand-ins."""
+"""What a job of the cluster does with a pool, without a cluster; stand-ins play the training."""
 
 import os
 import signal

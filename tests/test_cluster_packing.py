@@ -31,6 +31,15 @@ def test_a_long_run_has_an_allocation_of_its_own_length() -> None:
     assert asked.seconds == 600 + 10 * HOUR
 
 
+def test_where_allocations_have_a_limit_a_long_run_takes_several() -> None:
+    need = Need(4000, 30 * HOUR, 61 * HOUR).within(24 * HOUR)
+    (asked,) = allocations_needed([need], [], HOUR, most=50)
+    assert asked.seconds == 24 * HOUR
+    assert need.seconds <= usable(asked.seconds)
+    short = Need(4000, 60.0, 720.0)
+    assert short.within(24 * HOUR) == short == short.within(None)
+
+
 def test_what_allocations_have_left_is_used_first() -> None:
     left = [Room(4000, 90.0), Room(4000, 60.0)]
     assert allocations_needed(needs(2, 60.0), left, HOUR, most=50) == []

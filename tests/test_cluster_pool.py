@@ -22,9 +22,9 @@ def pool(tmp_path: Path) -> Pool:
 
 def test_a_run_is_taken_once_and_ends_once(pool: Pool) -> None:
     pool.add(order("a"))
-    assert pool.waiting() == [order("a")]
+    assert (pool.waiting(), pool.waiting_runs()) == ([order("a")], {"a"})
     assert pool.take(KIND, "7", 4000, 3600) == order("a")
-    assert (pool.waiting(), pool.taken()) == ([], {"a": "7"})
+    assert (pool.waiting(), pool.waiting_runs(), pool.taken()) == ([], set(), {"a": "7"})
     assert pool.take(KIND, "8", 4000, 3600) is None
     assert pool.how_ended("a") is None
     pool.end("a", End(None, "7"))

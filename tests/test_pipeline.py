@@ -79,6 +79,24 @@ def test_a_lost_partition_or_dataset_is_not_missed_by_what_is_whole(repository):
     away.rename(partition)
 
 
+def test_lost_data_are_made_again_for_a_new_run_and_retrain_nothing(repository):
+    results, lost = repository.folder / "results", repository.folder / "lost"
+    lost.mkdir()
+    new = "{name: FedProx, method: fedprox(mu=0.1)}\n      - {name: More, method: fedprox(mu=0.3)}"
+    old = "{name: FedProx, method: fedprox(mu=0.1)}"
+    undo = repository.edit("config/papers/tiny.yaml", old, new)
+    try:
+        for name in ("data", "partitions"):
+            (results / name).rename(lost / name)
+        made = {"data": 1, "partition": 1, "train": 1, "table": 1, "figure": 1, "all": 1}
+        assert repository.jobs() == made
+    finally:
+        for name in ("data", "partitions"):
+            (lost / name).rename(results / name)
+        undo()
+    assert repository.jobs() == {}
+
+
 def test_another_hyperparameter_retrains_that_method_only(repository):
     undo = repository.edit("config/papers/tiny.yaml", "mu=0.1", "mu=0.2")
     try:

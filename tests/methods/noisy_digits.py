@@ -44,7 +44,7 @@ def run_on_digits(method, folder, setting=SETTING, **schedule):
     schedule = {**setting["schedule"], **schedule}
     spec = canonical_run({**setting, "schedule": schedule, "method": method}, "test")
     if not (folder / "train.parquet").exists():
-        prepare("digits", None, False, folder / "train.parquet", folder / "test.parquet")
+        prepare("digits", folder, False, folder / "train.parquet", folder / "test.parquet")
     train, test = read_part(folder / "train.parquet"), read_part(folder / "test.parquet")
     path = folder / "partition.parquet"
     noisy_partition.write(path, spec["noisy_partition"], train.labels)

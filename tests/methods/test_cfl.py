@@ -217,7 +217,7 @@ def test_digits_whose_labels_contradict_are_told_apart(tmp_path):
     """What the method is for: two of five clients call every digit by the next one's name."""
     changes = {"noise_level": "constant(level=0.0)", "method": "fedavg"}
     spec = canonical_run({**SETTING, **changes}, "test")
-    prepare("digits", None, False, tmp_path / "train.parquet", tmp_path / "test.parquet")
+    prepare("digits", tmp_path, False, tmp_path / "train.parquet", tmp_path / "test.parquet")
     train, test = read_part(tmp_path / "train.parquet"), read_part(tmp_path / "test.parquet")
     noisy_partition.write(tmp_path / "part.parquet", spec["noisy_partition"], train.labels)
     partition = noisy_partition.read(tmp_path / "part.parquet")

@@ -223,7 +223,7 @@ SETTING = {
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits")
-    prepare("digits", None, False, folder / "train.parquet", folder / "test.parquet")
+    prepare("digits", folder, False, folder / "train.parquet", folder / "test.parquet")
     return folder
 
 

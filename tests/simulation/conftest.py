@@ -8,5 +8,11 @@ from noisyfl.data.datasets import prepare
 def data(tmp_path_factory):
     """Results that hold the digits."""
     results = Results(tmp_path_factory.mktemp("data"))
-    prepare("digits", None, False, results.data("digits", "train"), results.data("digits", "test"))
+    prepare(
+        "digits",
+        results.root,
+        False,
+        results.data("digits", "train"),
+        results.data("digits", "test"),
+    )
     return results

@@ -320,7 +320,7 @@ def test_precision(precision):
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits")
-    prepare("digits", None, False, folder / "train.parquet", folder / "test.parquet")
+    prepare("digits", folder, False, folder / "train.parquet", folder / "test.parquet")
     return folder
 
 

@@ -41,10 +41,7 @@ class TrainingJob:
 
     Attributes:
         spec: canonical, as :func:`noisyfl.spec.canonical_run` makes it.
-        train: the dataset's training part.
-        test: its test part.
-        partition: the noisy partition that the spec names.
-        results: the folder of all results.
+        results: the folder of all results, with the dataset's parts and the noisy partition.
         log: the log file.
         data: the data folders, for published weights.
         download: fetch what is missing there.
@@ -56,9 +53,6 @@ class TrainingJob:
     """
 
     spec: dict[str, Any]
-    train: str
-    test: str
-    partition: str
     results: str
     log: str
     data: list[str]
@@ -73,7 +67,6 @@ class TrainingJob:
     def of_snakemake(
         cls,
         spec: dict[str, Any],
-        inputs: Any,
         log: str,
         config: Mapping[str, Any],
         on_slurm: bool,
@@ -83,7 +76,6 @@ class TrainingJob:
 
         Args:
             spec: of its params.
-            inputs: the rule's, with ``train``, ``test`` and ``partition``.
             log: the rule's.
             config: checked.
             on_slurm: whether it is trained by a job of Slurm's.
@@ -92,9 +84,6 @@ class TrainingJob:
         files = Results(Path(config["results"])).run(identity(spec))
         return cls(
             spec=spec,
-            train=str(inputs.train),
-            test=str(inputs.test),
-            partition=str(inputs.partition),
             results=config["results"],
             log=log,
             data=[str(root) for root in data_roots(config)],
@@ -156,7 +145,8 @@ class TrainingJob:
         from noisyfl.models import WeightFiles
         from noisyfl.train import claimed_gpu, train_run
 
-        checkpoint = Results(Path(self.results)).checkpoint(identity(self.spec))
+        layout, partition = Results(Path(self.results)), self.spec["noisy_partition"]
+        checkpoint = layout.checkpoint(identity(self.spec))
         with only_trainer(checkpoint.with_suffix(".lock"), log):
             if self.run_files.provenance.exists():
                 log(f"trained by another process meanwhile: {describe_run(self.spec)}")
@@ -165,9 +155,9 @@ class TrainingJob:
             with claimed_gpu(self.spec, self.device, log):
                 train_run(
                     self.spec,
-                    Path(self.train),
-                    Path(self.test),
-                    Path(self.partition),
+                    layout.data(partition["dataset"], "train"),
+                    layout.data(partition["dataset"], "test"),
+                    layout.partition(identity(partition)),
                     self.run_files,
                     checkpoint_path=checkpoint,
                     weight_files=WeightFiles([Path(root) for root in self.data], self.download),

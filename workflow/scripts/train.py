@@ -10,7 +10,6 @@ from noisyfl.training_job import TrainingJob
 
 job = TrainingJob.of_snakemake(
     json.loads(snakemake.params.spec),
-    snakemake.input,
     snakemake.log[0],
     check_config(snakemake.config, "config"),
     on_slurm="SLURM_JOB_ID" in os.environ,

@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import snakemake_executor_plugin_slurm as slurm
 from snakemake.exceptions import CacheMissException
@@ -33,7 +33,7 @@ from noisyfl.training_job import TrainingJob
 
 POOLED_RULE = "train"
 
-OF_A_RUN = ("mem_mb", "mem_mib", "runtime", "tmpdir", "disk_mb", "disk_mib")
+OF_A_RUN = ("mem", "mem_mb", "mem_mib", "runtime", "tmpdir", "disk", "disk_mb", "disk_mib")
 OF_A_RUN += ("seconds", "gpu_memory_mb")
 """Resources that differ from run to run; the others decide on its kind of allocation."""
 
@@ -61,6 +61,13 @@ class ExecutorSettings(slurm.ExecutorSettings):
     allocation_minutes: int = field(
         default=60,
         metadata={"help": "Minutes of an allocation; one for a longer run is as long as that."},
+    )
+    longest_minutes: Optional[int] = field(  # noqa: UP045 (what Snakemake can read)
+        default=None,
+        metadata={
+            "help": "Minutes that no allocation may exceed, if the partition has such a limit; a "
+            "run that takes longer goes on in the next one.",
+        },
     )
     allocations: int = field(
         default=50, metadata={"help": "Allocations in the queue or running at once."}
@@ -134,10 +141,11 @@ class Executor(slurm.Executor):
         self.begun = time.time()
         self.config = check_config(self.workflow.config, "config")
         self.orders: dict[str, tuple[Order, Need, Resources]] = {}
+        states = self._states() or {}
         self.allocations = {
             id: Allocation(asked["kind"], Room(asked["memory_mb"], asked["seconds"]))
             for id, asked in self.pool.asked().items()
-            if (self._states() or {}).get(id, "GONE") not in ENDED
+            if states.get(id, "GONE") not in ENDED
         }
         self.refusals: list[str] = []
         self.ask_again = self.look_again = 0.0
@@ -171,12 +179,14 @@ class Executor(slurm.Executor):
         """Put a run into the pool unless an allocation is at it since an earlier Snakemake."""
         run, asked = job.wildcards.run, dict(job.resources.items())
         told = TrainingJob.of_snakemake(
-            json.loads(job.params.spec), job.input, str(job.log[0]), self.config, on_slurm=True
+            json.loads(job.params.spec), str(job.log[0]), self.config, on_slurm=True
         )
         of_kind = Resources({name: value for name, value in asked.items() if name not in OF_A_RUN})
         kind = kind_of({name: value for name, value in of_kind.items() if name[0] != "_"})
-        order = Order(run, kind, asked["mem_mb"], asked["seconds"], vars(told))
-        need = Need(order.memory_mb, order.seconds, 60.0 * asked["runtime"])
+        longest = self.settings.longest_minutes
+        need = Need(asked["mem_mb"], asked["seconds"], 60.0 * asked["runtime"])
+        need = need.within(60.0 * longest if longest else None)
+        order = Order(run, kind, need.memory_mb, int(need.seconds), vars(told))
         with self.guard:
             if run not in self.pool.taken():
                 self.pool.add(order)
@@ -187,8 +197,8 @@ class Executor(slurm.Executor):
         with self.guard:
             if time.time() < self.ask_again:
                 return
-            taken = self.pool.taken()
-            waiting = [each for run, each in self.orders.items() if run not in taken]
+            taken, runs = self.pool.taken(), self.pool.waiting_runs()
+            waiting = [each for run, each in self.orders.items() if run in runs]
             for kind in {order.kind for order, _, _ in waiting}:
                 of_kind = [each for each in waiting if each[0].kind == kind]
                 for room in allocations_needed(

@@ -22,6 +22,11 @@ class Need:
     seconds: float
     limit_seconds: float
 
+    def within(self, longest_seconds: float | None) -> Need:
+        """The same where no allocation may be longer: the run goes on in the next one."""
+        limit = min(self.limit_seconds, longest_seconds or self.limit_seconds)
+        return Need(self.memory_mb, min(self.seconds, usable(limit)), limit)
+
 
 @dataclass
 class Room:

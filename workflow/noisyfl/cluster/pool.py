@@ -97,6 +97,10 @@ class Pool:
                 found.append(_read(path))
         return found
 
+    def waiting_runs(self) -> set[str]:
+        """Their ids."""
+        return {_run_of(path) for path in self._files("waiting")}
+
     def clear(self) -> None:
         """Nobody waits any more for the runs that wait, nor for how others ended."""
         for path in [*self._files("waiting"), *self.folder.glob("ended/*.json")]:
@@ -119,9 +123,7 @@ class Pool:
 
     def taken(self, allocation: str | None = None) -> dict[str, str]:
         """The runs that an allocation, or any, has taken and not ended, with the allocation."""
-        return {
-            path.stem.split("_")[-1]: path.parent.name for path in self._files("taken", allocation)
-        }
+        return {_run_of(path): path.parent.name for path in self._files("taken", allocation)}
 
     def give_back(self, order: Order, allocation: str) -> None:
         """A run that was taken waits again."""
@@ -209,6 +211,11 @@ class Pool:
 
     def _ended(self, run: str) -> Path:
         return self.folder / "ended" / f"{run}.json"
+
+
+def _run_of(path: Path) -> str:
+    """The run of an order, by its file's name."""
+    return path.stem.split("_")[-1]
 
 
 def _read(path: Path) -> Order:
