@@ -7,7 +7,6 @@ and entry in the cache. Other rules are submitted as the Slurm plugin does.
 """
 
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 import snakemake_executor_plugin_slurm as slurm
 from snakemake.exceptions import CacheMissException
@@ -28,20 +27,18 @@ from noisyfl.cluster.efficiency import efficiency_text
 from noisyfl.cluster.packing import Need, Room, allocations_needed, usable
 from noisyfl.cluster.pool import Order, Pool
 from noisyfl.experiments import check_config
-from noisyfl.spec import identity
 from noisyfl.training_job import TrainingJob
+from snakemake_executor_plugin_slurm_pool.allocation import Allocation, Resources, kind_of
 
 POOLED_RULE = "train"
-
-OF_A_RUN = ("mem", "mem_mb", "mem_mib", "runtime", "tmpdir", "disk", "disk_mb", "disk_mib")
-OF_A_RUN += ("seconds", "gpu_memory_mb")
-"""Resources that differ from run to run; the others decide on its kind of allocation."""
 
 POLL_SECONDS = 5.0
 """Between two looks into the pool, which is a folder; Slurm is asked less often."""
 
-ENDED = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "GONE", "NODE_FAIL")
-ENDED += ("OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT")
+ENDED = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "GONE", "NODE_FAIL"),
+    *("OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"),
+)
 """States of a Slurm job that does not run any more, unless Slurm starts it anew."""
 
 PATIENCE = 5
@@ -76,55 +73,6 @@ class ExecutorSettings(slurm.ExecutorSettings):
         default=1,
         metadata={"help": "Runs that an allocation trains at once, side by side on its GPU."},
     )
-
-
-def kind_of(resources: dict[str, Any]) -> str:
-    """A name for what a run asks of Slurm: for people, and, with a digest, for a folder."""
-    words = ",".join(f"{name}={value}" for name, value in sorted(resources.items()))
-    return f"{re.sub(r'[^a-zA-Z0-9_=,.:-]', '-', words)[:80]}_{identity(resources)[:8]}"
-
-
-class Resources(dict[str, Any]):
-    """Resources by name, as the Slurm plugin reads those of a job."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
-@dataclass
-class Allocation:
-    """An allocation, as the Slurm plugin takes a job for submission.
-
-    Attributes:
-        kind: of runs that it is for.
-        room: memory of a run, and seconds.
-        resources: that it asks Slurm for.
-        started: when it was first seen running, by the wall clock.
-        ended: the state in which it was seen to have ended.
-    """
-
-    kind: str
-    room: Room
-    resources: Resources = field(default_factory=Resources)
-    started: float | None = None
-    ended: str | None = None
-
-    name = "allocation"
-    jobid = 0
-    threads = 1
-    wildcards: tuple[str, ...] = ()
-
-    @property
-    def rule(self) -> "Allocation":
-        """The plugin's messages name a job's rule."""
-        return self
-
-    def is_group(self) -> bool:
-        """It is not one of Snakemake's group jobs."""
-        return False
 
 
 class Executor(slurm.Executor):
@@ -181,16 +129,14 @@ class Executor(slurm.Executor):
         told = TrainingJob.of_snakemake(
             json.loads(job.params.spec), str(job.log[0]), self.config, on_slurm=True
         )
-        of_kind = Resources({name: value for name, value in asked.items() if name not in OF_A_RUN})
-        kind = kind_of({name: value for name, value in of_kind.items() if name[0] != "_"})
         longest = self.settings.longest_minutes
         need = Need(asked["mem_mb"], asked["seconds"], 60.0 * asked["runtime"])
         need = need.within(60.0 * longest if longest else None)
-        order = Order(run, kind, need.memory_mb, int(need.seconds), vars(told))
+        order = Order(run, kind_of(asked), need.memory_mb, int(need.seconds), vars(told))
         with self.guard:
             if run not in self.pool.taken():
                 self.pool.add(order)
-            self.orders[run] = order, need, of_kind
+            self.orders[run] = order, need, Resources(asked)
 
     def _ask_for_allocations(self) -> None:
         """Submit as many allocations as the runs that wait need."""
@@ -364,7 +310,7 @@ class Executor(slurm.Executor):
             if self._alive() or not self.refusals:
                 return None
             last = self.refusals[-1]
-            if len(self.refusals) < PATIENCE and not any(word in last for word in HOPELESS):
+            if len(self.refusals) < PATIENCE and not any(word in last.lower() for word in HOPELESS):
                 return None
             self.refusals.clear()
             return last
