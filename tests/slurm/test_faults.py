@@ -222,18 +222,22 @@ def test_too_little_memory(folder: Path, undisturbed: dict) -> None:
     assert {job["MinMemoryNode"] for job in jobs(folder)} == {"1000M", "4000M"}
 
 
-def test_snakemake_itself_is_killed(folder: Path, undisturbed: dict) -> None:
+@pytest.mark.parametrize("allocation_too", [False, True])
+def test_snakemake_itself_is_killed(folder: Path, undisturbed: dict, allocation_too: bool) -> None:
     with snakemake(folder, *target(folder)) as running:
         until(in_its_second_run(folder), running, folder)
         running.kill()
-    time.sleep(5)  # the allocation goes on meanwhile
+    if allocation_too:
+        subprocess.run(["scancel", "--full", "--signal=KILL", allocation(folder)["JobId"]])
+    time.sleep(4)  # what lives goes on meanwhile
     unlock = [sys.executable, "-m", "snakemake", *target(folder), "--unlock", "--cores", "1"]
     environment = {**os.environ, "PYTHONPATH": str(folder / "workflow")}
     subprocess.run(unlock, cwd=folder, env=environment, check=True)
     with snakemake(folder, *target(folder)) as running:
-        succeed(running, folder, seconds=120)
-    all_went_on(folder, undisturbed, most_again=0)
-    assert len(jobs(folder)) == 1
+        log = succeed(running, folder, seconds=120)
+    all_went_on(folder, undisturbed, most_again=ROUNDS if allocation_too else 0)
+    assert "Error in rule" not in log
+    assert len(jobs(folder)) == 1 + allocation_too
 
 
 def test_a_full_file_system(folder: Path, undisturbed: dict) -> None:
@@ -266,7 +270,7 @@ def test_a_run_that_fails_says_what_it_was_and_harms_no_other(
 ) -> None:
     job = folder / "workflow/noisyfl/training_job.py"
     insert(job, "            train_run(\n", 'assert self.spec["seed"] != 2, "broken on purpose"')
-    with snakemake(folder, *target(folder)) as running:
+    with snakemake(folder, *target(folder), "--slurm-pool-at-once", "2") as running:
         assert running.wait(timeout=120) == 1
     log = (folder / "log").read_text()
     specs = {
@@ -278,4 +282,6 @@ def test_a_run_that_fails_says_what_it_was_and_harms_no_other(
     assert log.count("AssertionError: broken on purpose") >= 3
     assert "fedavg on digits" in log
     assert f"results/logs/runs/{failed}.log" in log
-    assert [job["JobState"] for job in jobs(folder)] == ["COMPLETED"]
+    (job,) = jobs(folder)
+    # Two runs side by side have twice the CPUs and the memory of one.
+    assert (job["JobState"], job["CPUs/Task"]) == ("COMPLETED", "4")

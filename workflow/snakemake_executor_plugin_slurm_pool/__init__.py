@@ -79,26 +79,39 @@ class Executor(slurm.Executor):
     """A pool that Snakemake fills, and allocations that empty it."""
 
     def __post_init__(self, test_mode: bool = False) -> None:
-        """Find the folder's pool, and the allocations that an aborted Snakemake left at work."""
+        """Nothing is done to the pool yet but to name it: whoever only asks how far the runs are
+        must not disturb a Snakemake that is at work in this folder.
+        """
         super().__post_init__(test_mode)
         self.settings: ExecutorSettings = self.workflow.executor_settings
         self.pool = Pool(Path(self.workflow.persistence.path).absolute() / "noisyfl")
         self.run_uuid = "_".join(filter(None, [self.settings.jobname_prefix, self.pool.name()]))
-        self.pool.open()
-        self.pool.clear()
-        self.begun = time.time()
-        self.config = check_config(self.workflow.config, "config")
+        self.begun: float | None = None
         self.orders: dict[str, tuple[Order, Need, Resources]] = {}
-        states = self._states() or {}
-        self.allocations = {
-            id: Allocation(asked["kind"], Room(asked["memory_mb"], asked["seconds"]))
-            for id, asked in self.pool.asked().items()
-            if states.get(id, "GONE") not in ENDED
-        }
+        self.allocations: dict[str, Allocation] = {}
         self.refusals: list[str] = []
         self.ask_again = self.look_again = 0.0
         # Snakemake's threads add runs, another one looks after them.
         self.guard = threading.RLock()
+
+    def _begin(self) -> None:
+        """Open the pool, and find the allocations that an aborted Snakemake left at work."""
+        with self.guard:
+            if self.begun is not None:
+                return
+            self.begun = time.time()
+            self.config = check_config(self.workflow.config, "config")
+            self.pool.open()
+            self.pool.clear()
+            states, asked = self._states(), self.pool.asked()
+            for id in {*asked, *self.pool.taken().values()}:
+                if states is not None and states.get(id, "GONE") in ENDED:
+                    self.pool.forget(id)
+                else:
+                    # It may have been killed between submitting it and writing that down.
+                    facts = asked.get(id, {"kind": "", "memory_mb": 0, "seconds": 0.0})
+                    room = Room(facts["memory_mb"], facts["seconds"])
+                    self.allocations[id] = Allocation(facts["kind"], room)
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
         """Take jobs that are ready."""
@@ -107,6 +120,7 @@ class Executor(slurm.Executor):
         for job in pooled:
             self.run_job_pre(job)
         if pooled:
+            self._begin()
             self._job_submission_executor.submit(self._enqueue, pooled)
 
     def _enqueue(self, jobs: list[JobExecutorInterface]) -> None:
@@ -343,18 +357,19 @@ class Executor(slurm.Executor):
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """Snakemake was asked to end: nothing waits any more, and allocations are to end."""
-        self.pool.clear()
-        self.pool.close()
+        if self.begun is not None:
+            self.pool.clear()
         with self.guard:
             allocations = [SubmittedJobInfo(each, id) for id, each in self.allocations.items()]
         super().cancel_jobs([info for info in active_jobs if "run" not in info.aux] + allocations)
 
     def shutdown(self) -> None:
         """Let allocations go that have nothing to do any more, and say what they were used for."""
-        self.pool.close()
-        command = ["scancel", "--quiet", "--state=PENDING", "--name", self.run_uuid]
-        subprocess.run(command, check=False, capture_output=True)
+        if self.begun is not None:
+            self.pool.close()
+            command = ["scancel", "--quiet", "--state=PENDING", "--name", self.run_uuid]
+            subprocess.run(command, check=False, capture_output=True)
         super().shutdown()
-        text = efficiency_text(self.pool.recorded().values(), self.begun)
-        if text:
-            self.logger.info(text)
+        if self.begun is not None:
+            text = efficiency_text(self.pool.recorded().values(), self.begun)
+            self.logger.info(text or "No allocation has trained anything.")
