@@ -28,6 +28,8 @@ def why_not() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of all tests these come first: they wait most of the time, while others can run."""
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
     reason = why_not()
     for item in items:
         if item.path.parent == Path(__file__).parent:

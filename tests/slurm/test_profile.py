@@ -42,7 +42,7 @@ def test_another_rule_is_a_slurm_job_of_its_own_with_more_memory_and_time_if_it_
     small: Path,
 ) -> None:
     with snakemake(small, "--configfile", "config/smoke.yaml") as running:
-        succeed(running, small, seconds=120)
+        succeed(running, small, seconds=300)
     assert (small / "smoke.txt").exists()
     first, second = jobs(small)
     assert (first["JobState"], second["JobState"]) == ("FAILED", "COMPLETED")
@@ -81,10 +81,10 @@ def test_a_table_is_made_in_one_allocation_and_another_user_has_it_from_the_cach
     assert f" {len(runs)} " in used
 
     with snakemake(first, "fedcorr_table2", *ONE_TRIAL) as running:
-        assert "Nothing to be done" in succeed(running, first, seconds=60)
+        assert "Nothing to be done" in succeed(running, first, seconds=300)
 
     with snakemake(second, "fedcorr_table2", *ONE_TRIAL) as running:
-        succeed(running, second, seconds=200)
+        succeed(running, second, seconds=300)
     assert jobs(second) == []
     assert (second / table.relative_to(first)).read_text() == table.read_text()
 
@@ -96,5 +96,5 @@ def test_a_request_that_slurm_refuses_is_told_at_once(tmp_path: Path) -> None:
         profile.read_text().replace("# slurm_partition: gpu", "slurm_partition: moon")
     )
     with snakemake(folder, "fedcorr_table2", *ONE_TRIAL, "--retries", "0") as running:
-        assert running.wait(timeout=120) == 1
+        assert running.wait(timeout=300) == 1
     assert "invalid partition specified: moon" in (folder / "log").read_text()

@@ -142,7 +142,7 @@ class Checkpoint:
             raise Interrupted
 
     def _interrupted(self) -> Interrupted:
-        text = f"asked to end; its checkpoint is of round {self.rounds_saved}"
+        text = f"asked to end; its checkpoint is from after round {self.rounds_saved}"
         return Interrupted(text, self.rounds_saved)
 
     def _held(self, rounds: int, federation: Federation) -> dict[str, Any]:
