@@ -150,22 +150,26 @@ def all_went_on(folder: Path, undisturbed: dict[str, list], most_again: int = RO
     assert again <= most_again
 
 
+@pytest.fixture(scope="module", autouse=True)
+def time_limited(
+    slurm: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, subprocess.Popen]]:
+    """A workflow whose allocation runs into the shortest time limit that Slurm knows, a minute, and
+    believes to have an hour. It goes on beside the first tests.
+    """
+    folder = repository(tmp_path_factory.mktemp("time_limited"), pause=1.1)
+    with snakemake(folder, *target(folder)) as running:
+        until(lambda: rounds_trained(folder), running, folder)
+        job = allocation(folder)["JobId"]
+        subprocess.run(["scontrol", "update", f"jobid={job}", "timelimit=1"], check=True)
+        yield folder, running
+
+
 @pytest.fixture
 def started(folder: Path) -> Iterator[subprocess.Popen]:
     with snakemake(folder, *target(folder)) as running:
         until(in_its_second_run(folder), running, folder)
         yield running
-
-
-def test_a_lost_node(folder: Path, undisturbed: dict, started: subprocess.Popen) -> None:
-    lost = allocation(folder)["NodeList"].removeprefix("node")
-    subprocess.run([ONE_MACHINE, "node-down", lost], check=True)
-    try:
-        succeed(started, folder, seconds=300)
-    finally:
-        subprocess.run([ONE_MACHINE, "node-up", lost], check=True)
-    all_went_on(folder, undisturbed)
-    assert any("resuming after round" in log.read_text() for log in logs(folder))
 
 
 def test_a_cancelled_job(folder: Path, undisturbed: dict, started: subprocess.Popen) -> None:
@@ -177,33 +181,8 @@ def test_a_cancelled_job(folder: Path, undisturbed: dict, started: subprocess.Po
     assert [job["JobState"] for job in jobs(folder)] == ["CANCELLED", "COMPLETED"]
 
 
-def test_a_time_limit(tmp_path: Path, undisturbed: dict) -> None:
-    """The shortest that Slurm knows, a minute, set when the allocation believes to have an hour."""
-    folder = repository(tmp_path, pause=1.1)
-    with snakemake(folder, *target(folder)) as running:
-        until(lambda: rounds_trained(folder), running, folder)
-        job = allocation(folder)["JobId"]
-        subprocess.run(["scontrol", "update", f"jobid={job}", "timelimit=1"], check=True)
-        until(lambda: len(jobs(folder)) == 2, running, folder)
-        log = succeed(running, folder, seconds=300)
-    assert [job["JobState"] for job in jobs(folder)] == ["TIMEOUT", "COMPLETED"]
-    assert "Error in rule" not in log
-    all_went_on(folder, undisturbed, most_again=0)
-
-
 def logs(folder: Path) -> list[Path]:
     return list(folder.glob("results/logs/runs/*.log"))
-
-
-def test_a_pre_emption(folder: Path, undisturbed: dict, started: subprocess.Popen) -> None:
-    before = allocation(folder)["JobId"]
-    urgent = ["sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--wrap=sleep 3"]
-    subprocess.run([*urgent, "--output=/dev/null"], check=True, cwd="/")
-    log = succeed(started, folder, seconds=300)
-    all_went_on(folder, undisturbed, most_again=0)
-    assert "Error in rule" not in log
-    (job,) = jobs(folder)
-    assert (job["JobId"], job["Restarts"]) == (before, "1")
 
 
 def test_too_little_memory(folder: Path, undisturbed: dict) -> None:
@@ -282,6 +261,39 @@ def test_a_run_that_fails_says_what_it_was_and_harms_no_other(
     assert log.count("AssertionError: broken on purpose") >= 3
     assert "fedavg on digits" in log
     assert f"results/logs/runs/{failed}.log" in log
+    # Two runs side by side have twice the CPUs of one.
+    first = jobs(folder)[0]
+    assert (first["JobState"], first["CPUs/Task"]) == ("COMPLETED", "4")
+
+
+def test_a_time_limit(time_limited: tuple[Path, subprocess.Popen], undisturbed: dict) -> None:
+    folder, running = time_limited
+    log = succeed(running, folder, seconds=300)
+    assert [job["JobState"] for job in jobs(folder)] == ["TIMEOUT", "COMPLETED"]
+    assert "Error in rule" not in log
+    all_went_on(folder, undisturbed, most_again=0)
+
+
+# From here on nodes are taken away, from whoever has them.
+
+
+def test_a_lost_node(folder: Path, undisturbed: dict, started: subprocess.Popen) -> None:
+    lost = allocation(folder)["NodeList"].removeprefix("node")
+    subprocess.run([ONE_MACHINE, "node-down", lost], check=True)
+    try:
+        succeed(started, folder, seconds=300)
+    finally:
+        subprocess.run([ONE_MACHINE, "node-up", lost], check=True)
+    all_went_on(folder, undisturbed)
+    assert any("resuming after round" in log.read_text() for log in logs(folder))
+
+
+def test_a_pre_emption(folder: Path, undisturbed: dict, started: subprocess.Popen) -> None:
+    before = allocation(folder)["JobId"]
+    urgent = ["sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--wrap=sleep 3"]
+    subprocess.run([*urgent, "--output=/dev/null"], check=True, cwd="/")
+    log = succeed(started, folder, seconds=300)
+    all_went_on(folder, undisturbed, most_again=0)
+    assert "Error in rule" not in log
     (job,) = jobs(folder)
-    # Two runs side by side have twice the CPUs and the memory of one.
-    assert (job["JobState"], job["CPUs/Task"]) == ("COMPLETED", "4")
+    assert (job["JobId"], job["Restarts"]) == (before, "1")
