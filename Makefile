@@ -34,8 +34,8 @@ demo: .venv/installed
 	@printf '\nFigures:\n'; ls results/quick/figures/*/*.png
 	@printf '\nAll of it in one page, to be opened in a browser:\n%s\n' $(report)
 
-# A test file is one worker's, so that what a file sets up is set up once. A Slurm's tests are first
-# in the order (tests/slurm/conftest.py).
+# A test file is one worker's, so that what a file sets up is set up once. The longest
+# file is the first in the order (tests/slurm/conftest.py).
 test: .venv/installed
 	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
