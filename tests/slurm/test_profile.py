@@ -86,6 +86,17 @@ def test_a_table_is_made_in_one_allocation_and_another_user_has_it_from_the_cach
     with snakemake(second, "fedcorr_table2", *ONE_TRIAL) as running:
         succeed(running, second, seconds=300)
     assert jobs(second) == []
+    assert all(path.is_symlink() for path in second.glob("results/runs/*/*"))
+
+    # What is there already makes room for a run that is asked for again; without the cache it is
+    # trained.
+    monkeypatch.delitem(os.environ, "SNAKEMAKE_OUTPUT_CACHE")
+    run = next(second.glob("results/runs/*"))
+    again = str((run / "provenance.json").relative_to(second))
+    with snakemake(second, again, "--forcerun", "train", *ONE_TRIAL[:2]) as running:
+        succeed(running, second, seconds=300)
+    assert not any(path.is_symlink() for path in run.iterdir())
+    assert len(jobs(second)) == 1
     assert (second / table.relative_to(first)).read_text() == table.read_text()
 
 

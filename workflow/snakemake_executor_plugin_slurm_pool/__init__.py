@@ -32,6 +32,9 @@ from snakemake_executor_plugin_slurm_pool.allocation import Allocation, Resource
 
 POOLED_RULE = "train"
 
+STARTED = time.time()
+"""When this Snakemake began, before it looked at what there is."""
+
 POLL_SECONDS = 5.0
 """Between two looks into the pool, which is a folder; Slurm is asked less often."""
 
@@ -128,7 +131,9 @@ class Executor(slurm.Executor):
         for job in jobs:
             info = SubmittedJobInfo(job, aux={"run": job.wildcards.run, "cached": False})
             try:
-                info.aux["cached"] = self._fetch(job)
+                if job.wildcards.run not in self.pool.taken():
+                    self._prepare(job)
+                    info.aux["cached"] = self._fetch(job)
                 if not info.aux["cached"]:
                     self._add(job)
             except Exception as error:
@@ -136,6 +141,17 @@ class Executor(slurm.Executor):
             else:
                 self._report_job_submission_threadsafe(info)
         self._ask_for_allocations()
+
+    def _prepare(self, job: JobExecutorInterface) -> None:
+        """Clear the place of a run's artifact, but for one that came into being meanwhile: an
+        allocation may go on after the Snakemake that asked for it was killed.
+        """
+        provenance = Path(job.output.provenance)
+        if provenance.exists() and provenance.lstat().st_mtime > STARTED:
+            return
+        for path in map(Path, job.output):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
 
     def _add(self, job: JobExecutorInterface) -> None:
         """Put a run into the pool unless an allocation is at it since an earlier Snakemake."""
