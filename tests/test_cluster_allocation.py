@@ -1,5 +1,6 @@
 """What a job of the cluster does with a pool, without a cluster; stand-ins play the training."""
 
+import errno
 import os
 import signal
 import sys
@@ -154,3 +155,24 @@ def test_what_it_did_is_written_down(pool: Pool) -> None:
     (_, _, _, line) = efficiency_text(pool.recorded().values()).splitlines()
     assert line.split()[:4] == ["gpu=1", "1", "GB", "1"]
     assert efficiency_text(pool.recorded().values(), since=time.time() + 1) == ""
+
+
+def test_a_pool_without_room_is_waited_for(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool may lie on the file system that runs have filled."""
+    full = [OSError(errno.ENOSPC, "No space left on device")] * 2
+    write = Pool.end
+
+    def end(self: Pool, run: str, end: End) -> None:
+        if full:
+            raise full.pop()
+        write(self, run, end)
+
+    def no_record(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Pool, "end", end)
+    monkeypatch.setattr(Pool, "record", no_record)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    add(pool, "a", "finish")
+    serve(pool)
+    assert (full, pool.how_ended("a")) == ([], End(None, "7"))

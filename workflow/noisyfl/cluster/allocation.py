@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from noisyfl.artifacts import when_there_is_room
 from noisyfl.cluster.packing import usable
 from noisyfl.cluster.pool import End, Order, Pool
 from noisyfl.training_job import Outcome, TrainingJob
@@ -137,6 +138,11 @@ class Allocation:
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         self.facts["peak_memory_mb"] = peak
         self._record()
+        # The pool may lie on the file system that has become full.
+        when_there_is_room(lambda: self._tell(order, outcome), print, time.sleep)
+
+    def _tell(self, order: Order, outcome: Outcome) -> None:
+        """Say in the pool how a run ended, or that it waits again."""
         if outcome.rounds_done is None and outcome.interrupted:
             self.pool.give_back(order, self.id)
         elif outcome.interrupted and outcome.rounds_done != order.rounds_done:
@@ -149,7 +155,8 @@ class Allocation:
             self.pool.end(order.run, End(outcome.error, self.id))
 
     def _record(self) -> None:
-        self.pool.record(self.id, {**self.facts, "ended": time.time()})
+        with suppress(OSError):  # a figure for people, for which no run must suffer
+            self.pool.record(self.id, {**self.facts, "ended": time.time()})
 
 
 def _train(order: Order, outcome: Connection) -> None:
