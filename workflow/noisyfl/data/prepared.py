@@ -27,8 +27,7 @@ def provide(
     """Make a dataset's parts: copies of prepared ones, or else from its official files.
 
     Of images that are kept encoded only the index is copied, and a link leads to the shards. A part
-    itself is no link: once the folder has moved it would be lost, and Snakemake trains anew what
-    was trained on a lost part as soon as another run needs it.
+    itself is no link: what runs are made from is their user's, whoever moves the folder.
 
     Args:
         name: of the dataset.
