@@ -234,10 +234,13 @@ def test_a_full_file_system(folder: Path, undisturbed: dict) -> None:
     try:
         with snakemake(folder, *target(folder)) as running:
             until(in_its_second_run(folder), running, folder)
-            filler = results / "filler"
-            fill(filler)
-            time.sleep(20)
-            filler.unlink()
+            fillers = [results / f"filler{number}" for number in range(20)]
+            for filler in fillers:  # again and again, as a failed draft leaves room behind
+                fill(filler)
+                time.sleep(1)
+            assert len(artifacts(folder)) == 1
+            for filler in fillers:
+                filler.unlink()
             log = succeed(running, folder, seconds=300)
         assert "Error in rule" not in log
         assert artifacts(folder) == undisturbed
