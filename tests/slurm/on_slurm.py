@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,18 @@ def succeed(running: subprocess.Popen, folder: Path, seconds: int) -> str:
     log = (folder / "log").read_text()
     assert code == 0, log
     return log
+
+
+def ended_jobs(folder: Path) -> list[dict[str, str]]:
+    """The same when all of them have ended: an allocation notices a little after Snakemake that
+    there is nothing left to do, and Slurm a little after the allocation.
+    """
+    for _ in range(120):
+        found = jobs(folder)
+        if not {job["JobState"] for job in found} & {"PENDING", "RUNNING", "COMPLETING"}:
+            return found
+        time.sleep(0.5)
+    raise TimeoutError(f"jobs that do not end: {found}")
 
 
 def jobs(folder: Path) -> list[dict[str, str]]:

@@ -24,8 +24,14 @@ die() {
 
 ours() { [[ -f $1 ]] && grep -qxF "$mark" "$1"; }
 
+# A daemon takes its pid file away when it ends, which may be any moment (and "$(<file)" of a file
+# that is gone ends the script, whatever stands around it).
+pid() { cat "$1" 2>/dev/null || true; } # pid file
+
 running() { # pid file
-  [[ -s $1 ]] && kill -0 "$(<"$1")" 2>/dev/null
+  local pid
+  pid=$(pid "$1")
+  [[ -n $pid ]] && kill -0 "$pid" 2>/dev/null
 }
 
 await() { # seconds, what for, command...
@@ -121,7 +127,8 @@ down() {
   node_down 2
   local daemon
   for daemon in slurmctld munged; do
-    running "$state/$daemon.pid" && kill "$(<"$state/$daemon.pid")"
+    # shellcheck disable=SC2046 # there may be none
+    kill $(pid "$state/$daemon.pid") 2>/dev/null || true
     for _ in $(seq 50); do running "$state/$daemon.pid" || break; sleep 0.1; done
   done
   for file in "$conf/slurm.conf" "$conf/gres.conf"; do
@@ -137,7 +144,8 @@ node_down() {
   steps=$(for pid in $jobs; do ps -o ppid= -p "$pid" || true; done | sort -u |
     while read -r pid; do [[ $(ps -o comm= -p "$pid") != slurmstepd ]] || echo "$pid"; done)
   # shellcheck disable=SC2046,SC2086 # lists of process ids
-  kill -KILL $(running "$state/node$1.pid" && cat "$state/node$1.pid") $steps $jobs 2>/dev/null || true
+  kill -KILL $(pid "$state/node$1.pid") $steps $jobs 2>/dev/null || true
+  rm -f "$state/node$1.pid"
 }
 
 node_up() {

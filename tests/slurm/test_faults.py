@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from on_slurm import ONE_MACHINE, REPOSITORY, jobs, snakemake, succeed
+from on_slurm import ONE_MACHINE, REPOSITORY, ended_jobs, jobs, snakemake, succeed
 
 ROUNDS = 30
 EXPERIMENT = f"""
@@ -185,7 +185,7 @@ def test_a_cancelled_job(folder: Path, undisturbed: dict, started: subprocess.Po
     # It was told in time, so that not even a round is lost, and no run has failed.
     all_went_on(folder, undisturbed, most_again=0)
     assert "Error in rule" not in log
-    assert [job["JobState"] for job in jobs(folder)] == ["CANCELLED", "COMPLETED"]
+    assert [job["JobState"] for job in ended_jobs(folder)] == ["CANCELLED", "COMPLETED"]
 
 
 def logs(folder: Path) -> list[Path]:
@@ -273,14 +273,14 @@ def test_a_run_that_fails_says_what_it_was_and_harms_no_other(
     assert "fedavg on digits" in log
     assert f"results/logs/runs/{failed}.log" in log
     # Two runs side by side have twice the CPUs of one.
-    first = jobs(folder)[0]
+    first = ended_jobs(folder)[0]
     assert (first["JobState"], first["CPUs/Task"]) == ("COMPLETED", "4")
 
 
 def test_a_time_limit(time_limited: tuple[Path, subprocess.Popen], undisturbed: dict) -> None:
     folder, running = time_limited
     log = succeed(running, folder, seconds=300)
-    assert [job["JobState"] for job in jobs(folder)] == ["TIMEOUT", "COMPLETED"]
+    assert [job["JobState"] for job in ended_jobs(folder)] == ["TIMEOUT", "COMPLETED"]
     assert "Error in rule" not in log
     all_went_on(folder, undisturbed, most_again=0)
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from on_slurm import REPOSITORY, jobs, snakemake, succeed
+from on_slurm import REPOSITORY, ended_jobs, jobs, snakemake, succeed
 
 ONE_TRIAL = ["--configfile", "config/smoke.yaml", "--config", "trials=1"]
 
@@ -44,7 +44,7 @@ def test_another_rule_is_a_slurm_job_of_its_own_with_more_memory_and_time_if_it_
     with snakemake(small, "--configfile", "config/smoke.yaml") as running:
         succeed(running, small, seconds=300)
     assert (small / "smoke.txt").exists()
-    first, second = jobs(small)
+    first, second = ended_jobs(small)
     assert (first["JobState"], second["JobState"]) == ("FAILED", "COMPLETED")
     assert (first["MinMemoryNode"], second["MinMemoryNode"]) == ("1000M", "2000M")
     assert (first["TimeLimit"], second["TimeLimit"]) == ("00:30:00", "01:00:00")
@@ -71,7 +71,7 @@ def test_a_table_is_made_in_one_allocation_and_another_user_has_it_from_the_cach
     assert table.read_text().count("\n") > 1
     runs = list(first.glob("results/runs/*/rounds.parquet"))
     assert len(runs) > 10
-    (allocation,) = jobs(first)
+    (allocation,) = ended_jobs(first)
     assert allocation["Comment"] == "rule_allocation"
     assert allocation["JobState"] == "COMPLETED"
     assert allocation["TresPerJob"] == "gres:gpu:1"
