@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -119,8 +119,8 @@ def test_other_errors_are_not_waited_for():
         when_there_is_room(write, print, lambda seconds: pytest.fail("it waited"))
 
 
-def test_asked_to_end_while_it_waits_for_room_it_ends(results, tmp_path):
-    """SIGTERM in the wait after the last round: the checkpoint is that of an earlier round."""
+def test_asked_to_end_while_it_waits_for_room_it_ends(results):
+    """SIGTERM in the wait after the last round, which is not trained again."""
     code = (
         "import errno, json, sys\n"
         "import noisyfl.train as module\n"
@@ -129,7 +129,8 @@ def test_asked_to_end_while_it_waits_for_room_it_ends(results, tmp_path):
         "from noisyfl.training_job import TrainingJob\n"
         "print(TrainingJob(**json.loads(sys.argv[1])).run())\n"
     )
-    command = [sys.executable, "-c", code, json.dumps(asdict(job_in(results)))]
+    job = replace(job_in(results), checkpoint_seconds=3600)
+    command = [sys.executable, "-c", code, json.dumps(asdict(job))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     log = results.root / "run.log"
     while not (log.exists() and "waiting for room" in log.read_text()):
@@ -141,3 +142,5 @@ def test_asked_to_end_while_it_waits_for_room_it_ends(results, tmp_path):
     assert "rounds_done=8" in told
     assert results.checkpoint(RUN).exists()
     assert Path(results.status(RUN)).exists()
+    assert job.run() == Outcome()
+    assert log.read_text().count("  round 8/") == 1

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,11 +161,11 @@ def train_run(
         "training_seconds": sum(row["seconds"] for row in federation.records.rounds),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-    when_there_is_room(
-        lambda: write_run(spec, federation, provenance, files), log, checkpoint.pause
-    )
+    rounds = server.rounds(federation) if status == "finished" else checkpoint.rounds_saved
+    pause = partial(checkpoint.pause, rounds=rounds, federation=federation)
+    when_there_is_room(lambda: write_run(spec, federation, provenance, files), log, pause)
     if shared_cache is not None:
-        when_there_is_room(lambda: rehearse(files, shared_cache), log, checkpoint.pause)
+        when_there_is_room(lambda: rehearse(files, shared_cache), log, pause)
     checkpoint.remove()
     log(f"{status}: {files.folder}")
 

@@ -114,8 +114,13 @@ class Checkpoint:
         if time.monotonic() - self._saved >= wait:
             self._save(self._held(rounds, federation))
 
-    def pause(self, seconds: float) -> None:
-        """Wait between two rounds, or after the last.
+    def pause(self, seconds: float, rounds: int, federation: Federation) -> None:
+        """Wait after the last round.
+
+        Args:
+            seconds: to wait.
+            rounds: done that the run may go on after, which one that diverged must not.
+            federation: as that round left it.
 
         Raises:
             Interrupted: the run was asked to end.
@@ -123,6 +128,8 @@ class Checkpoint:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self._asked_to_end:
+                if rounds > self.rounds_saved:
+                    self._save(self._held(rounds, federation))
                 raise self._interrupted()
             time.sleep(0.2)
 
