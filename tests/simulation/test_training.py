@@ -342,6 +342,7 @@ def test_a_partition_of_another_spec_is_refused(data, tmp_path):
 def test_a_full_disk_leaves_no_half_artifact_and_is_waited_for(data, tmp_path, monkeypatch):
     spec = spec_of("fedavg", schedule={**SETTING["schedule"], "rounds": 1})
     files = Results(tmp_path).run(identity(spec))
+    inputs(spec, data)
     found = []
 
     def full(*_, **__):
