@@ -33,7 +33,7 @@ def test_a_run_waits_for_room_in_the_cache(data, tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device", str(cache))
 
     monkeypatch.setattr("noisyfl.train.rehearse", twice_full)
-    monkeypatch.setattr("noisyfl.train.Checkpoint.pause", lambda self, seconds: None)
+    monkeypatch.setattr("noisyfl.train.Checkpoint.pause", lambda self, seconds, **_: None)
     train(spec, data, tmp_path, log, checkpoint_seconds=0, shared_cache=tmp_path / "cache")
     assert tries == [tmp_path / "cache"] * 3
     assert len([line for line in log if "waiting for room" in line]) == 1
