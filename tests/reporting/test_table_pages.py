@@ -1,0 +1,191 @@
+"""A table's pages: what stands under it, and that each can be read."""
+
+import csv
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import jinja2
+import pytest
+import yaml
+from docutils.core import publish_parts
+from docutils.writers import get_writer_class
+from small_tables import (
+    HIGH,
+    LOW,
+    PUBLISHED,
+    Text,
+    content,
+    markdown_cells,
+    printed,
+    table_in,
+)
+
+from noisyfl.artifacts import DamagedArtifact, RunFiles, write_json
+from noisyfl.options import BadInput
+from noisyfl.reporting.published import read_published
+from noisyfl.reporting.tables.settings import component, duration, making, settings
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def table(runs, tmp_path):
+    return table_in(tmp_path, runs)
+
+
+def test_settings_are_told_once_where_they_are_common(table):
+    found = {setting.name: setting.values for setting in settings(content(table))}
+    assert found["dataset"] == {"": "digits"}
+    assert found["rounds"] == {"": "30"}
+    assert found["noise level"] == {
+        LOW: "bernoulli_uniform(rho=0.5, tau=0.0)",
+        HIGH: "bernoulli_uniform(rho=0.5, tau=0.5)",
+    }
+    text = printed(table)["md"]
+    assert f"| noise level | {LOW} | `bernoulli_uniform(rho=0.5, tau=0.0)` |" in text
+    assert "- FedAvg: `fedavg`, revision " in text
+    assert "mixup=False" in text
+
+
+def test_settings_that_follow_the_rows_or_single_cells(table):
+    run = table.runs.add([0.5], seed=41, schedule={**table.runs.setting["schedule"], "rounds": 60})
+    table.description["runs"][1] = [[run], [run]]
+    found = {setting.name: setting.values for setting in settings(content(table))}
+    assert found["rounds"] == {"FedAvg": "30", "w/o mixup": "60"}
+    table.description["runs"][1] = [[run], table.description["runs"][0][1]]
+    found = {setting.name: setting.values for setting in settings(content(table))}
+    assert found["rounds"] == {
+        f"FedAvg, {LOW}; FedAvg, {HIGH}; w/o mixup, {HIGH}": "30",
+        f"w/o mixup, {LOW}": "60",
+    }
+
+
+def test_a_shared_run_is_counted_once_and_sources_are_told_apart(table):
+    made = making(content(table))
+    assert made["runs"] == ["12 runs, 3 trials a cell"]
+    assert made["training time"] == ["20 min 0 s"]
+    assert made["device"] == ["a small CPU"]
+    assert made["source digest"] == ["d" * 16]
+    other = table.runs.add([0.5], seed=51, provenance={"source_digest": "e" * 64})
+    table.description["runs"][0][1] = [*table.description["runs"][0][0], other]
+    made = making(content(table))
+    assert made["runs"] == ["10 runs, 3 or 4 trials a cell"]
+    assert made["source digest"] == [
+        "2 different ones",
+        f"{'d' * 16} (9 runs)",
+        f"{'e' * 16} (1 run)",
+    ]
+
+
+def test_every_run_of_a_cell_is_named(table):
+    files = printed(table)
+    for row in table.description["runs"]:
+        for cell in row:
+            assert ", ".join(f"`{run}`" for run in cell) in files["md"]
+            assert all(f"<code>{run}</code>" in files["html"] for run in cell)
+
+
+def test_a_run_that_was_reproduced_before_is_marked(table):
+    run = table.description["runs"][0][0][1]
+    moved = table.folder / "reproduced" / "runs" / run
+    table.runs.files[run].folder.rename((moved.parent.mkdir(parents=True), moved)[1])
+    table.runs.files[run] = RunFiles(moved)
+    files = printed(table)
+    assert f"`{run}` (reproduced)," in files["md"]
+    assert files["md"].count("(reproduced)") == files["html"].count("(reproduced)") == 1
+
+
+def test_html_is_whole_and_needs_nothing_else(table):
+    table.description["title"] = "Table <1> & more"
+    page = printed(table)["html"]
+    parsed = Text(page)
+    tags = {tag for tag, _ in parsed.tags}
+    assert not tags & {"script", "link", "img", "iframe"}
+    assert not re.search(r"https?://|@import|url\(", page)
+    assert "Table <1> & more" in parsed.text
+    assert "80.00 ± 10.00" in parsed.text
+    assert "(93.11 ± 0.12)" in parsed.text
+    assert '<span class="best">90.00 ± 5.00</span>' in page
+    assert "digits stands in for cifar10." in parsed.text
+    assert parsed.text.count("not run") == 3
+
+
+def test_the_same_runs_print_the_same_bytes(table):
+    assert printed(table) == printed(table)
+
+
+def test_a_run_in_another_runs_folder_is_refused(table):
+    run = table.description["runs"][0][0][0]
+    files = table.runs.files[run]
+    spec = files.spec.read_text()
+    write_json(files.spec, {"seed": 7})
+    with pytest.raises(DamagedArtifact, match=f"expected the run {run}, found "):
+        printed(table)
+    files.spec.write_text(spec)
+    other = table.description["runs"][0][0][1]
+    files.rounds.write_bytes(table.runs.files[other].rounds.read_bytes())
+    with pytest.raises(DamagedArtifact, match=f"expected the run {run}, found {other}"):
+        printed(table)
+
+
+def test_an_unknown_unit_is_refused(table):
+    text = PUBLISHED.replace("93.11,percent", "93.11,hours")
+    (table.folder / "published.csv").write_text(text)
+    with pytest.raises(BadInput, match="line 3: unit 'hours', expected percent or fraction"):
+        printed(table)
+
+
+def test_the_papers_numbers_can_be_read():
+    rows = read_published(ROOT / "config" / "published.csv")
+    with (ROOT / "config" / "published.csv").open() as file:
+        assert len(rows) == len(list(csv.reader(file))) - 1
+    accuracies = [row for row in rows if row.fields["metric"] == "test_accuracy"]
+    assert all(0 <= row.value <= 100 for row in accuracies)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (9.6, "10 s"),
+        (59.9, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (7260, "2 h 1 min"),
+        (90000, "1 d 1 h"),
+    ],
+)
+def test_durations(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_a_component_is_written_as_in_a_configuration():
+    given = {"name": "x", "alpha": 0.5, "count": "exact", "cap": False, "revision": 3}
+    assert component(given) == "x(alpha=0.5, count='exact', cap=False)"
+    assert component({"name": "none"}) == "none"
+
+
+@pytest.mark.parametrize("scale", ["config", "smoke", "paper"])
+@pytest.mark.parametrize("page", ["front", "table", "figure"])
+def test_report_texts_render_at_every_scale(scale, page):
+    config = yaml.safe_load((ROOT / "config" / f"{scale}.yaml").read_text())
+    params = SimpleNamespace(title="Table 2: ρ=0.0", caption="What is seen.")
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)  # as Snakemake's
+    template = environment.from_string((ROOT / "workflow" / "report" / f"{page}.rst").read_text())
+    text = template.render(snakemake=SimpleNamespace(config=config, params=params))
+    strict = {"halt_level": 2, "report_level": 2}
+    writer = get_writer_class("html")()
+    html = publish_parts(text, writer=writer, settings_overrides=strict)["html_body"]
+    assert config["scale"] in html
+    assert ("digits" in html) == (scale != "paper")
+    assert ("Table 2: ρ=0.0" in html) == (page != "front")
+
+
+def test_a_scale_says_what_its_numbers_are_worth(table):
+    table.description["scale_note"] = "Worth *nothing*."
+    assert "> - Worth \\*nothing\\*." in printed(table)["md"]
+    assert "<li>Worth *nothing*.</li>" in printed(table)["html"]
+
+
+def test_a_starred_best_number_stays_bold_in_markdown(table):
+    table.description["statistic"] = "final_or_max"
+    assert markdown_cells(printed(table)["md"], "w/o")[1].startswith("**90.00\\* ± 5.00**")
