@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -158,9 +159,22 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
         _download(name, [loader.url], archives[0], loader.tgz_md5)
         whole = archives[:1]
     with TemporaryDirectory() as temporary:
-        with tarfile.open(whole[0]) as packed:
-            packed.extractall(temporary, filter="data")
+        _unpack(whole[0], {f"{loader.base_folder}/{file}" for file, _ in files}, Path(temporary))
         return _cifar_parts(loader, Path(temporary))
+
+
+def _unpack(archive: Path, wanted: set[str], folder: Path) -> None:
+    """Take some files out of a tar archive. (``extractall`` is safe with a ``filter`` only, which
+    Python has from 3.11.4 on.)
+    """
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            content = packed.extractfile(member) if member.name in wanted else None
+            if content is not None:
+                path = folder / member.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as file:
+                    shutil.copyfileobj(content, file)
 
 
 def _cifar_parts(loader: Any, root: Path) -> tuple[Arrays, Arrays]:
