@@ -43,6 +43,14 @@ def succeed(running: subprocess.Popen, folder: Path, seconds: int) -> str:
     return log
 
 
+def jobs(folder: Path) -> list[dict[str, str]]:
+    """What Slurm remembers of the jobs of a folder, in the order of their submission."""
+    command = ["scontrol", "show", "job", "--oneliner"]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    found = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
+    return [job for job in found if job.get("WorkDir") == str(folder)]
+
+
 def ended_jobs(folder: Path) -> list[dict[str, str]]:
     """The same when all of them have ended: an allocation notices a little after Snakemake that
     there is nothing left to do, and Slurm a little after the allocation.
@@ -53,11 +61,3 @@ def ended_jobs(folder: Path) -> list[dict[str, str]]:
             return found
         time.sleep(0.5)
     raise TimeoutError(f"jobs that do not end: {found}")
-
-
-def jobs(folder: Path) -> list[dict[str, str]]:
-    """What Slurm remembers of the jobs of a folder, in the order of their submission."""
-    command = ["scontrol", "show", "job", "--oneliner"]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    found = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
-    return [job for job in found if job.get("WorkDir") == str(folder)]
