@@ -159,11 +159,11 @@ for job in jobs:
             kills += 1
         elif status:
             sys.exit(f"{job['run']}: the run failed")
-        elif kills:
+        elif kills > 1:
             break
-        else:  # The machine had more to do while the seconds were measured.
+        else:  # It was too fast: the machine had more to do while the seconds were measured.
             shutil.rmtree(job["root"])
-            seconds /= 2
+            kills, seconds = 0, seconds / 2
     print(kills, flush=True)
 """
 
@@ -174,7 +174,7 @@ def seconds_of(files):
 
 
 def test_runs_killed_at_random_moments_end_the_same(data, tmp_path, undisturbed):
-    """Each method, killed up to three times anywhere: in set-up, in a round, in a checkpoint."""
+    """Each method, killed two or three times anywhere: in set-up, in a round, in a checkpoint."""
     specs = [spec_of(method) for method in METHODS]
     jobs = [
         {
@@ -195,7 +195,7 @@ def test_runs_killed_at_random_moments_end_the_same(data, tmp_path, undisturbed)
     )
     kills = [int(line) for line in done.stdout.splitlines()]
     assert len(kills) == len(jobs)
-    assert min(kills) >= 1
+    assert min(kills) >= 2
     for spec in specs:
         killed = Results(tmp_path / identity(spec)).run(identity(spec))
         assert same(content(undisturbed(spec)), content(killed))
