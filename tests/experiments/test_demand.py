@@ -19,6 +19,8 @@ from noisyfl.experiments.demand import (
     demands,
     plan_text,
     remarks,
+    runs_by_claim,
+    runs_by_target,
     runs_of,
     speeds_for,
 )
@@ -91,7 +93,8 @@ def test_the_demands_of_each_table_and_of_all(plan):
     one, two = (plan.tables[f"paper/{name}"] for name in ("one", "two"))
     done = set(one.runs[0][1])
     core = speeds_for("cpu")
-    found = {d.target: d for d in demands(plan, done.__contains__, core, "cpu")}
+    parts = runs_by_target(plan)
+    found = {d.target: d for d in demands(plan, parts, done.__contains__, core, "cpu")}
     assert list(found) == ["paper_one", "paper_two", "paper_own", "all"]  # the curves are table 1's
     assert (found["paper_one"].runs, found["paper_one"].shared) == (8, 1)
     assert (found["paper_one"].done, found["paper_one"].left) == (2, 6)
@@ -103,13 +106,34 @@ def test_the_demands_of_each_table_and_of_all(plan):
     assert found["paper_one"].asked == pytest.approx(sum(600 + 2 * s for s in seconds) / 3600)
     assert found["paper_two"].hours == (0,)
     assert found["paper_two"].megabytes == 0
-    text = plan_text(plan, done.__contains__, "cpu")
+    text = plan_text(plan, parts, done.__contains__, "cpu")
     assert "left  CPU core  asked" in text
     assert len({len(line) for line in text.splitlines()[3:8]}) == 1  # the columns are aligned
-    either = plan_text(plan, done.__contains__, "auto")
+    either = plan_text(plan, parts, done.__contains__, "auto")
     assert "left  H100  A100  RTX 4090" in either
-    own = plan_text(plan, done.__contains__, "cuda", {"My GPU": core["CPU core"]})
+    own = plan_text(plan, parts, done.__contains__, "cuda", {"My GPU": core["CPU core"]})
     assert "left  My GPU  asked" in own
+
+
+def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
+    plan.targets = ["paper/two"]
+    assert list(runs_by_target(plan, None)) == ["paper_two"]
+    assert list(runs_by_target(plan, "paper")) == ["paper_one", "paper_two", "paper_own"]
+    assert runs_of(plan, None) == plan.tables["paper/two"].run_ids()
+    plan.targets = ["paper"]
+    assert runs_of(plan, None) == runs_of(plan, "all")
+
+
+def test_what_a_claim_needs():
+    """FedCorr's Figure 3 is one run, and claim 10 is about nothing else."""
+    plan = commands.read_plan(commands.ROOT / "config" / "desk.yaml")
+    found = runs_by_claim(plan, None)
+    assert found["fedcorr-10"] == list(plan.figures["fedcorr/figure3"].runs)
+    assert [len(runs) for runs in found.values()] == sorted(map(len, found.values()))
+    assert "fedcorr-11" not in found  # about a table of CIFAR-100, which the scale leaves out
+    assert "fedcorr-11" in runs_by_claim(plan, "all")
+    arguments = parser().parse_args(["plan", "--claims", "--target", "fedcorr"])
+    assert (arguments.claims, arguments.target) == (True, "fedcorr")
 
 
 def test_a_plan_says_in_words_what_does_not_happen(plan):
@@ -117,13 +141,13 @@ def test_a_plan_says_in_words_what_does_not_happen(plan):
     rounds = spec["schedule"]["rounds"]
     late = {**canonical_method("fedrn", "test"), "warm_up_rounds": rounds}
     plan.runs["late"] = {**spec, "method": late}
-    assert remarks(plan) == [
+    assert remarks(plan, plan.runs) == [
         "",
         "To be known of these runs:",
         f"- fedrn: the choice of clean samples (warm_up_rounds) would begin in round {rounds + 1}, "
         f"and there are {rounds} rounds (1 run)",
     ]
-    assert "To be known" in plan_text(plan, lambda run: True, "cpu")
+    assert "To be known" in plan_text(plan, {"late": ["late"]}, lambda run: True, "cpu")
 
 
 def test_a_run_that_no_machine_ends_in_a_year_is_refused_unless_allowed(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from noisyfl.commands import read_plan
 from noisyfl.experiments.config import ROOT
-from noisyfl.experiments.demand import demands
+from noisyfl.experiments.demand import demands, runs_by_target
 from noisyfl.specs.devices import DEVICES, LEAST, MOST
 
 PAGES = ("fedcni", "fedcorr", "fednoil", "fedrn", "grand", "human", "rofl")
@@ -29,7 +29,8 @@ def hours(likely):
 
 def costs():
     speeds = {name: DEVICES[name] for name in SHOWN}
-    return demands(read_plan(ROOT / "config" / "paper.yaml"), lambda run: False, speeds)
+    plan = read_plan(ROOT / "config" / "paper.yaml")
+    return demands(plan, runs_by_target(plan), lambda run: False, speeds)
 
 
 def block_of(page, found):

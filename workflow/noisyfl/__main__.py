@@ -61,6 +61,9 @@ def parser() -> argparse.ArgumentParser:
         default=argparse.SUPPRESS,
         help="a device's measured factors, for its hours instead of those of the usual devices",
     )
+    plan.add_argument(
+        "--claims", action="store_true", help="what each claim needs, instead of each table"
+    )
     plan.set_defaults(cheapest=None, gpu=None)
     progress = add(
         "progress",
@@ -78,7 +81,14 @@ def parser() -> argparse.ArgumentParser:
         help="print it again every so many seconds (10), until all is done",
     )
     progress.set_defaults(follow=None)
-    progress.add_argument("--target", default="all", help="fedcorr_table2, fedcorr, ...")
+    for command in (plan, progress):
+        command.add_argument(
+            "--target",
+            default=argparse.SUPPRESS,
+            help="fedcorr_table2, fedcorr, ..., or all that the scale can be asked for; if there "
+            "is none, what the scale makes by itself",
+        )
+        command.set_defaults(target=None)
 
     specs = add(
         "specs",

@@ -24,7 +24,13 @@ from noisyfl.core.artifacts import (
 from noisyfl.core.options import BadInput
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import DEFAULTS, ROOT, load_config, make_plan
-from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_target, runs_of
+from noisyfl.experiments.demand import (
+    cheapest_cells,
+    plan_text,
+    runs_by_claim,
+    runs_by_target,
+    runs_of,
+)
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.progress import progress_text
 from noisyfl.runs.job import TrainingJob
@@ -237,9 +243,17 @@ def read_plan(config: Path) -> Plan:
 
 
 def print_plan(
-    config: Path, results: Path, device: str, cheapest: float | None, gpu: Path | None = None
+    config: Path,
+    results: Path,
+    device: str,
+    target: str | None = None,
+    claims: bool = False,
+    cheapest: float | None = None,
+    gpu: Path | None = None,
 ) -> None:
     """Print what each table needs: runs, those shared, those done, and what the others cost.
+
+    With --claims print what each claim of the papers needs to be judged by our numbers.
 
     With --gpu tell the hours of a device whose factors were measured.
 
@@ -250,7 +264,8 @@ def print_plan(
     done = done_in(layout, REPRODUCED)
     if cheapest is None:
         speeds = None if gpu is None else dict([measured(gpu)])
-        print(plan_text(plan, done, device, speeds))
+        parts = (runs_by_claim if claims else runs_by_target)(plan, target)
+        print(plan_text(plan, parts, done, device, speeds))
         return
     for cell in cheapest_cells(plan, done, device, cheapest):
         for run in cell:
@@ -258,14 +273,13 @@ def print_plan(
 
 
 def print_progress(
-    config: Path, target: str, results: Path, device: str, follow: float | None
+    config: Path, target: str | None, results: Path, device: str, follow: float | None
 ) -> None:
     """Print how far each table is while runs are trained, and when all should be done."""
     plan = read_plan(config)
-    wanted = set(runs_of(plan, target))
-    parts = {name: runs for name, runs in runs_by_target(plan).items() if wanted.issuperset(runs)}
+    wanted = runs_of(plan, target)
     # A figure that is drawn from some of a table's runs is no part of its own.
-    counted = parts or {target: list(wanted)}
+    counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
     layouts = [Results(results), REPRODUCED]
     print(progress_text(plan, layouts, device, counted))
     done = done_in(*layouts)

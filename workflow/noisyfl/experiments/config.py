@@ -193,8 +193,8 @@ def make_plan(
     for key in config["overlay"].get("experiments", {}):
         find(known, key, "experiment", f"{where}: overlay.experiments")
     names = (*plan.tables, *plan.figures)
-    targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
-    only([*config["experiments"], *names], targets, "target", f"{where}: targets")
+    plan.targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
+    only([*config["experiments"], *names], plan.targets, "target", f"{where}: targets")
     for kind in ("columns", "rows", "trials"):
         for key in config["overlay"].get(kind, {}):
             if plan.why_left_out(key):

@@ -12,6 +12,7 @@ from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, did_you_mean
 from noisyfl.experiments.config import ROOT
 from noisyfl.experiments.plan import Plan
+from noisyfl.reporting.descriptions import FigureDescription, TableDescription
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.cost import asked_seconds, estimate, likely_seconds
 from noisyfl.specs.devices import CPU, DEVICES, LEAST, MOST, Speed
@@ -49,18 +50,33 @@ class Demand:
         return self.runs - self.done
 
 
-def runs_by_target(plan: Plan) -> dict[str, list[str]]:
-    """The ids of the runs of every table, and of every figure that is not drawn from a table's."""
+def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str]]:
+    """The ids of the runs of every table, and of every figure that is not drawn from a table's.
+
+    Args:
+        plan: of a scale.
+        target: of which these tables and figures are, see :func:`runs_of`.
+
+    Raises:
+        BadInput: there is no such target; names the nearest.
+    """
+    wanted = set(runs_of(plan, target))
     found = {f"{t.experiment}_{t.name}": t.run_ids() for t in plan.tables.values()}
+    found = {name: runs for name, runs in found.items() if wanted.issuperset(runs)}
     known = {run for runs in found.values() for run in runs}
     for figure in plan.figures.values():
-        if set(figure.runs) - known:
+        if (own := set(figure.runs)) - known and wanted.issuperset(own):
             found[f"{figure.experiment}_{figure.name}"] = list(dict.fromkeys(figure.runs))
     return found
 
 
-def runs_of(plan: Plan, target: str) -> list[str]:
-    """The ids of the runs behind a target: one table or figure, an experiment, or ``all``.
+def runs_of(plan: Plan, target: str | None) -> list[str]:
+    """The ids of the runs behind a target.
+
+    Args:
+        plan: of a scale.
+        target: a table or figure, an experiment, or ``all``; None for what the scale makes if
+            nothing is named.
 
     Raises:
         BadInput: there is no such target; names the nearest.
@@ -72,11 +88,39 @@ def runs_of(plan: Plan, target: str) -> list[str]:
     for figure in plan.figures.values():
         targets[f"{figure.experiment}_{figure.name}"] = list(figure.runs)
         targets.setdefault(figure.experiment, []).extend(figure.runs)
+    if target is None:
+        names = [name.replace("/", "_") for name in plan.targets] or ["all"]
+        return list(dict.fromkeys(run for name in names for run in targets[name]))
     if target not in targets and (why := plan.why_left_out(target)):
         raise BadInput(why)
     if target not in targets:
         raise BadInput(unknown_target(target, plan.scale, targets))
     return list(dict.fromkeys(targets[target]))
+
+
+def runs_by_claim(plan: Plan, target: str | None) -> dict[str, list[str]]:
+    """The ids of the runs that it takes to judge each claim by our numbers, the claim that needs
+    the fewest first; claims of which there are none are left out.
+
+    Args:
+        plan: of a scale.
+        target: whose tables and figures have the numbers, see :func:`runs_of`.
+    """
+    # Snakemake plans with this module, and has no use for what claims are judged with.
+    from noisyfl.reporting.claims.runs import needed
+    from noisyfl.reporting.claims.wanted import all_claims
+
+    wanted = set(runs_of(plan, target))
+    parts: dict[str, TableDescription | FigureDescription] = {
+        **{name: t for name, t in plan.tables.items() if wanted.issuperset(t.run_ids())},
+        **{name: f for name, f in plan.figures.items() if wanted.issuperset(f.runs)},
+    }
+    found = {name: needed(claim, parts) for name, claim in all_claims().items()}
+    return dict(sorted(((name, runs) for name, runs in found.items() if runs), key=_by_size))
+
+
+def _by_size(item: tuple[str, list[str]]) -> int:
+    return len(item[1])
 
 
 def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
@@ -107,18 +151,22 @@ def targets_of_scales() -> dict[str, set[str]]:
 
 
 def demands(
-    plan: Plan, done: Done, speeds: Mapping[str, Speed], device: str = "auto"
+    plan: Plan,
+    parts: Mapping[str, list[str]],
+    done: Done,
+    speeds: Mapping[str, Speed],
+    device: str = "auto",
 ) -> list[Demand]:
     """What each table or figure needs, and under the name ``all`` what all do together.
 
     Args:
         plan: of a scale.
+        parts: the ids of the runs of each, by what it is called.
         done: whether a run is there.
         speeds: of the devices that hours are told of.
         device: of the configuration, for which a cluster is asked.
     """
-    by_target = runs_by_target(plan)
-    users = Counter(run for runs in by_target.values() for run in runs)
+    users = Counter(run for runs in parts.values() for run in runs)
     seconds = {run: [likely_seconds(plan.runs[run], s) for s in speeds.values()] for run in users}
     there = {run for run in users if done(run)}
 
@@ -135,7 +183,7 @@ def demands(
             sum(megabytes(plan.runs[run]) for run in left),
         )
 
-    return [*(demand(*item) for item in by_target.items()), demand("all", list(users))]
+    return [*(demand(*item) for item in parts.items()), demand("all", list(users))]
 
 
 def megabytes(spec: Mapping[str, Any]) -> float:
@@ -153,12 +201,17 @@ def speeds_for(device: str) -> dict[str, Speed]:
 
 
 def plan_text(
-    plan: Plan, done: Done, device: str, speeds: Mapping[str, Speed] | None = None
+    plan: Plan,
+    parts: Mapping[str, list[str]],
+    done: Done,
+    device: str,
+    speeds: Mapping[str, Speed] | None = None,
 ) -> str:
     """The demands as a table of text, and what is to be known of the runs.
 
     Args:
         plan: of a scale.
+        parts: see :func:`demands`.
         done: whether a run is there.
         device: of the configuration.
         speeds: of devices by name; None: of those that the device may be.
@@ -171,7 +224,7 @@ def plan_text(
             *(f"{hours:,.1f}" for hours in (*d.hours, d.asked)),
             f"{d.megabytes:,.1f}",
         ]
-        for d in demands(plan, done, speeds, device)
+        for d in demands(plan, parts, done, speeds, device)
     ]
     return "\n".join(
         [
@@ -180,19 +233,19 @@ def plan_text(
             "",
             *aligned([header, *lines]),
             "",
-            "A run that several tables share is counted with each of them, and once in `all`.",
+            "A run that several need is counted with each of them, and once in `all`.",
             f"Likely hours are estimates: {LEAST:.1f} to {MOST:.0f} times as many are no surprise.",
-            *remarks(plan),
+            *remarks(plan, {run for runs in parts.values() for run in runs}),
         ]
     )
 
 
-def remarks(plan: Plan) -> list[str]:
-    """What is to be known of a plan's runs, a line each, with how many it is true of."""
-    found = Counter(remark for spec in plan.runs.values() for remark in remarks_of(spec))
+def remarks(plan: Plan, runs: Iterable[str]) -> list[str]:
+    """What is to be known of some of a plan's runs, a line each, with how many it is true of."""
+    found = Counter(remark for run in runs for remark in remarks_of(plan.runs[run]))
     lines = [
-        f"- {remark} ({runs} run{'s' if runs > 1 else ''})"
-        for remark, runs in sorted(found.items())
+        f"- {remark} ({count} run{'s' if count > 1 else ''})"
+        for remark, count in sorted(found.items())
     ]
     return ["", "To be known of these runs:", *lines] if lines else []
 

@@ -15,6 +15,8 @@ class Plan:
     """Everything a scale asks for, by name and by id.
 
     Attributes:
+        targets: the experiments, tables and figures that are made if none is asked for by name; all
+            if there are none here.
         left_out: by experiment that cannot be planned, since the human labels that it needs are
             missing, what to do about it.
     """
@@ -24,6 +26,7 @@ class Plan:
     figures: dict[str, FigureDescription] = field(default_factory=dict)
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    targets: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: Plan) -> None:
