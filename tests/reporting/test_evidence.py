@@ -1,5 +1,6 @@
 """The page of evidence: what it says of each method, and what people wrote there."""
 
+import numpy as np
 import pytest
 
 from noisyfl.reporting.evidence import evidence_page, reasons_in, seen, write_evidence
@@ -14,7 +15,7 @@ def runs(runs):
 
     def whole(accuracies, columns=None, **given):
         size = len(accuracies)
-        always = {"label_accuracy": [0.6] * size, "samples_backward": [100.0] * size}
+        always = {"participants_noise_level": [0.4] * size, "samples_backward": [100.0] * size}
         return add(accuracies, columns={**always, **(columns or {})}, **given)
 
     runs.add = whole
@@ -65,11 +66,15 @@ def test_what_people_wrote_stays_under_its_method(table, runs, tmp_path):
 
 
 def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
-    columns = [{"label_precision": [None, 0.5], "label_accuracy": [0.6, 0.7]}, {}]
+    levels = {"participants_noise_level": [0.4, 0.2]}
+    columns = [levels | {"label_precision": late} for late in ([None, 0.5], [0.6, 0.8])]
     made = [runs.add([0.5, 0.7], seed=seed, columns=extra) for seed, extra in enumerate(columns, 1)]
     found = seen(list(read_runs({run: runs.files[run] for run in made}).values()))
     assert found.trials == 2
     assert found.accuracy == pytest.approx(60)
     assert found.best == pytest.approx(70)
-    assert found.base == pytest.approx(60)
+    # Of the first trial's first round nothing is known, and its clients do not count.
+    assert found.precision == pytest.approx((50 + 70) / 2)
+    assert found.base == pytest.approx((80 + 70) / 2)
+    assert np.isnan(found.recall)
     assert found.backward == 200

@@ -22,6 +22,9 @@ from noisyfl.reporting.statistics import best, mean_last_10
 BASELINE = "fedavg"
 """The method that all others are held against."""
 
+ROUNDS = 10
+"""Of how many rounds what a method thinks of labels is the mean: one round has few clients."""
+
 REASON = "Why:"
 """How a paragraph begins that people wrote."""
 
@@ -35,11 +38,12 @@ class Seen:
             evaluations; so is this, in percent.
         best: the highest test accuracy of an evaluation, in percent.
         best_round: after how many rounds that was.
-        base: of the labels before training, the share that is right, in percent.
-        precision: of the labels that the method learns as clean in its last round that says so,
-            the share that is right, in percent.
+        precision: of the labels that the method learns as clean, the share that is right, in
+            percent, in the last :data:`ROUNDS` rounds that say so.
+        base: of the labels that the participants of these rounds were given, the share that is
+            right, in percent.
         recall: of the right labels, the share that it learns as clean, in percent.
-        pseudo: of the pseudo-labels of its last round that says so, the share that is right.
+        pseudo: of its pseudo-labels, the share that is right, in percent.
         backward: samples through the network backwards, of the whole run.
     """
 
@@ -47,8 +51,8 @@ class Seen:
     accuracy: float
     best: float
     best_round: float
-    base: float
     precision: float
+    base: float
     recall: float
     pseudo: float
     backward: float
@@ -64,8 +68,8 @@ def seen(runs: Sequence[Run]) -> Seen:
             "accuracy": 100 * mean_last_10(accuracies.tolist()).value,
             "best": 100 * best(accuracies.tolist()).value,
             "best_round": rounds[accuracies.argmax()],
-            "base": 100 * run.rounds["label_accuracy"][0],
             "precision": 100 * _last(run, "label_precision"),
+            "base": 100 * (1 - _last(run, "noise_ratio", "label_precision")),
             "recall": 100 * _last(run, "label_recall"),
             "pseudo": 100 * _last(run, "pseudo_label_accuracy"),
             "backward": run.rounds["samples_backward"].sum(),
@@ -76,9 +80,10 @@ def seen(runs: Sequence[Run]) -> Seen:
     return Seen(len(counted), **means)
 
 
-def _last(run: Run, metric: str) -> float:
-    values = run.series(metric)[1]
-    return float(values[-1]) if len(values) else float("nan")
+def _last(run: Run, metric: str, known: str | None = None) -> float:
+    """The mean of a metric over the last rounds that have it, or that have the one ``known``."""
+    there = np.flatnonzero(~np.isnan(run.values(known or metric)))[-ROUNDS:]
+    return float(run.values(metric)[there].mean()) if len(there) else float("nan")
 
 
 def evidence_page(
@@ -122,9 +127,10 @@ def evidence_page(
         *_at_a_glance(table, cells),
         "",
         "Test accuracy is the mean of the last ten evaluations, in percent. *Right among the clean*"
-        " is the label precision of what a method last learned as clean, beside the share of all "
-        "labels that is right; *found* is its recall. *Work* is samples through the network "
-        "backwards, over the baseline's.",
+        f" is the label precision of what a method learns as clean in its last {ROUNDS} rounds "
+        "that leave samples out, beside the share of the labels given to their clients that is "
+        "right; *found* is its recall. *Work* is samples through the network backwards, over the "
+        "baseline's.",
     ]
     names = [row.method_name for row in table.rows]
     baseline = names.index(BASELINE)
@@ -190,15 +196,14 @@ def _method(
         yield ""
     yield (
         "| Setting | Trials | Accuracy | FedAvg | Best, after rounds "
-        "| Right among the clean (of all) | Found | Right pseudo-labels | Work |"
+        "| Right among the clean (of given) | Found | Right pseudo-labels | Work |"
     )
     yield "|---|---|---|---|---|---|---|---|---|"
     for c, cell in own.items():
         base = baseline.get(c)
         clean = ""
         if not np.isnan(cell.precision):
-            # A method may correct labels in its first round already.
-            clean = f"{cell.precision:.1f} ({(base or cell).base:.1f})"
+            clean = f"{cell.precision:.1f} ({cell.base:.1f})"
         yield (
             f"| {columns[c].name} | {cell.trials} | {cell.accuracy:.1f} "
             f"| {'' if base is None else format(base.accuracy, '.1f')} "
