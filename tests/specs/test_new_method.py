@@ -22,7 +22,9 @@ def written(tmp_path, monkeypatch):
     path = write_new_method("fed_example", tmp_path)
     monkeypatch.setattr(METHODS, "_classes", dict(METHODS._classes))
     found = importlib.util.spec_from_file_location("fed_example", path)
-    found.loader.exec_module(importlib.util.module_from_spec(found))
+    module = importlib.util.module_from_spec(found)
+    monkeypatch.setitem(sys.modules, "fed_example", module)
+    found.loader.exec_module(module)
     known = catalogue._read_classes()
     for module in (catalogue, spec_module):
         monkeypatch.setattr(module, "methods", lambda: known)
@@ -36,13 +38,21 @@ def test_it_trains_as_fedavg(written, tmp_path):
     assert all(torch.equal(value, other[name]) for name, value in one.items())
 
 
-@pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=" ".join)
-def test_the_linter_and_the_formatter_have_nothing_to_say(written, command):
-    settings = ["--config", str(ROOT / "pyproject.toml")]
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ruff", "check", "--config"],
+        ["ruff", "format", "--check", "--config"],
+        pytest.param(["mypy", "--config-file"], marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
+def test_no_check_has_anything_to_say(written, command):
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", *command, *settings, str(written)],
+        [sys.executable, "-m", *command, str(ROOT / "pyproject.toml"), str(written)],
         capture_output=True,
         text=True,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -150,6 +150,21 @@ class Cnn4Conv(Model):
         return cnn4conv(shape, classes)
 
 
+@MODELS.register("cnn4narrow")
+class Cnn4Narrow(Model):
+    """The project's own, for CIFAR-10 on a CPU: FedRN's network with fewer channels where images
+    are large.
+    """
+
+    minimum = 16
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.cnn.cnn4narrow`."""
+        from noisyfl.models.cnn import cnn4narrow
+
+        return cnn4narrow(shape, classes)
+
+
 @MODELS.register("cnn9")
 class Cnn9(Model):
     """Co-teaching's nine-layer network, which RoFL uses for MNIST and CIFAR-10."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
@@ -34,6 +35,8 @@ class {title}(ServerSide, ClientSide):
     """What it minimises, and how models are combined, with the paper's equation numbers."""
 
     reference = "authors, title, venue and year"
+
+    strength: float = option(1.0, doc="an option of the method; this one does nothing", at_least=0)
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """What the participants find out before they train, by passes."""
