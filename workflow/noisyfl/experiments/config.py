@@ -7,6 +7,7 @@ job starts.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,13 @@ from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import checked, read_yaml
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.data.noise.human_labels import LabelsMissing
-from noisyfl.data.roots import checked_folder
-from noisyfl.experiments.expansion import Expansion
+from noisyfl.data.roots import checked_folder, data_roots
+from noisyfl.experiments.expansion import USED, Expansion
 from noisyfl.experiments.headers import only
+from noisyfl.experiments.kept import kept_plan
 from noisyfl.experiments.overlay import check_overlay
 from noisyfl.experiments.plan import Plan
-from noisyfl.reporting.published import read_published
+from noisyfl.reporting.published import Published, read_published
 from noisyfl.runs.events import check_tensorboard
 
 ROOT = Path(__file__).parents[3]
@@ -176,18 +178,23 @@ def make_plan(
     with reading(where):
         check_overlay(config["overlay"], f"{where}: overlay")
     known = {path.stem: path for path in sorted(experiments.glob("*.yaml"))}
-    with reading(str(published)):
-        numbers = read_published(published)
+    used, roots = {key: config[key] for key in USED}, data_roots(config)
+
+    @functools.cache
+    def numbers() -> list[Published]:
+        with reading(str(published)):
+            return read_published(published)
+
+    def expand(name: str, path: Path) -> Plan:
+        with reading(str(path)):
+            return Expansion(used, roots, where, name, path, numbers()).expand()
+
     for name in config["experiments"]:
         path = find(known, name, "experiment", f"{where}: experiments")
-        part = Plan(plan.scale)
         try:
-            with reading(str(path)):
-                Expansion(part, config, where, name, path, numbers).expand()
+            plan.add(kept_plan(functools.partial(expand, name, path), used, path, published))
         except LabelsMissing as error:
             plan.left_out[name] = str(error)
-            continue
-        plan.add(part)
     if plan.left_out and not (plan.tables or plan.figures):
         raise BadInput(next(iter(plan.left_out.values())))
     for key in config["overlay"].get("experiments", {}):

@@ -10,7 +10,7 @@ from typing import Any
 from noisyfl.core.checked_yaml import checked, read_yaml
 from noisyfl.core.options import BadInput, find, split_component
 from noisyfl.data.noise.human_labels import LabelsMissing
-from noisyfl.data.roots import data_roots
+from noisyfl.data.roots import Roots
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
 from noisyfl.experiments.overlay import blamed
 from noisyfl.experiments.plan import Plan
@@ -32,6 +32,9 @@ PROBES = {
 MOST_RUNS = 200_000
 """Of a scale: as many as are planned in some ten seconds."""
 
+USED = ("scale", "note", "trials", "allow_years", "overlay")
+"""What a configuration says of runs, and how they are shown, but for where human labels lie."""
+
 AXES = ("x", "y", "metrics")
 """Of a figure, what its axes show: a name, or several."""
 
@@ -39,24 +42,30 @@ AXES = ("x", "y", "metrics")
 class Expansion:
     """One experiment file under one configuration.
 
-    The configuration is as :func:`noisyfl.experiments.config.check_config` returns it.
+    Args:
+        config: :data:`USED` of what :func:`noisyfl.experiments.config.check_config` returns.
+        roots: the data folders, where files of human labels may lie.
+        config_name: what error messages call the configuration.
+        name: of the experiment.
+        path: its file.
+        published: every number of the papers'.
     """
 
     def __init__(
         self,
-        plan: Plan,
         config: Mapping[str, Any],
+        roots: Roots,
         config_name: str,
         name: str,
         path: Path,
         published: Sequence[Published],
     ) -> None:
-        self.plan = plan
+        self.plan = Plan(config["scale"])
         self.published = published
         self.overlay = config["overlay"]
         self.trials = config["trials"]
         self.scale_note = config["note"]
-        self.roots = data_roots(config)
+        self.roots = roots
         self.allow_years = config["allow_years"]
         self.config_name = config_name
         self.name = name
@@ -65,12 +74,13 @@ class Expansion:
         for key in self.content.get("methods", {}):
             find(methods(), key, "method", f"{self.where}: methods")
 
-    def expand(self) -> None:
-        """Note every table and figure, and what they are made from, in the plan."""
+    def expand(self) -> Plan:
+        """Every table and figure, and what they are made from."""
         for name, given in self.content.get("tables", {}).items():
             self.plan.tables[f"{self.name}/{name}"] = self._table(name, given)
         for name, given in self.content.get("figures", {}).items():
             self.plan.figures[f"{self.name}/{name}"] = self._figure(name, given)
+        return self.plan
 
     def _table(self, name: str, given: Mapping[str, Any]) -> TableDescription:
         where = f"{self.where}: tables.{name}"
@@ -338,6 +348,11 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any], where: str) -> dict[
 
     A component given as a mapping without a name changes the options that the mapping has; given in
     any other form, it replaces the old one.
+
+    Args:
+        base: a setting.
+        over: what is laid over it.
+        where: what the error messages call the latter.
     """
     merged = dict(base)
     for key, value in over.items():

@@ -144,7 +144,20 @@ class TableDescription:
     @classmethod
     def from_json(cls, text: str) -> TableDescription:
         """Read what :func:`description_text` has written."""
-        return _table(json.loads(text))
+        return cls.read(json.loads(text))
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> TableDescription:
+        """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
+        headings = {
+            kind: tuple(Heading(**{**one, "mean_of": tuple(one["mean_of"])}) for one in given[kind])
+            for kind in ("rows", "columns", "left_out")
+        }
+        lists = {key: tuple(map(tuple, given[key])) for key in ("as_published", "labels")}
+        runs = tuple(tuple(map(tuple, row)) for row in given["runs"])
+        return cls(
+            **{**given, **headings, **lists, "runs": runs, "numbers": tuple(given["numbers"])}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,8 +241,12 @@ class FigureDescription:
     @classmethod
     def from_json(cls, text: str) -> FigureDescription:
         """Read what :func:`description_text` has written."""
-        given = json.loads(text)
-        table = given["table"] and _table(given["table"])
+        return cls.read(json.loads(text))
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> FigureDescription:
+        """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
+        table = given["table"] and TableDescription.read(given["table"])
         marks = tuple(Mark(**mark) for mark in given["marks"])
         lists = {k: _tuple(given[k]) for k in ("runs", "partitions", "metrics", "x", "y")}
         return cls(
@@ -273,15 +290,3 @@ def _tuple(value: Any) -> Any:
 
 def _panels(given: Sequence[Mapping[str, Any]]) -> tuple[Panel, ...]:
     return tuple(Panel(**{**panel, "lines": _panels(panel["lines"])}) for panel in given)
-
-
-def _table(given: Mapping[str, Any]) -> TableDescription:
-    headings = {
-        kind: tuple(Heading(**{**one, "mean_of": tuple(one["mean_of"])}) for one in given[kind])
-        for kind in ("rows", "columns", "left_out")
-    }
-    lists = {key: tuple(map(tuple, given[key])) for key in ("as_published", "labels")}
-    runs = tuple(tuple(map(tuple, row)) for row in given["runs"])
-    return TableDescription(
-        **{**given, **headings, **lists, "runs": runs, "numbers": tuple(given["numbers"])}
-    )

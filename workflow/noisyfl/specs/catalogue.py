@@ -20,7 +20,7 @@ from typing import Any
 
 import platformdirs
 
-from noisyfl.core.artifacts import write_json
+from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import (
     BadInput,
     Declaration,
@@ -34,7 +34,7 @@ from noisyfl.core.options import (
 PACKAGE = Path(__file__).parents[1]
 
 KEPT_SECONDS = 30 * 24 * 3600
-"""After which declarations that were read from other sources are removed."""
+"""After which what was computed from other sources is removed."""
 
 
 COMPUTING = (
@@ -116,19 +116,29 @@ OWN = [
 """What a method declares and other components do not."""
 
 
+def kept_file(name: str, digest: str) -> Path:
+    """Where in the user's cache folder something is kept under what it was computed from."""
+    return platformdirs.user_cache_path("noisyfl") / f"{name}-{digest[:16]}.json"
+
+
+def keep(path: Path, text: str) -> None:
+    """Write a file of :func:`kept_file`, if it can be, and remove those that are old."""
+    with suppress(OSError):
+        with replacing(path) as draft:
+            draft.write_text(text)
+        for other in path.parent.glob("*-*.json"):
+            if time.time() - other.stat().st_mtime > KEPT_SECONDS:
+                other.unlink()
+
+
 @functools.cache
 def methods() -> dict[str, MethodDeclaration]:
     """The declaration of every method, by name."""
-    digest = digest_of("methods", "simulation", "core", "specs/catalogue.py")
-    kept = platformdirs.user_cache_path("noisyfl") / f"methods-{digest[:16]}.json"
+    file = kept_file("methods", digest_of("methods", "simulation", "core", "specs/catalogue.py"))
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {name: _restore(item) for name, item in json.loads(kept.read_text()).items()}
+        return {name: _restore(item) for name, item in json.loads(file.read_text()).items()}
     found = _read_classes()
-    with suppress(OSError):
-        write_json(kept, {name: dataclasses.asdict(item) for name, item in found.items()})
-        for other in kept.parent.glob("*-*.json"):
-            if time.time() - other.stat().st_mtime > KEPT_SECONDS:
-                other.unlink()
+    keep(file, json.dumps({name: dataclasses.asdict(item) for name, item in found.items()}))
     return found
 
 

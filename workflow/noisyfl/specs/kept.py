@@ -13,10 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import platformdirs
-
-from noisyfl.core.artifacts import write_json
-from noisyfl.specs.catalogue import COMPUTING, digest_of
+from noisyfl.specs.catalogue import COMPUTING, digest_of, keep, kept_file
 
 Answer = TypeVar("Answer")
 
@@ -36,8 +33,7 @@ def kept(function: Callable[[str], Answer]) -> Callable[[str], Answer]:
         if text not in known:
             # As JSON gives it back, so that the first answer is as all later ones.
             known[text] = json.loads(json.dumps(function(text)))
-            with suppress(OSError):
-                write_json(_file(function), known)
+            keep(_file(function), json.dumps(known))
         answer: Answer = known[text]
         return answer
 
@@ -45,6 +41,4 @@ def kept(function: Callable[[str], Answer]) -> Callable[[str], Answer]:
 
 
 def _file(function: Callable[..., Any]) -> Path:
-    digest = digest_of(*COMPUTING, "specs")
-    name = f"{function.__name__.strip('_')}-{digest[:16]}.json"
-    return platformdirs.user_cache_path("noisyfl") / name
+    return kept_file(function.__name__.strip("_"), digest_of(*COMPUTING, "specs"))

@@ -1,0 +1,80 @@
+"""What an experiment file comes to is kept; a change of what it rests on has it made anew."""
+
+import platformdirs
+import pytest
+from tests.support.small_paper import CONFIG, DIGITS, PAPER, edited, plan
+
+from noisyfl.experiments import config
+from noisyfl.experiments.config import ROOT, check_config, make_plan
+from noisyfl.experiments.expansion import Expansion
+
+HUMAN = {"name": "human", "file": "labels.npy", "key": None, "sha256": 64 * "0"}
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    return tmp_path / "noisyfl"
+
+
+@pytest.fixture
+def expanded(cache, monkeypatch):
+    """The names of experiments, once for each time that one was expanded."""
+    names = []
+
+    class Watched(Expansion):
+        def expand(self):
+            names.append(self.name)
+            return super().expand()
+
+    monkeypatch.setattr(config, "Expansion", Watched)
+    return names
+
+
+def test_an_unchanged_experiment_is_read_back_as_it_was_made(tmp_path, expanded):
+    made = plan(tmp_path)
+    assert plan(tmp_path) == made
+    assert list(plan(tmp_path).runs) == list(made.runs)
+    assert expanded == ["paper"]
+
+
+def test_every_kind_of_table_and_figure_comes_back(expanded):
+    smoke = check_config(
+        {"scale": "smoke", "experiments": ["fedcorr", "fedrn"], "trials": 1}, "my.yaml"
+    )
+    made, again = (make_plan(smoke, ROOT / "config" / "papers", "my.yaml") for _ in range(2))
+    assert expanded == ["fedcorr", "fedrn"]
+    assert again == made
+    # As texts: equality takes 1.0 for 1, and keys in any order.
+    assert repr(again) == repr(made)
+
+
+def test_what_it_rests_on_changes(tmp_path, expanded, monkeypatch):
+    plan(tmp_path)
+    plan(tmp_path, config={**CONFIG, "overlay": {"setting": DIGITS}})
+    plan(tmp_path, config={**CONFIG, "trials": 1})
+    plan(tmp_path, edited(PAPER, ("title",), "Another"))
+    assert len(expanded) == 4
+    monkeypatch.setattr("noisyfl.experiments.kept.digest_of", lambda *parts: "other sources")
+    plan(tmp_path)
+    assert len(expanded) == 5
+
+
+def test_human_labels_are_looked_for_every_time(tmp_path, expanded):
+    paper = edited(PAPER, ("settings", "base", "label_noise"), HUMAN)
+    paper["tables"]["one"]["columns"] = [{"name": "human"}]
+    assert plan(tmp_path, paper) == plan(tmp_path, paper)
+    assert len(expanded) == 2
+
+
+def test_what_is_kept_may_be_damaged_or_impossible_to_keep(tmp_path, cache, expanded):
+    made = plan(tmp_path)
+    (kept,) = cache.glob("plan_*")
+    for text in ("", "[]", "{}", kept.read_text()[:-9]):
+        kept.write_text(text)
+        assert plan(tmp_path) == made
+    kept.unlink()
+    cache.rename(tmp_path / "elsewhere")
+    cache.write_text("a file stands in its place")
+    assert plan(tmp_path) == made
+    assert len(expanded) == 6

@@ -1,0 +1,51 @@
+"""What an experiment file comes to, kept in the user's cache folder.
+
+Every Snakemake reads the whole scale, and so does each that a cluster's job starts. For the paper
+scale that takes longer than all else they do before they can begin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.checked_yaml import SCHEMAS
+from noisyfl.core.options import reading
+from noisyfl.experiments.plan import Plan
+from noisyfl.reporting.descriptions import FigureDescription, TableDescription
+from noisyfl.specs.catalogue import digest_of, keep, kept_file
+
+
+def kept_plan(make: Callable[[], Plan], config: Mapping[str, Any], *files: Path) -> Plan:
+    """The plan that was made of the same files by the same sources; or else it is made.
+
+    One with human labels is made every time: its runs' ids have the checksum of a file of labels.
+
+    Args:
+        make: returns the plan, or raises what is wrong with the files.
+        config: all of the configuration that the plan is made from.
+        files: what else it is made from.
+    """
+    digest = hashlib.sha256(digest_of(".").encode())
+    digest.update(json.dumps(config).encode())
+    for path in (*files, *sorted(SCHEMAS.glob("*.json"))):
+        with reading(str(path)):
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    file = kept_file(f"plan_{files[0].stem}", digest.hexdigest())
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        return _read(json.loads(file.read_text()))
+    plan = make()
+    if not any(spec["label_noise"]["name"] == "human" for spec in plan.partitions.values()):
+        keep(file, json.dumps(asdict(plan)))
+    return plan
+
+
+def _read(given: Mapping[str, Any]) -> Plan:
+    tables = {name: TableDescription.read(table) for name, table in given["tables"].items()}
+    figures = {name: FigureDescription.read(figure) for name, figure in given["figures"].items()}
+    return Plan(**{**given, "tables": tables, "figures": figures})
