@@ -18,29 +18,15 @@ from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.methods.estimators.mixture import fit_two
-from noisyfl.methods.fedcorr_continued import (
-    Continued,
-    mixed_up,
-)
+from noisyfl.methods.fedcorr_continued import Continued, mixed_up
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Side, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import (
-    cross_entropy,
-    distance,
-    proximal_weights,
-    squared_distance,
-)
+from noisyfl.simulation.losses import cross_entropy, distance, proximal_weights, squared_distance
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide, uniform
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Pass,
-    Update,
-)
+from noisyfl.simulation.types import Batch, Client, Epoch, Pass, Update
 
 
 @METHODS.register("fedcorr")
@@ -260,10 +246,12 @@ class FedCorr(ServerSide, ClientSide):
 
     def _mixes(self, stage: str) -> bool:
         """Whether a stage has mixup; another method's rounds are of the third."""
-        if not self.mixup or self.mixup_stages == "all":
-            return self.mixup
-        last = ("finetuning",) if self.mixup_stages == "first_two" else ()
-        return stage in ("preprocessing", *last)
+        mixing = {
+            "all": True,
+            "first_two": stage in ("preprocessing", "finetuning"),
+            "preprocessing": stage == "preprocessing",
+        }
+        return self.mixup and mixing[self.mixup_stages]
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Cross-entropy, with mixup where it is on, plus the proximal term (Eq. 5)."""
