@@ -121,7 +121,13 @@ class Results:
 
 
 def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> None:
-    """Write a table with its metadata and a checksum of each, atomically."""
+    """Write a table with its metadata and a checksum of each, atomically.
+
+    Args:
+        path: of the file; folders are made.
+        table: what it holds.
+        metadata: what JSON can hold, kept beside it.
+    """
     told = {**metadata, "checksum": checksum(table)}
     told["metadata_checksum"] = _metadata_checksum(told)
     text = json.dumps(told, sort_keys=True)

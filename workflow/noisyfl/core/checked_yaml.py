@@ -140,6 +140,11 @@ def _place(parts: Sequence[Any]) -> str:
 def checked(content: dict[str, Any], schema: str, where: str) -> dict[str, Any]:
     """``content`` if it fits ``workflow/schemas/<schema>.schema.json``.
 
+    Args:
+        content: of a file, as YAML gives it.
+        schema: its name.
+        where: what the error messages call the file.
+
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """

@@ -158,9 +158,18 @@ def option(
 ) -> Any:
     """Declare a dataclass field as an option: its default, its meaning and its allowed values.
 
-    Bounds hold for each element of a sequence. Without a ``default`` the option is required. A
-    default with ``share_of`` goes by the length of a run (:attr:`Option.share_of`). A value with
-    ``participants`` takes that many (:attr:`Option.participants`).
+    Bounds hold for each element of a sequence.
+
+    Args:
+        default: of the option; without one it is required.
+        doc: what it means, as the tables of options say it.
+        at_least: the smallest value.
+        above: what values are greater than.
+        at_most: the largest value.
+        below: what values are less than.
+        choices: the only values that are allowed.
+        share_of: the default goes by a run's length (:attr:`Option.share_of`).
+        participants: how many a value takes (:attr:`Option.participants`).
     """
     limits = {"at least": at_least, "above": above, "at most": at_most, "below": below}
     metadata = {
@@ -180,7 +189,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str = "key") -> None:
-    """Raise :class:`BadInput` if a key is given that is not known."""
+    """Raise :class:`BadInput` if a key is given that is not known.
+
+    Args:
+        given: the keys.
+        known: those that there may be.
+        where: what the error messages call the mapping.
+        kind: what the keys are.
+    """
     known = list(known)
     for key in given:
         if key not in known:
@@ -295,7 +311,14 @@ class Registry:
 
 
 def find(known: Mapping[str, T], name: str, kind: str, where: str) -> T:
-    """``known[name]``, or a :class:`BadInput` that lists what is known."""
+    """``known[name]``, or a :class:`BadInput` that lists what is known.
+
+    Args:
+        known: by name.
+        name: as the user has given it.
+        kind: what is called so.
+        where: what the error messages call its place.
+    """
     if not isinstance(name, str) or name not in known:
         hint = did_you_mean(str(name), known)
         names = ", ".join(sorted(known))
@@ -306,7 +329,13 @@ def find(known: Mapping[str, T], name: str, kind: str, where: str) -> T:
 def split_component(
     given: str | Mapping[str, Any], kind: str, where: str
 ) -> tuple[str, dict[str, Any]]:
-    """The name and the options of a component given as text or as a mapping."""
+    """The name and the options of a component given as text or as a mapping.
+
+    Args:
+        given: ``name(key=value)``, or a mapping with a ``name``.
+        kind: of the component.
+        where: what the error messages call it.
+    """
     mapping = parse_component(given, where) if isinstance(given, str) else given
     if not isinstance(mapping, Mapping) or not isinstance(mapping.get("name"), str):
         raise BadInput(f"{where}: got {given!r}, expected the name of a {kind}")
@@ -354,7 +383,13 @@ WORDS = {
 
 
 def check_value(value: Any, option: Option, where: str) -> Any:
-    """``value`` as the option's kind; :class:`BadInput` if it is not one or out of range."""
+    """``value`` as the option's kind; :class:`BadInput` if it is not one or out of range.
+
+    Args:
+        value: as the user has given it.
+        option: what it is a value of.
+        where: what the error messages call it.
+    """
     if value is None and option.nullable:
         return None
     if option.many:

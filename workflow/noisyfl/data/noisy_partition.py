@@ -246,7 +246,14 @@ def make(
 def write(
     path: Path, spec: Mapping[str, Any], labels: np.ndarray, roots: Roots | None = None
 ) -> None:
-    """Make a noisy partition and write it; the arguments are those of :func:`make`."""
+    """Make a noisy partition and write it; the arguments are those of :func:`make`.
+
+    Args:
+        path: of the file.
+        spec: of the noisy partition, canonical.
+        labels: the dataset's true ones, int64 [n].
+        roots: the data folders, where files of human labels may lie.
+    """
     table, metadata = make(spec, labels, roots)
     write_table(path, table, metadata)
 

@@ -124,7 +124,13 @@ def _by_size(item: tuple[str, list[str]]) -> int:
 
 
 def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
-    """What a user is told who asked a scale for a target that it does not have."""
+    """What a user is told who asked a scale for a target that it does not have.
+
+    Args:
+        target: as the user has typed it.
+        scale: its name.
+        known: the targets that it has.
+    """
     elsewhere = [name for name, targets in targets_of_scales().items() if target in targets]
     if elsewhere:
         scales = " or ".join(f"--config=scale={name}" for name in elsewhere)
@@ -255,6 +261,12 @@ def cheapest_cells(plan: Plan, done: Done, device: str, hours: float) -> list[li
     as a device should train in so many hours, one run at a time.
 
     A run that several cells share is listed with the first of them.
+
+    Args:
+        plan: of a scale.
+        done: whether a run is there.
+        device: of the configuration.
+        hours: of that device.
     """
     cells = [
         [run for run in cell if not done(run)]

@@ -66,6 +66,12 @@ def columns_of(given: Sequence[Any], where: str) -> list[Header]:
 def only(known: Iterable[str], wanted: Iterable[str], kind: str, where: str) -> list[str]:
     """``wanted``, if all of it is known.
 
+    Args:
+        known: names.
+        wanted: some of them.
+        kind: what is called so.
+        where: what the error messages call the wanted ones.
+
     Raises:
         BadInput: it is not.
     """

@@ -122,7 +122,13 @@ class Pace:
         return slower * estimate(self._specs[run], self._device).seconds
 
     def left(self, run: str, sight: Sight, now: datetime) -> float:
-        """Seconds that a run still takes: by its own word, or else by its estimate."""
+        """Seconds that a run still takes: by its own word, or else by its estimate.
+
+        Args:
+            run: its id.
+            sight: what is seen of it.
+            now: in UTC.
+        """
         status = sight.status or {}
         if sight.state == "done":
             return 0.0

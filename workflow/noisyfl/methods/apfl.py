@@ -301,7 +301,13 @@ class Mixture(Part):
 
 
 def mix(alpha: Tensor | float, private: Outputs, shared: Outputs) -> Outputs:
-    """Logits and features, alpha of one and the rest of the other."""
+    """Logits and features, alpha of one and the rest of the other.
+
+    Args:
+        alpha: the private share, 0 to 1.
+        private: logits [n, classes] and features [n, features] of the private model.
+        shared: those of the shared one.
+    """
     return Outputs(
         alpha * private.logits + (1 - alpha) * shared.logits,
         alpha * private.features + (1 - alpha) * shared.features,

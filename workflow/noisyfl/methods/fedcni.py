@@ -156,6 +156,11 @@ class FedCNI(ClientSide):
         """The confidence asked for each class, [classes] (Eqs. 7, 8), from that before.
 
         Stays as it was where no class has a sample that the model is sure of.
+
+        Args:
+            outputs: of the client's model on all of its samples, in their order.
+            client: whose thresholds these are.
+            clean: the samples that are taken for clean, bool [samples].
         """
         confidence, predicted = outputs.logits.softmax(1).max(1)
         before = client.state.get("thresholds")
@@ -171,6 +176,11 @@ class FedCNI(ClientSide):
     def guesses(self, similarity: Tensor, client: Client, clean: Tensor) -> Tensor:
         """The class of the nearest prototype of each noisy sample that is nearer to it than its
         threshold asks, [samples] (Eqs. 9, 10); -1 for all others.
+
+        Args:
+            similarity: of each sample's features and each prototype, float [samples, classes].
+            client: whose samples these are.
+            clean: those that are taken for clean, bool [samples].
         """
         nearest, guess = similarity.max(1)
         asked = client.state.get("thresholds")

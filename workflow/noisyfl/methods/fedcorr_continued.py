@@ -108,6 +108,11 @@ class MixedUp:
 def mixed_up(side: ClientSide, alpha: float, where: str) -> Any:
     """A client side with mixup, see :class:`MixedUp`.
 
+    Args:
+        side: what computes the loss.
+        alpha: of mixup's beta distribution.
+        where: what the error messages call the side.
+
     Raises:
         BadInput: it decides its own epochs, whose batches are not of images and their labels alone.
     """

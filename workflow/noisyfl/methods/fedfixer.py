@@ -148,5 +148,10 @@ class FedFixer(ServerSide, ClientSide):
 def confidence(logits: Tensor, target: Tensor, beta: Tensor | float) -> Tensor:
     """[n], cross-entropy less beta times its mean over all classes as labels, which is bounded, so
     that predictions do not grow for ever.
+
+    Args:
+        logits: [n, classes].
+        target: labels, int64 [n].
+        beta: how much the second part counts.
     """
     return cross_entropy(logits, target) + beta * (logits.softmax(1) + LEAST).log().mean(1)

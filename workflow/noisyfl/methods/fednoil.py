@@ -317,6 +317,11 @@ def drawn(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarr
 
     The largest of the weights' logarithms, each with Gumbel noise, are such a draw, and one that
     does not fail where fewer than ``count`` weights are positive.
+
+    Args:
+        weights: of each position, float64 [n], not negative.
+        count: how many are drawn, all if there are fewer.
+        rng: draws.
     """
     keys = np.log(np.maximum(weights, np.finfo(np.float64).tiny)) + rng.gumbel(size=len(weights))
     return np.argsort(-keys, kind="stable")[:count]

@@ -136,7 +136,13 @@ class FedRN(ClientSide):
     def team(
         self, client: Client, round: int, federation: Federation
     ) -> tuple[list[Client], list[float]]:
-        """A client's neighbours (Definition 4.1); the reliability weights of itself and of them."""
+        """A client's neighbours (Definition 4.1); the reliability weights of itself and of them.
+
+        Args:
+            client: who looks for neighbours.
+            round: its number.
+            federation: whose other clients are asked.
+        """
         if "answer" not in client.state:
             return [], [1.0]
         others = [
@@ -222,6 +228,11 @@ def clean_probabilities(
 ) -> list[Tensor]:
     """How probably a model's client's samples are clean in its eyes (Eq. 6): of each model float64
     [samples], the posterior of the component of smaller losses.
+
+    Args:
+        models: each with the client whose samples it sees.
+        round: its number, for the random streams.
+        federation: passes are made, and counted, by it.
     """
     requests = [Pass(model.client, model.weights, "clean set") for model in models]
     if not requests:

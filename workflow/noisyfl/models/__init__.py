@@ -38,6 +38,11 @@ CACHE_ONLY = WeightFiles()
 def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None:
     """Check that a model can be built for images of a shape, without importing torch.
 
+    Args:
+        spec: the model's name and options.
+        shape: of an image.
+        where: what the error messages call the model.
+
     Raises:
         BadInput: unknown model or option, or images that the model cannot take.
     """

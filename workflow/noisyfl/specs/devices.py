@@ -51,7 +51,14 @@ class Speed:
     def training(
         self, layers: Sequence[Layer], samples: float, steps: float, precision: str = "float32"
     ) -> float:
-        """Seconds in which a network is trained on samples, in so many steps."""
+        """Seconds in which a network is trained on samples, in so many steps.
+
+        Args:
+            layers: of the network (:func:`noisyfl.specs.extent.layers_of`).
+            samples: how many it is trained on, each epoch's counted.
+            steps: in how many.
+            precision: what products are computed in.
+        """
         weights = sum(inputs * outputs for _, inputs, outputs in layers)
         # A gradient takes two more products for each of the forward pass; one is two operations.
         products = 3 * 2 * samples * sum(map(math.prod, layers))

@@ -69,7 +69,13 @@ def remarks_of(spec: Mapping[str, Any]) -> list[str]:
 
 
 def layers_of(model: Mapping[str, Any], shape: tuple[int, int, int], classes: int) -> list[Layer]:
-    """Every layer with a matrix of weights, of a canonical model for images of a shape."""
+    """Every layer with a matrix of weights, of a canonical model for images of a shape.
+
+    Args:
+        model: canonical.
+        shape: of an image: height, width, channels.
+        classes: how many the dataset has.
+    """
     given = {"model": {**model, "shape": shape, "classes": classes}}
     return [cast(Layer, tuple(layer)) for layer in _layers(json.dumps(given, sort_keys=True))]
 

@@ -174,7 +174,13 @@ def brighten(images: Tensor, factor: float) -> Tensor:
 
 
 def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """``(images / 255 - mean) / std`` as float32, of uint8 [n, channels, height, width]."""
+    """``(images / 255 - mean) / std`` as float32, of uint8 [n, channels, height, width].
+
+    Args:
+        images: uint8 [n, channels, height, width], 0 to 255.
+        mean: of each channel of images in 0 to 1, float [1, channels, 1, 1].
+        std: likewise.
+    """
     return images.float().div_(255).sub_(mean).div_(std)
 
 
@@ -182,6 +188,11 @@ def statistics(
     normalization: str, dataset: Dataset, where: str
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel.
+
+    Args:
+        normalization: a name in :data:`NORMALIZATIONS`.
+        dataset: what is to be normalised.
+        where: what the error messages call the normalisation.
 
     Raises:
         BadInput: the normalisation is not for as many channels as the dataset has, or the

@@ -31,7 +31,14 @@ WEIGHT_BITS = 22
 
 
 def draw_windows(n: int, rng: np.random.Generator, kept: Shape, shape: Shape) -> np.ndarray:
-    """The upper left corner of a window of a shape, uniform over a kept image: int64 [n, 2]."""
+    """The upper left corner of a window of a shape, uniform over a kept image: int64 [n, 2].
+
+    Args:
+        n: how many.
+        rng: draws them.
+        kept: shape of the images, height first, in pixels.
+        shape: of the window, likewise.
+    """
     room = np.array([kept[0] - shape[0], kept[1] - shape[1]])
     return rng.integers(0, room, size=(n, 2), endpoint=True)
 
@@ -41,6 +48,11 @@ def draw_boxes(n: int, rng: np.random.Generator, kept: Shape) -> np.ndarray:
 
     Its share of the image is uniform on :data:`AREA`, the logarithm of its width over its height
     uniform on that of :data:`RATIO`, and its place uniform.
+
+    Args:
+        n: how many.
+        rng: draws them.
+        kept: shape of the images, height first, in pixels.
     """
     height, width, _ = kept
     area = rng.uniform(*AREA, size=(n, TRIES)) * (height * width)

@@ -78,6 +78,11 @@ def strengths(height: int, width: int) -> np.ndarray:
 def draw_strong(n: int, rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:
     """Draw for ``n`` images of a shape (height, width, channels).
 
+    Args:
+        n: how many images.
+        rng: draws.
+        shape: of each, in pixels.
+
     Returns:
         :data:`DRAWS` [n]; may be sliced and concatenated like the images.
     """

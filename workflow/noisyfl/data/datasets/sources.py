@@ -95,6 +95,11 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     The files lie where torchvision puts them (``MNIST/raw``, ``FashionMNIST/raw``), in a folder of
     the dataset's name, in the folder itself, or where Debian's package puts them.
 
+    Args:
+        name: ``mnist`` or ``fashion_mnist``.
+        folder: the data folder.
+        download: fetch the files if none are there.
+
     Raises:
         NotFound: a file is missing or damaged.
         BadInput: it could not be downloaded, or Parquet does not hold what it should.
@@ -131,6 +136,11 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     """CIFAR-10 or CIFAR-100 from the official Python batches, or from the archive that holds them;
     or from Parquet of a hub (:mod:`noisyfl.data.datasets.hub`).
+
+    Args:
+        name: ``cifar10`` or ``cifar100``.
+        folder: the data folder.
+        download: fetch the archive if no files are there.
 
     Raises:
         NotFound: a file is missing or damaged.

@@ -92,6 +92,11 @@ def load_labels(
 def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
     """The file of human labels that :func:`load_labels` reads, in the first folder that has it.
 
+    Args:
+        file: in a data folder; None: whichever file of the dataset's human labels there is.
+        dataset: its name.
+        roots: the data folders.
+
     Raises:
         LabelsMissing: there is none. Begins with ``file``, as the next.
         BadInput: it is of no known kind.

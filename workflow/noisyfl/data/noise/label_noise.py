@@ -59,7 +59,13 @@ class LabelNoise(ABC):
     whole: ClassVar[bool] = False
 
     def check(self, dataset: Dataset, clients: int, where: str) -> None:
-        """Raise :class:`BadInput` if it cannot be on this dataset or with so few clients."""
+        """Raise :class:`BadInput` if it cannot be on this dataset or with so few clients.
+
+        Args:
+            dataset: facts about it.
+            clients: how many there are.
+            where: what the error messages call the label noise.
+        """
         if clients < self.least_clients:
             raise BadInput(
                 f"{where}.{self.name}: needs at least {self.least_clients} clients, "
@@ -108,7 +114,13 @@ class Flipping(LabelNoise):
         return given
 
     def choose(self, labels: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
-        """Positions of the samples of a client whose labels are flipped."""
+        """Positions of the samples of a client whose labels are flipped.
+
+        Args:
+            labels: the client's true ones, int64 [samples].
+            level: the share to be flipped.
+            rng: draws.
+        """
         n = len(labels)
         if self.count == "bernoulli":
             return np.flatnonzero(rng.random(n) < level)
@@ -342,7 +354,13 @@ class Human(LabelNoise):
         return [labels]
 
     def digest(self, dataset: Dataset, roots: Roots, where: str) -> str:
-        """The labels' SHA-256; :class:`BadInput` if there are none."""
+        """The labels' SHA-256; :class:`BadInput` if there are none.
+
+        Args:
+            dataset: facts about it.
+            roots: the data folders.
+            where: what the error messages call the label noise.
+        """
         return digest(self._labels(None, dataset, roots, where))
 
     def _labels(
