@@ -130,6 +130,11 @@ def select_one(
 ) -> Published | None:
     """The one row whose columns have the wanted values, or None.
 
+    Args:
+        rows: of the file of published numbers.
+        wanted: by column, its text.
+        where: what the error messages call the cell.
+
     Raises:
         BadInput: several rows fit.
     """
@@ -146,6 +151,11 @@ def select_one(
 
 def check_labels(rows: Iterable[Published], wanted: Mapping[str, str], where: str) -> None:
     """Check that the published numbers know the labels that select some of them.
+
+    Args:
+        rows: of the file of published numbers.
+        wanted: by column, its text.
+        where: what the error messages call the labels.
 
     Raises:
         BadInput: there is no such label column, or none of the rows has the value.

@@ -109,6 +109,11 @@ def critical_difference(methods: int, settings: int, level: float) -> float:
     """Nemenyi's, of average ranks: ``q sqrt(methods (methods + 1) / (6 settings))``.
 
     q is the quantile of the studentized range of so many methods over the square root of 2.
+
+    Args:
+        methods: how many are ranked.
+        settings: in how many.
+        level: of significance.
     """
     from scipy.stats import studentized_range
 

@@ -99,7 +99,16 @@ def _said(
 def samples_per_second(
     device: torch.device, model: str, batch_size: int, clients: int, samples: int, **options: Any
 ) -> float:
-    """Trained on by FedAvg, all clients at once, after a round that warms up."""
+    """Trained on by FedAvg, all clients at once, after a round that warms up.
+
+    Args:
+        device: that trains.
+        model: its name.
+        batch_size: of a step.
+        clients: how many train at once.
+        samples: of each client.
+        options: of :func:`random_federation`.
+    """
     federation = random_federation(
         device, model, clients=clients, samples=samples, batch_size=batch_size, **options
     )

@@ -33,6 +33,11 @@ def replaced(weights: Weights, vector: Tensor, names: Sequence[str] | None = Non
     """The same model with the numbers that :func:`flat` puts into a vector taken from ``vector``.
 
     What is not named is shared with ``weights``.
+
+    Args:
+        weights: of the model that is changed.
+        vector: float [numbers], as :func:`flat` gives it for the same names.
+        names: of the weights that are in it; None: of all parameters.
     """
     chosen = parameters(weights) if names is None else names
     parts = vector.split([weights[name].numel() for name in chosen])

@@ -117,10 +117,22 @@ class ClientSide(Side):
     by_sample: ClassVar[tuple[str, ...]] = ()
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """Whatever the round's participants find out before they train, by passes."""
+        """Whatever the round's participants find out before they train, by passes.
+
+        Args:
+            round: counted from 0.
+            participants: of the round, in the order in which they were drawn.
+            federation: of the run.
+        """
 
     def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
-        """The model that a local update starts from, given what the server sent."""
+        """The model that a local update starts from, given what the server sent.
+
+        Args:
+            client: who trains.
+            weights: what the server sent.
+            federation: of the run.
+        """
         return weights
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
@@ -163,7 +175,13 @@ class ClientSide(Side):
         return float(len(self.positions(client)))
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Whatever the participants keep of their local updates."""
+        """Whatever the participants keep of their local updates.
+
+        Args:
+            round: counted from 0.
+            updates: one a participant, in the order of the participants.
+            federation: of the run.
+        """
 
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
         """[samples, classes], the logits that a model is tested by.

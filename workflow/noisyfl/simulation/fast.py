@@ -114,6 +114,12 @@ class FastExecutor(LoopExecutor):
     ) -> list[tuple[Update, Tensor]]:
         """Give the device the work of local updates, which it may not have done yet; each comes
         with the sum of its steps' losses. The slots take turns, an epoch at a time.
+
+        Args:
+            tasks: one a participant.
+            side: whose loss is descended.
+            round: counted from 0.
+            stage: what the method calls the round.
         """
         count = min(len(tasks), self._most_slots)
         while len(self._slots) < count:

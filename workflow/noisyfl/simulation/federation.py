@@ -111,7 +111,13 @@ class Federation:
         return self.executor.passes(requests, round)
 
     def outputs_of(self, images: torch.Tensor, weights: Weights, network: int = 0) -> Outputs:
-        """Run a model on images of the method's own, normalised, and count it."""
+        """Run a model on images of the method's own, normalised, and count it.
+
+        Args:
+            images: float [n, channels, height, width].
+            weights: of the model.
+            network: which of the model's networks.
+        """
         self.records.forward += len(images)
         return self.executor.outputs_of(images, weights, network)
 
@@ -229,6 +235,16 @@ class Federation:
 
         Precisions and recalls are means over the clients that selected (one without any sample
         to be right about is left out).
+
+        Args:
+            round: counted from 0.
+            stage: what the method calls it.
+            slots: local updates that it counts for.
+            updates: of the round.
+            exchanged: bytes that all participants together received, and sent.
+            evaluation: by column, what the test part says of the new global model; empty if it was
+                not asked.
+            seconds: that the round took.
         """
         records = self.records
         forward = sum(update.forward for update in updates)

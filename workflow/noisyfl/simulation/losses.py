@@ -48,6 +48,11 @@ def distance(weights: Weights, received: Weights) -> Tensor:
 def proximal_weights(weight: float, steps: int, form: str) -> list[float]:
     """Of a proximal term in each step of a local epoch: FedCorr's code leaves the distance itself,
     ``norm``, out of the first one. In the first epoch it is 0 there, and has no derivative.
+
+    Args:
+        weight: of the term in all other steps.
+        steps: of a local epoch.
+        form: a choice of FedProx's option ``prox_form``.
     """
     weights = [weight] * steps
     if form == "norm":

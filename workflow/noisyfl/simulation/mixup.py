@@ -12,6 +12,11 @@ from noisyfl.simulation.types import Batch
 def mixup_draws(steps: list[np.ndarray], turn: Turn, alpha: float) -> dict[str, list]:
     """What mixup draws in a local epoch, for each step: the ``share`` of an image in its mixture,
     and the ``mixup_index`` of each image, the place in the batch of what it is mixed with.
+
+    Args:
+        steps: positions of each step's samples, int64 [batch].
+        turn: whose epoch it is, and in which round.
+        alpha: both parameters of the beta distribution.
     """
     rng = turn.random_stream("mixup")
     shares = rng.beta(alpha, alpha, size=len(steps))

@@ -119,7 +119,13 @@ class Model:
 
     @torch.no_grad()
     def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
-        """The outputs without a gradient, in training mode, or in evaluation mode."""
+        """The outputs without a gradient, in training mode, or in evaluation mode.
+
+        Args:
+            images: normalised, float [n, channels, height, width].
+            network: which of the model's.
+            evaluating: with batch normalisation's running statistics and without dropout.
+        """
         self.forward += len(images)
         module = self._networks[network]
         module.train(not evaluating)

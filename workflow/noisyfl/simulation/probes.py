@@ -53,7 +53,14 @@ class Probe:
 def measure(
     names: Sequence[str], federation: Federation, server: ServerSide, side: ClientSide
 ) -> None:
-    """Write down what the named probes say of a federation whose rounds are done."""
+    """Write down what the named probes say of a federation whose rounds are done.
+
+    Args:
+        names: in :data:`PROBES`.
+        federation: of the run.
+        server: of the run's method.
+        side: likewise.
+    """
     found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     server, side = server.sides(_last_round(federation), side, federation)
     for name in names:
@@ -73,6 +80,11 @@ def columns(names: Sequence[str]) -> dict[str, pa.DataType]:
 def local_models(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
     """Each client's model after one more local update: its accuracies, and its answer to an image
     that shows nothing (FedRN, Figures 1, 4 and 5).
+
+    Args:
+        federation: of the run.
+        server: of the run's method, as it stands in the last round.
+        side: likewise.
     """
     executor = federation.executor
     labels = executor.test.labels
@@ -98,6 +110,11 @@ def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Row
     """What clean and noisy samples of the last participants may be told apart by: the loss under
     the model that the server would send, and the cosine of the features and the mean features of
     the client's samples of that class (FedCNI, Eqs. 5 and 6), both for the given label.
+
+    Args:
+        federation: of the run.
+        server: of the run's method, as it stands in the last round.
+        side: likewise.
     """
     rows = {}
     for client in _last_participants(federation):
@@ -118,6 +135,11 @@ def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Row
 def features(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
     """What the models of the last participants, after one more local update, make of some of their
     samples, drawn at random, beside the centroids that the method keeps (RoFL, Figure 4).
+
+    Args:
+        federation: of the run.
+        server: of the run's method, as it stands in the last round.
+        side: likewise.
     """
     participants = _last_participants(federation)
     most = max(1, SAMPLES // len(participants))

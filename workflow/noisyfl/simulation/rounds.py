@@ -32,7 +32,13 @@ Report = Callable[[int, int, float | None], None]
 
 
 def unreported(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
-    """Nobody wants to know how far a run is."""
+    """Nobody wants to know how far a run is.
+
+    Args:
+        rounds_done: how many are.
+        rounds: how many there are in all.
+        seconds_left: None before that is known.
+    """
 
 
 def simulate(
@@ -47,6 +53,14 @@ def simulate(
 
     An evaluation follows the last round and each with which :meth:`Schedule.evaluations` counts
     one more. After each round, ``report`` is told how far the run is.
+
+    Args:
+        federation: before its first round.
+        server: of the method.
+        client: likewise.
+        checkpoint: where the run goes on from, and what it keeps.
+        log: takes a line.
+        report: is told how many rounds are done, how many there are, and the seconds that are left.
 
     Returns:
         ``finished``, or ``diverged`` if the global model was no longer finite; the rounds until
@@ -137,7 +151,13 @@ def _round(
 
 
 def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, Any]:
-    """What the test part says of the models that the method is tested by, see :func:`tested`."""
+    """What the test part says of the models that the method is tested by, see :func:`tested`.
+
+    Args:
+        server: of the method.
+        client: likewise.
+        federation: of the run.
+    """
     return tested(server.tested(federation), client, federation.executor)
 
 
@@ -202,6 +222,11 @@ def all_finite(weights: Weights) -> bool:
 def top_accuracy(logits: Tensor, labels: Tensor, most: int) -> float:
     """The share of samples whose label is among the ``most`` highest logits [samples, classes]; NaN
     where no class could be missed.
+
+    Args:
+        logits: [samples, classes].
+        labels: the true ones, int64 [samples].
+        most: how many classes may be named.
     """
     if logits.shape[1] <= most:
         return math.nan

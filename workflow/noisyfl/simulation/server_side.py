@@ -99,11 +99,23 @@ class ServerSide(Side):
         return [Tested(federation.weights)]
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Whatever the method estimates or corrects once the new global model stands."""
+        """Whatever the method estimates or corrects once the new global model stands.
+
+        Args:
+            round: counted from 0.
+            updates: one a participant.
+            federation: of the run, with the new global model.
+        """
 
 
 def uniform(round: int, federation: Federation, pool: np.ndarray) -> np.ndarray:
-    """The round's participants drawn uniformly from ``pool``, at most an ordinary round's many."""
+    """The round's participants drawn uniformly from ``pool``, at most an ordinary round's many.
+
+    Args:
+        round: counted from 0.
+        federation: of the run.
+        pool: ids of clients, int64.
+    """
     count = min(federation.participants, len(pool))
     rng = stream(federation.seed, "selection", round)
     return rng.choice(pool, size=count, replace=False)
@@ -116,7 +128,15 @@ def local_updates(
     client: ClientSide,
     federation: Federation,
 ) -> list[Update]:
-    """A round's local updates, and all that the client side does before and after them."""
+    """A round's local updates, and all that the client side does before and after them.
+
+    Args:
+        round: counted from 0.
+        participants: of the round.
+        server: of the method.
+        client: likewise.
+        federation: of the run.
+    """
     federation.round = round
     client.before_round(round, participants, federation)
     ids = [participant.id for participant in participants]

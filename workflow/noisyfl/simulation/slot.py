@@ -159,7 +159,13 @@ class StreamSlot:
     # ---------------------------------------------------------------- steps
 
     def step(self, side: ClientSide, batch: Batch, epoch: Epoch) -> None:
-        """Descend once on a side's loss of a step of an epoch."""
+        """Descend once on a side's loss of a step of an epoch.
+
+        Args:
+            side: whose loss it is.
+            batch: of the step.
+            epoch: that it is a step of.
+        """
         self._steps += 1
         learns = epoch.learns
         if self._capture is None or not epoch.repeatable:

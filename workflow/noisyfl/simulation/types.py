@@ -261,7 +261,14 @@ class Executor(Protocol):
     usage: Usage
 
     def local_updates(self, tasks: list[Task], side: Any, round: int, stage: str) -> list[Update]:
-        """The local updates of a round, in the order of the tasks."""
+        """The local updates of a round, in the order of the tasks.
+
+        Args:
+            tasks: one a participant.
+            side: whose loss is descended.
+            round: counted from 0.
+            stage: what the method calls the round.
+        """
 
     def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
         """The outputs of each request."""
@@ -272,6 +279,11 @@ class Executor(Protocol):
     def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
         """The outputs of one of a model's networks on images of the method's own: normalised,
         float [n, channels, height, width].
+
+        Args:
+            images: of the method's own.
+            weights: of the model.
+            network: which of the model's networks.
         """
 
     def facts(self) -> dict[str, Any]:
@@ -318,6 +330,11 @@ def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[
 
     A last batch of a single sample sits this epoch out: batch normalisation cannot train on it
     where a channel has one value, and the rule is one for all networks.
+
+    Args:
+        positions: int64 [n].
+        size: of a batch.
+        rng: draws the order.
     """
     order = rng.permutation(positions)
     steps = [order[start : start + size] for start in range(0, len(order), size)]

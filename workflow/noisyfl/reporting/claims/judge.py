@@ -51,7 +51,13 @@ def write_claims(
 
 
 def judge(printed: Path, cells: Path, artifacts: Artifacts) -> list[Judged]:
-    """Every claim, held against the papers' own numbers and against ours."""
+    """Every claim, held against the papers' own numbers and against ours.
+
+    Args:
+        printed: the file of the published numbers.
+        cells: the scale's ``cells.csv``.
+        artifacts: the runs and partitions that claims are held against.
+    """
     sides = published(printed), ours(our_cells(cells), artifacts.sources())
     return [
         Judged(claim, *(examine(claim, side) for side in sides)) for claim in all_claims().values()

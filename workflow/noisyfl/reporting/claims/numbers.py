@@ -67,6 +67,11 @@ class Numbers:
     def of(cls, found: Sequence[Number], by: Sequence[str], where: str) -> Numbers:
         """Numbers by some of their labels; one that lacks such a label is left out.
 
+        Args:
+            found: with labels and values each.
+            by: names of labels.
+            where: what the error messages call them.
+
         Raises:
             BadInput: two have the same labels.
         """
@@ -213,7 +218,13 @@ class Numbers:
     def measured(
         self, other: Numbers, how: Callable[[np.ndarray, np.ndarray], float], over: Iterable[str]
     ) -> Numbers:
-        """What two lists of paired numbers, over some labels, have together."""
+        """What two lists of paired numbers, over some labels, have together.
+
+        Args:
+            other: paired with these by their labels.
+            how: makes one number of two lists, float64 [pairs] each.
+            over: names of the labels that pairs differ in.
+        """
         left, right = _paired(self, other)
         both = left._changed(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
         over = [name for name in both.names if name in set(over)]

@@ -55,7 +55,14 @@ NOTES = (
 def markdown_page(
     judged: Sequence[Judged], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
-    """The page as Markdown, with the HTML tags that GitHub renders."""
+    """The page as Markdown, with the HTML tags that GitHub renders.
+
+    Args:
+        judged: every claim.
+        cells: the scale's ``cells.csv``.
+        scale: its name.
+        pages: by table, its page beside this one, without an ending.
+    """
     lines = ["# Claims of the papers", "", f"Scale “{scale}”", ""]
     lines += [f"> **{warning}**\n" for warning in warnings(cells)]
     lines += ["| Paper | Published numbers | Ours |", "|---|---|---|"]
@@ -96,7 +103,14 @@ def _in_detail(claim: Judged) -> list[str]:
 
 
 def html_page(judged: Sequence[Judged], cells: Path, scale: str, pages: Mapping[str, str]) -> str:
-    """The page as one HTML file, with its style and without scripts."""
+    """The page as one HTML file, with its style and without scripts.
+
+    Args:
+        judged: every claim.
+        cells: the scale's ``cells.csv``.
+        scale: its name.
+        pages: by table, its page beside this one, without an ending.
+    """
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )

@@ -98,6 +98,12 @@ def spread(mean: float, std: float, trials: int, seed: int) -> np.ndarray:
 
     Student's t with ``trials - 1`` degrees of freedom, scaled by the standard error; without a
     standard deviation the mean is taken as it is.
+
+    Args:
+        mean: of the trials.
+        std: of the trials; NaN if it is not known.
+        trials: how many.
+        seed: of the draws.
     """
     if math.isnan(std) or trials < 2:
         return np.full(1 + DRAWS, mean)

@@ -93,7 +93,14 @@ Checks = Iterator[Check]
 
 
 def check(says: str, *conditions: Cases, bound: str = PAPER, share: float = ALL) -> Checks:
-    """The checks of one or more conditions that are said together; ``yield from`` them."""
+    """The checks of one or more conditions that are said together; ``yield from`` them.
+
+    Args:
+        says: what is checked, in words.
+        conditions: whether it holds, case by case.
+        bound: whose the bound is, :data:`PAPER` or :data:`OURS`.
+        share: of the cases in which it has to hold.
+    """
     for cases in conditions:
         yield Check(says, cases.decided(), bound, share, cases.known)
 

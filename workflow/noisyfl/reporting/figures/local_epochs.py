@@ -44,6 +44,11 @@ def local_epochs(description: FigureDescription) -> Figure:
 def epochs_by_round(method: Any, rounds: int, where: str) -> list[int]:
     """The local epochs of each of a run's rounds, the first one first.
 
+    Args:
+        method: canonical.
+        rounds: of the run.
+        where: what the error messages call the figure.
+
     Raises:
         BadInput: the method has no schedule of its own.
     """

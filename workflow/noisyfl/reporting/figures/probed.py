@@ -46,6 +46,12 @@ def of_every_client(
 ) -> list[dict[str, Any]]:
     """What :func:`measured` finds, where that is a row for each of so many clients.
 
+    Args:
+        run: its id.
+        files: its artifact.
+        columns: of its clients' rows.
+        clients: how many there are.
+
     Raises:
         BadInput: it is not.
     """

@@ -86,7 +86,13 @@ def new_figure(height: float) -> Figure:
 
 
 def grid(figure: Figure, panels: int, columns: int) -> list[Axes]:
-    """Axes for panels in reading order, with common scales and labels on the outside only."""
+    """Axes for panels in reading order, with common scales and labels on the outside only.
+
+    Args:
+        figure: an empty one.
+        panels: how many.
+        columns: of panels.
+    """
     rows = -(-panels // columns)
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for surplus in axes.flat[panels:]:
@@ -146,7 +152,13 @@ def stamp(figure: Figure, text: str) -> None:
 
 
 def save(figure: Figure, png: Path, pdf: Path) -> None:
-    """Write the figure twice; equal figures give equal bytes."""
+    """Write the figure twice; equal figures give equal bytes.
+
+    Args:
+        figure: what is drawn.
+        png: a file.
+        pdf: another.
+    """
     unstamped = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
     for path, kind in ((png, "png"), (pdf, "pdf")):
         with replacing(path) as draft:

@@ -32,7 +32,13 @@ def ours(content: Content, cell: Cell) -> str:
 
 
 def paper(content: Content, cell: Cell, spread: bool = False) -> str:
-    """The published number of a cell, with its standard deviation if asked for; maybe empty."""
+    """The published number of a cell, with its standard deviation if asked for; maybe empty.
+
+    Args:
+        content: of the table.
+        cell: one of its cells.
+        spread: with the standard deviation.
+    """
     number = cell.published
     if number is None:
         return ""
