@@ -18,10 +18,10 @@ from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import checked, read_yaml
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.data.noise.human_labels import LabelsMissing
-from noisyfl.data.roots import checked_folder, data_roots
+from noisyfl.data.roots import Roots, checked_folder, data_roots
 from noisyfl.experiments.expansion import USED, Expansion
 from noisyfl.experiments.headers import only
-from noisyfl.experiments.kept import kept_plan
+from noisyfl.experiments.kept_plans import kept_plan
 from noisyfl.experiments.overlay import check_overlay
 from noisyfl.experiments.plan import Plan
 from noisyfl.reporting.published import Published, read_published
@@ -178,21 +178,27 @@ def make_plan(
     with reading(where):
         check_overlay(config["overlay"], f"{where}: overlay")
     known = {path.stem: path for path in sorted(experiments.glob("*.yaml"))}
-    used, roots = {key: config[key] for key in USED}, data_roots(config)
+    used = {key: config[key] for key in USED}
 
     @functools.cache
     def numbers() -> list[Published]:
         with reading(str(published)):
             return read_published(published)
 
-    def expand(name: str, path: Path) -> Plan:
+    def expand(name: str, path: Path, roots: Roots | None) -> Plan:
         with reading(str(path)):
             return Expansion(used, roots, where, name, path, numbers()).expand()
 
     for name in config["experiments"]:
         path = find(known, name, "experiment", f"{where}: experiments")
         try:
-            plan.add(kept_plan(functools.partial(expand, name, path), used, path, published))
+            part = kept_plan(functools.partial(expand, name, path, None), used, path, published)
+            # Ids have the checksums of the labels that people gave, which only their files know.
+            if not all(
+                spec["label_noise"].get("sha256", True) for spec in part.partitions.values()
+            ):
+                part = expand(name, path, data_roots(config))
+            plan.add(part)
         except LabelsMissing as error:
             plan.left_out[name] = str(error)
     if plan.left_out and not (plan.tables or plan.figures):

@@ -44,7 +44,8 @@ class Expansion:
 
     Args:
         config: :data:`USED` of what :func:`noisyfl.experiments.config.check_config` returns.
-        roots: the data folders, where files of human labels may lie.
+        roots: the data folders, where files of human labels may lie; None: their checksums are not
+            looked up.
         config_name: what error messages call the configuration.
         name: of the experiment.
         path: its file.
@@ -54,7 +55,7 @@ class Expansion:
     def __init__(
         self,
         config: Mapping[str, Any],
-        roots: Roots,
+        roots: Roots | None,
         config_name: str,
         name: str,
         path: Path,

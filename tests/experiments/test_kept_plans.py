@@ -1,9 +1,11 @@
 """What an experiment file comes to is kept; a change of what it rests on has it made anew."""
 
+import numpy as np
 import platformdirs
 import pytest
 from tests.support.small_paper import CONFIG, DIGITS, PAPER, edited, plan
 
+from noisyfl.core.options import BadInput
 from noisyfl.experiments import config
 from noisyfl.experiments.config import ROOT, check_config, make_plan
 from noisyfl.experiments.expansion import Expansion
@@ -55,16 +57,27 @@ def test_what_it_rests_on_changes(tmp_path, expanded, monkeypatch):
     plan(tmp_path, config={**CONFIG, "trials": 1})
     plan(tmp_path, edited(PAPER, ("title",), "Another"))
     assert len(expanded) == 4
-    monkeypatch.setattr("noisyfl.experiments.kept.digest_of", lambda *parts: "other sources")
+    monkeypatch.setattr("noisyfl.experiments.kept_plans.digest_of", lambda *parts: "other sources")
     plan(tmp_path)
     assert len(expanded) == 5
 
 
-def test_human_labels_are_looked_for_every_time(tmp_path, expanded):
-    paper = edited(PAPER, ("settings", "base", "label_noise"), HUMAN)
-    paper["tables"]["one"]["columns"] = [{"name": "human"}]
-    assert plan(tmp_path, paper) == plan(tmp_path, paper)
-    assert len(expanded) == 2
+def test_human_labels_are_looked_for_every_time_unless_their_checksum_is_given(tmp_path, expanded):
+    def planned(noise):
+        paper = edited(PAPER, ("settings", "base", "label_noise"), noise)
+        paper["tables"]["one"]["columns"] = [{"name": "human"}]
+        return plan(tmp_path, paper, {**CONFIG, "data": {"folder": str(tmp_path)}})
+
+    assert planned(HUMAN) == planned(HUMAN)
+    assert len(expanded) == 1
+    found = []
+    for label in (1, 2):
+        np.save(tmp_path / "labels.npy", np.full(50_000, label))
+        found.append(planned({**HUMAN, "sha256": ""}))
+    assert not set(found[0].runs) & set(found[1].runs)
+    (tmp_path / "labels.npy").unlink()
+    with pytest.raises(BadInput, match=r"labels\.npy"):
+        planned({**HUMAN, "sha256": ""})
 
 
 def test_what_is_kept_may_be_damaged_or_impossible_to_keep(tmp_path, cache, expanded):

@@ -24,8 +24,6 @@ from noisyfl.specs.catalogue import digest_of, keep, kept_file
 def kept_plan(make: Callable[[], Plan], config: Mapping[str, Any], *files: Path) -> Plan:
     """The plan that was made of the same files by the same sources; or else it is made.
 
-    One with human labels is made every time: its runs' ids have the checksum of a file of labels.
-
     Args:
         make: returns the plan, or raises what is wrong with the files.
         config: all of the configuration that the plan is made from.
@@ -40,8 +38,7 @@ def kept_plan(make: Callable[[], Plan], config: Mapping[str, Any], *files: Path)
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         return _read(json.loads(file.read_text()))
     plan = make()
-    if not any(spec["label_noise"]["name"] == "human" for spec in plan.partitions.values()):
-        keep(file, json.dumps(asdict(plan)))
+    keep(file, json.dumps(asdict(plan)))
     return plan
 
 
