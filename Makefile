@@ -45,7 +45,7 @@ demo: .venv/installed
 	@printf '\nAll of it in one page, to be opened in a browser:\n%s\n' $(report)
 
 # A test file is one worker's, so that what a file sets up is set up once. The longest
-# file is the first in the order (tests/slurm/conftest.py).
+# files are the first in the order (tests/conftest.py).
 test: .venv/installed
 	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder
 

@@ -2,6 +2,10 @@
 
 import os
 
+# Before torch is imported, here and in what the tests start: its threads would only take the cores
+# from the other test processes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 
 from noisyfl.core.artifacts import Results
@@ -12,6 +16,29 @@ from noisyfl.data.datasets.dataset import prepare
 def pytest_xdist_auto_num_workers() -> int:
     """One more process than cores: one waits most of the time for a Slurm (``tests/slurm``)."""
     return (os.cpu_count() or 1) + 1
+
+
+LONGEST = (
+    "slurm/test_faults",  # waits most of the time, and one Slurm is all that a machine can have
+    "simulation/test_executors",
+    "simulation/test_rounds",
+    "simulation/test_graphs",
+    "workflow/test_pipeline",
+    "simulation/",
+    "workflow/",
+    "runs/test_shared_cache",
+    "methods/test_behaviour",
+)
+"""Begun first, as a file is one process's: none shall be left with one of these at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        found = (n for n, part in enumerate(LONGEST) if f"/tests/{part}" in path)
+        return next(found, len(LONGEST))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="module")

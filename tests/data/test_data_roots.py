@@ -154,6 +154,7 @@ def listing(folder):
     return {path: path.lstat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
 
 
+@pytest.mark.slow
 def test_everything_goes_to_the_scratch_and_nothing_elsewhere(cluster):
     assert listing(cluster.shared) == cluster.before
     inside = {path.name for path in cluster.repository.folder.iterdir()}
@@ -173,6 +174,7 @@ def test_everything_goes_to_the_scratch_and_nothing_elsewhere(cluster):
     assert cluster.repository.jobs() == {}
 
 
+@pytest.mark.slow
 def test_commands_find_results_elsewhere(cluster, tmp_path):
     results = cluster.scratch / "results"
     plan = cluster.noisyfl("plan", "--config", "config/tiny.yaml", "--results", results)
@@ -194,6 +196,7 @@ def test_commands_find_results_elsewhere(cluster, tmp_path):
     assert "Table two" in page.read_text()
 
 
+@pytest.mark.slow
 def test_kept_runs_are_used_wherever_the_results_are(cluster, tmp_path):
     copy = tmp_path / "results"
     shutil.copytree(cluster.scratch / "results", copy, symlinks=True)
@@ -210,6 +213,7 @@ def test_kept_runs_are_used_wherever_the_results_are(cluster, tmp_path):
         shutil.rmtree(cluster.repository.folder / "reproduced" / "runs")
 
 
+@pytest.mark.slow
 def test_shared_folders_that_move_retrain_nothing(cluster):
     moved = cluster.shared.with_name("moved")
     cluster.shared.rename(moved)
@@ -226,6 +230,7 @@ def test_shared_folders_that_move_retrain_nothing(cluster):
     assert cluster.repository.jobs() == {}
 
 
+@pytest.mark.slow
 def test_a_damaged_prepared_dataset_stops_its_runs_before_they_begin(cluster, tmp_path):
     path = cluster.prepared[0]
     whole = path.read_bytes()
@@ -241,6 +246,7 @@ def test_a_damaged_prepared_dataset_stops_its_runs_before_they_begin(cluster, tm
     assert not (tmp_path / "new" / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_there_stops_everything_before_any_job(cluster):
     run = cluster.repository.snakemake("--config", "data={folder: [/not/there, data]}")
     output = run.stdout + run.stderr

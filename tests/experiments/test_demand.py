@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from noisyfl import commands
-from noisyfl.__main__ import parser
+from noisyfl.__main__ import main, parser
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import check_config, make_plan
@@ -275,15 +275,12 @@ def test_the_commit_is_that_of_unchanged_sources(tmp_path, monkeypatch):
         commands.commit_of_sources()
 
 
-def noisyfl(*words):
-    command = [sys.executable, "-m", "noisyfl", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_the_command_prints_the_plan_of_the_default_scale():
-    done = noisyfl("plan")
-    assert "fedcorr_table2" in done.stdout
-    assert done.stdout.splitlines()[0].startswith("The scale “quick”")
+def test_the_command_prints_the_plan_of_the_default_scale(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "plan"])
+    main()
+    told = capsys.readouterr().out
+    assert "fedcorr_table2" in told
+    assert told.splitlines()[0].startswith("The scale “quick”")
 
 
 def test_every_command_has_an_example_that_it_understands():
@@ -302,7 +299,10 @@ def test_a_reader_who_has_seen_enough_ends_a_command_quietly():
     assert done.stdout.count("\n") == 1
 
 
-def test_a_device_that_there_is_not_is_refused_at_once():
-    done = noisyfl("plan", "--device", "gpu")
-    assert done.returncode == 1
-    assert done.stderr == "error: --device: got 'gpu', expected auto, cpu, cuda or cuda:<number>\n"
+def test_a_device_that_there_is_not_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "plan", "--device", "gpu"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == (
+        "error: --device: got 'gpu', expected auto, cpu, cuda or cuda:<number>"
+    )

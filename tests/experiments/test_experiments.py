@@ -1,6 +1,7 @@
 """Configuration: what it expands to, and what is refused before any job starts."""
 
 import copy
+from functools import cache
 
 import pytest
 
@@ -195,10 +196,14 @@ def test_merge_changes_options_or_replaces_components():
     assert merge(base, {"partition": "iid"}, "here")["partition"] == "iid"
 
 
-@pytest.mark.parametrize("name", ["config", "smoke", "paper"])
+@cache
+def shipped(name):
+    return make_plan(load_config(ROOT / "config" / f"{name}.yaml"), ROOT / "config/papers", name)
+
+
+@pytest.mark.parametrize("name", ["config", "smoke", pytest.param("paper", marks=pytest.mark.slow)])
 def test_the_shipped_scales_expand(name):
-    config = load_config(ROOT / "config" / f"{name}.yaml")
-    made = make_plan(config, ROOT / "config" / "papers", name)
+    made = shipped(name)
     assert {"fedcorr/table2", "fedcorr/table6"} <= set(made.tables)
     assert {"fedcorr/figure2", "fedcorr/figure3"} <= set(made.figures)
     for run, spec in made.runs.items():
@@ -207,8 +212,7 @@ def test_the_shipped_scales_expand(name):
 
 
 def test_the_paper_scale_is_the_paper():
-    config = load_config(ROOT / "config" / "paper.yaml")
-    made = make_plan(config, ROOT / "config" / "papers", "paper")
+    made = shipped("paper")
     table2, table6 = made.tables["fedcorr/table2"], made.tables["fedcorr/table6"]
     assert (len(table2.runs[0]), len(table2.runs[0][0])) == (7, 5)
     assert all(all(row) for row in table2.as_published)
@@ -229,8 +233,7 @@ def test_the_paper_scale_is_the_paper():
 
 
 def test_quick_overview_and_table_2_share_runs():
-    config = load_config(ROOT / "config" / "config.yaml")
-    made = make_plan(config, ROOT / "config" / "papers", "quick")
+    config, made = load_config(ROOT / "config" / "config.yaml"), shipped("config")
     shared = set(made.tables["fedcorr/table2"].run_ids()) & set(
         made.tables["overview/methods"].run_ids()
     )

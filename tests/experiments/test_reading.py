@@ -122,14 +122,14 @@ def test_as_many_participants_as_a_value_takes_are_enough(tmp_path):
 
 def test_a_scale_of_too_many_runs_is_refused_at_once(tmp_path):
     columns = [{"name": f"c{n}"} for n in range(101)]
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(BadInput, match="at most 200,000 runs"):
         plan(
             tmp_path,
             edited(PAPER, ("tables", "one", "columns"), columns),
             {**CONFIG, "trials": 1000},
         )
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
 
 
 def test_a_published_column_that_there_is_not_is_refused_while_reading(tmp_path):
@@ -275,7 +275,7 @@ def test_a_mutated_configuration_is_a_plan_or_bad_input(tmp_path_factory, seed, 
     config, paper = (mutated(FULL, chance), PAPER) if scale else (FULL, mutated(PAPER, chance))
     folder = tmp_path_factory.getbasetemp() / "fuzz"
     folder.mkdir(exist_ok=True)
-    begun = time.monotonic()
+    begun = time.process_time()
     try:
         text = yaml.safe_dump(paper)
         (folder / "paper.yaml").write_text(text)
@@ -286,4 +286,4 @@ def test_a_mutated_configuration_is_a_plan_or_bad_input(tmp_path_factory, seed, 
         assert "my.yaml" in words or "paper.yaml" in words
         assert "cannot be read" not in words
         assert len(words) < 20_000
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20

@@ -65,6 +65,7 @@ def trials(plan, digits):
     return found
 
 
+@pytest.mark.slow
 def test_fedcorr_beats_fedavg_by_more_than_the_spread_over_trials(trials):
     best = {name: np.array([max(a) for _, a in runs]) for name, runs in trials.items()}
     margin = best["FedCorr"].mean() - best["FedAvg"].mean()
@@ -72,12 +73,14 @@ def test_fedcorr_beats_fedavg_by_more_than_the_spread_over_trials(trials):
     assert (best["FedCorr"] > best["FedAvg"]).all()
 
 
+@pytest.mark.slow
 def test_the_oracle_ends_above_fedavg(trials):
     """FedAvg peaks early and then learns wrong labels by heart; the oracle has none to learn."""
     last = {name: np.array([a[-1] for _, a in runs]) for name, runs in trials.items()}
     assert (last["oracle"] > last["FedAvg"]).all()
 
 
+@pytest.mark.slow
 def test_fedcorr_finds_the_noisy_clients(trials):
     """The share of (clean, noisy) pairs of clients that the cumulative score puts in order."""
     for federation, _ in trials["FedCorr"]:
@@ -90,6 +93,7 @@ def test_fedcorr_finds_the_noisy_clients(trials):
         assert np.corrcoef(level, estimated)[0, 1] > 0.8
 
 
+@pytest.mark.slow
 def test_what_fedcorr_calls_clean_is_cleaner_than_the_base_rate(trials):
     for federation, _ in trials["FedCorr"]:
         noted = [row for row in federation.records.rounds if row["label_precision"] is not None]
@@ -100,6 +104,7 @@ def test_what_fedcorr_calls_clean_is_cleaner_than_the_base_rate(trials):
         assert noted[-1]["label_recall"] > 0.8
 
 
+@pytest.mark.slow
 def test_fedcorr_corrects_more_labels_than_it_spoils(trials):
     for federation, _ in trials["FedCorr"]:
         accuracy = [row["label_accuracy"] for row in federation.records.rounds]
@@ -107,6 +112,7 @@ def test_fedcorr_corrects_more_labels_than_it_spoils(trials):
         assert accuracy[-1] > 0.9
 
 
+@pytest.mark.slow
 def test_the_oracle_trains_on_clean_samples_alone(trials):
     for federation, _ in trials["oracle"]:
         side = METHODS.build("oracle", "test")

@@ -142,6 +142,7 @@ def test_behind_a_server_side():
     assert (server.name, client.name, client.networks) == ("fedavg", "coteaching", 2)
 
 
+@pytest.mark.slow
 def test_its_picks_are_cleaner_than_the_base_rate(tmp_path):
     federation, _ = run_on_digits("coteaching(ramp_rounds=4)", tmp_path, rounds=8)
     last = federation.records.rounds[-1]

@@ -157,6 +157,7 @@ def test_what_is_reported():
     assert client.state == {}
 
 
+@pytest.mark.slow
 def test_corrected_labels_are_better_than_the_given_ones(tmp_path):
     federation, _ = run_on_digits("deep_self_learning", tmp_path, rounds=16)
     noted = [row for row in federation.records.clients if row["round"] == 16]

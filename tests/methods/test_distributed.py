@@ -60,6 +60,7 @@ def test_the_budget_of_the_federation_is_that_of_the_pool(rounds, participation,
         assert slots == rounds * ordinary
 
 
+@pytest.mark.slow
 def test_alone_is_worse_and_together_better_than_a_federation(tmp_path):
     """Half of the labels are wrong; clients have a fifth of the samples each."""
     last = {}

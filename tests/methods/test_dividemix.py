@@ -359,6 +359,7 @@ def test_both_splits_are_reported_and_nothing_is_kept():
     assert client.state == {}
 
 
+@pytest.mark.slow
 def test_what_it_calls_clean_on_digits_is_cleaner_than_the_base_rate(tmp_path):
     options = {"warm_up_rounds": 5, "ramp_rounds": 2, "unlabelled_weight": 1}
     federation, _ = run_on_digits(

@@ -259,6 +259,7 @@ def test_mean_by_class_and_detection():
     assert present.tolist() == [True, False, False]
 
 
+@pytest.mark.slow
 def test_on_noisy_digits(tmp_path):
     """What it calls clean is far cleaner than the labels, and pseudo-labels are mostly right."""
     method = {"name": "fedcni", "pseudo_label_round": 8, "aggregation_round": 8}

@@ -181,6 +181,7 @@ def test_only_a_server_side_can_stand_behind():
     assert isinstance(hash((server, client)), int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", ["all", "preprocessing"])
 def test_with_fedavg_behind_it_the_run_is_fedcorrs_own(tmp_path, stages):
     """FedAvg's server side is what FedCorr has in its third stage, and its own loss is FedCorr's

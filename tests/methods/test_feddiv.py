@@ -137,6 +137,7 @@ def test_the_withdrawn_codes_losses_are_scaled():
     assert same.tolist() == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_it_finds_clean_samples_on_digits(tmp_path):
     """What it takes for clean is cleaner than the labels are."""
     federation, _ = run_on_digits("feddiv(warm_up_rounds=4)", tmp_path, SOME_CLIENTS, rounds=8)

@@ -391,6 +391,7 @@ def test_the_loss_is_eqs_7_and_9():
     assert loss_of(2.0, [False] * 5)[0] == pytest.approx(supervised)
 
 
+@pytest.mark.slow
 def test_on_digits_it_draws_cleaner_clients_and_cleaner_samples(tmp_path):
     """And so ends above FedAvg, which learns the wrong labels by heart: means of ten rounds."""
     rounds = {}

@@ -215,6 +215,7 @@ def test_what_the_server_keeps():
     assert torch.equal(first, federation.image)  # one image for the whole run
 
 
+@pytest.mark.slow
 def test_on_noisy_digits(tmp_path):
     """Clean sets are far cleaner than the labels, and outputs on given images are counted."""
     method = {"name": "fedrn", "warm_up_rounds": 8}

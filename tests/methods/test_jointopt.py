@@ -174,6 +174,7 @@ def test_local_epochs_after_the_warm_up():
     assert jointopt().local_schedule(200, plan).local_epochs == 5
 
 
+@pytest.mark.slow
 def test_it_corrects_more_labels_than_it_spoils(tmp_path):
     federation, _ = run_on_digits("jointopt(start_round=6)", tmp_path, rounds=10)
     for client in federation.clients:

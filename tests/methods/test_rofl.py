@@ -294,6 +294,7 @@ def test_pseudo_labels_are_judged_where_they_are_learnt():
     assert "pseudo_label_accuracy" not in told(3, pseudo_labels="none")
 
 
+@pytest.mark.slow
 def test_on_noisy_digits(tmp_path):
     """Confident samples are far cleaner than the labels, and so are pseudo-labels."""
     method = {"name": "rofl", "pseudo_label_round": 8}

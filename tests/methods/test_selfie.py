@@ -202,6 +202,7 @@ def test_what_is_kept_and_reported():
     assert not bool(again["picked"].any())
 
 
+@pytest.mark.slow
 def test_small_losses_and_refurbished_labels_are_cleaner_than_the_base_rate(tmp_path):
     federation, _ = run_on_digits("selfie(warm_up_rounds=6, history=8)", tmp_path, rounds=10)
     assert federation.records.rounds[-1]["label_precision"] > 0.7

@@ -258,6 +258,7 @@ def test_one_client_that_sends_garbage_does_no_harm(name, digits, wrecked_fedavg
     assert wrecked_fedavg[-1] < 0.5
 
 
+@pytest.mark.slow
 def test_poc_prefers_noisy_clients(digits):
     """It is not made for label noise: wrong labels are what makes losses large."""
     level = {

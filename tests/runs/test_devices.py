@@ -53,7 +53,7 @@ CLAIMANT = """
 import os, signal, sys, time
 from noisyfl.runs import devices
 
-signal.alarm(120)  # Nobody waits for ever.
+signal.alarm(600)  # Nobody waits for ever.
 devices.POLL_SECONDS = 0.05
 
 def say(*words):

@@ -54,6 +54,7 @@ def test_a_whole_run_leaves_neither_lock_nor_status_nor_checkpoint(results):
     assert not results.status(RUN).exists()
 
 
+@pytest.mark.slow
 def test_what_another_process_trains_is_waited_for(results):
     """As after a Snakemake was killed, whose jobs live on: the second one trains nothing."""
     code = (
@@ -62,7 +63,7 @@ def test_what_another_process_trains_is_waited_for(results):
     )
     command = [sys.executable, "-c", code, json.dumps(asdict(job_in(results)))]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert {process.communicate(timeout=120)[0].strip() for process in both} == {str(Outcome())}
+    assert {process.communicate(timeout=600)[0].strip() for process in both} == {str(Outcome())}
     log = (results.root / "run.log").read_text()
     assert log.count("starting with the first round") == 1
     assert log.count("whole already: ") == 1
@@ -137,7 +138,7 @@ def test_ctrl_c_ends_a_training_with_a_line(results):
         if "round 3/" in line:
             break
     process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=60)[1]
+    told = process.communicate(timeout=600)[1]
     assert process.returncode == 1
     assert "Traceback" not in told
     assert re.fullmatch(
@@ -146,6 +147,7 @@ def test_ctrl_c_ends_a_training_with_a_line(results):
     ), told
 
 
+@pytest.mark.slow
 def test_asked_to_end_while_it_waits_for_room_it_ends(results):
     """SIGTERM in the wait after the last round, which is not trained again."""
     code = (
@@ -164,7 +166,7 @@ def test_asked_to_end_while_it_waits_for_room_it_ends(results):
         assert process.poll() is None
         time.sleep(0.1)
     process.terminate()
-    told = process.communicate(timeout=30)[0]
+    told = process.communicate(timeout=600)[0]
     assert "interrupted=True" in told
     assert "rounds_done=8" in told
     assert results.checkpoint(RUN).exists()

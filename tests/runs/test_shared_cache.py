@@ -11,6 +11,7 @@ import pytest
 
 from small_repository import Repository, ended
 
+pytestmark = pytest.mark.slow
 FILES = ("spec.json", "rounds.parquet", "clients.parquet", "provenance.json")
 
 

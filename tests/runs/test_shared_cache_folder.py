@@ -66,6 +66,7 @@ def test_a_relative_path_is_refused(monkeypatch, tmp_path):
         shared_cache()
 
 
+@pytest.mark.slow
 def test_a_mistyped_folder_ends_everything_before_any_job(tmp_path):
     (tmp_path / "clone").mkdir()
     clone = Repository(tmp_path / "clone", cache="/shraed/cache")
@@ -91,11 +92,11 @@ def test_a_file_that_another_user_replaces_is_read_whole(tmp_path):
     other = multiprocessing.get_context("spawn").Process(target=replace_for_ever, args=(tmp_path,))
     other.start()
     try:
-        seen, until = set(), time.monotonic() + 20
-        while len(seen) < 3 or time.monotonic() < until - 17:
+        seen, begun = set(), time.monotonic()
+        while len(seen) < 3 or time.monotonic() - begun < 1:
             table, metadata = read_table(tmp_path / "rounds.parquet")
             seen.add((table["seconds"][0].as_py(), metadata["checksum"]))
-            assert time.monotonic() < until
+            assert time.monotonic() - begun < 300
     finally:
         other.kill()
         other.join()

@@ -75,7 +75,7 @@ def test_deleted_outputs_of_a_whole_run_are_there_again_in_a_second(results):
     )
     outcome, seconds = done.stdout.splitlines()
     assert outcome == str(Outcome())
-    assert float(seconds) < 2  # of the processor, Python's own start with it
+    assert float(seconds) < 5  # of the processor, however busy, Python's own start with it
     assert trainings(results) == 1
     assert contents(results.run(RUN)) == contents(results.stored(RUN))
 
@@ -174,6 +174,7 @@ def on_the_command_line(results, folder):
     return [sys.executable, "-m", "noisyfl", *words]
 
 
+@pytest.mark.slow
 def test_a_missing_part_is_put_back_by_the_command_line(results, tmp_path):
     results.run(RUN).rounds.unlink()
     for words in ("whole already: ", f"{RUN} is trained already"):
@@ -185,6 +186,7 @@ def test_a_missing_part_is_put_back_by_the_command_line(results, tmp_path):
     assert trainings(results) == 1
 
 
+@pytest.mark.slow
 def test_the_command_line_waits_for_the_process_that_trains_the_run(results, tmp_path):
     for folder in (results.run(RUN).folder, results.stored(RUN).folder):
         shutil.rmtree(folder)

@@ -23,7 +23,7 @@ from noisyfl.specs.catalogue import methods
 from recorded_graphs import RecordedGraphs
 from small_executors import DEVICES, SEED, SIZES, close, counts, schedule
 from small_runs import METHODS as ROWS
-from small_runs import federation_of, name_of, spec_of
+from small_runs import by_name, federation_of, spec_of
 
 CPU = torch.device("cpu")
 
@@ -82,7 +82,13 @@ if not torch.cuda.is_available():
 @pytest.mark.parametrize("options", [{}, CAPTURING], ids=["plain", "capturing"])
 @pytest.mark.parametrize(
     ("model", "side", "channels"),
-    [("cnn", 8, 1), ("cnn", 17, 1), ("cnn2conv", 17, 1), ("cnn4conv", 17, 3), ("resnet18", 4, 3)],
+    [
+        ("cnn", 8, 1),
+        ("cnn", 17, 1),
+        ("cnn2conv", 17, 1),
+        ("cnn4conv", 17, 3),
+        pytest.param("resnet18", 4, 3, marks=pytest.mark.slow),
+    ],
 )
 def test_fast_equals_loop(make, model, side, channels, options, monkeypatch):
     torch.set_default_dtype(torch.float64)
@@ -244,9 +250,11 @@ def test_precision(make, precision):
 
 # ---------------------------------------------------------------- every method
 
+OFTEN = ("coteaching", "fedcorr", "scaffold")
+
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("method", ROWS, ids=name_of)
+@pytest.mark.parametrize("method", by_name(ROWS, OFTEN))
 def test_every_method_on_the_fast_executor(method, device, digits, tmp_path, monkeypatch):
     """Several rounds in float64, in channels-last layout, with slots and captured steps."""
     torch.set_default_dtype(torch.float64)

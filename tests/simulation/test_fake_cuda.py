@@ -16,11 +16,9 @@ from noisyfl.simulation.graphs import signature
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.types import Batch, Task
-from small_runs import METHODS as ROWS
-from small_runs import federation_of, name_of, spec_of
+from small_runs import CLIENT_SIDES, by_name, federation_of, spec_of
 
 OFTEN = ("coteaching", "fedcorr", "rofl")
-"""The others take longer than they tell anew, and are left to a machine with time."""
 
 
 class OnAFakeGpu(FastExecutor):
@@ -77,13 +75,7 @@ def loss_of(slot, side, batch):
         return side.loss(model, there)
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        pytest.param(row, id=name_of(row), marks=[] if name_of(row) in OFTEN else pytest.mark.slow)
-        for row in ROWS
-    ],
-)
+@pytest.mark.parametrize("method", by_name(CLIENT_SIDES, OFTEN))
 def test_a_loss_stays_on_the_gpu(method, digits, tmp_path, monkeypatch):
     # A gradient of a loss within a loss needs a graph of real tensors.
     monkeypatch.setattr(

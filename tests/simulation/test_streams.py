@@ -10,12 +10,10 @@ from noisyfl.simulation import slot
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.rounds import simulate
-from small_runs import METHODS as ROWS
-from small_runs import federation_of, name_of, spec_of
+from small_runs import CLIENT_SIDES, by_name, federation_of, spec_of
 from streams import Stream, Streams
 
-OFTEN = ("fedavg", "rofl", "scaffold")
-"""The others take longer than they tell anew, and are left to a machine with time."""
+OFTEN = ("rofl", "scaffold")
 
 
 class OnStreams(FastExecutor):
@@ -39,13 +37,7 @@ def races(method, digits, tmp_path, monkeypatch):
     return streams.found
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        pytest.param(row, id=name_of(row), marks=[] if name_of(row) in OFTEN else pytest.mark.slow)
-        for row in ROWS
-    ],
-)
+@pytest.mark.parametrize("method", by_name(CLIENT_SIDES, OFTEN))
 def test_no_method_races(method, digits, tmp_path, monkeypatch):
     assert races(method, digits, tmp_path, monkeypatch) == set()
 

@@ -28,14 +28,11 @@ def why_not() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Faults come first of all tests: they wait most of the time, while others can run. The other
-    tests of this folder come in their turn, as one Slurm is all that a machine can have.
-    """
-    items.sort(key=lambda item: item.path.name != "test_faults.py")
     reason = why_not()
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.slurm)
+            item.add_marker(pytest.mark.slow)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
 

@@ -1,5 +1,6 @@
 """Runs that are small enough to be repeated often: every method on a few digits."""
 
+import pytest
 import torch
 
 from noisyfl.core.artifacts import Results
@@ -13,7 +14,7 @@ from noisyfl.specs.spec import canonical_run, identity
 
 SETTING = {
     "dataset": "digits",
-    "partition": "dirichlet(alpha=5, clients=6)",
+    "partition": "dirichlet(alpha=5, clients=6, samples=600)",
     "label_noise": "symmetric",
     "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
     "model": "cnn",
@@ -46,11 +47,23 @@ LOSSES = ("bootstrapping", "gce", "label_smoothing", "mae", "mixup", "sce")
 """Methods that are a loss and keep nothing."""
 REMEMBERING = [row for row in METHODS if row.get("name") not in LOSSES]
 """Those that a run which goes on from a checkpoint could lose something of."""
+CLIENT_SIDES = [row for row in METHODS if "parts" in row or methods()[row["name"]].is_client]
+"""Those that train otherwise than FedAvg's clients do."""
 
 
 def name_of(method):
     names = [part["name"] for part in method.get("parts", [method])]
     return "+".join(names) + (f"-{method['variant']}" if "variant" in method else "")
+
+
+def by_name(rows, often):
+    """Parameters of a test of whole runs: slow, but for those of these names."""
+    names = [name_of(row) for row in rows]
+    assert set(often) <= set(names)
+    return [
+        pytest.param(row, id=name, marks=[] if name in often else pytest.mark.slow)
+        for row, name in zip(rows, names, strict=True)
+    ]
 
 
 def spec_of(method, **changes):

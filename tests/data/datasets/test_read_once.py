@@ -57,7 +57,7 @@ def counted(paths):
             yield found
         finally:
             Path(end.name).read_bytes()
-            thread.join(timeout=10)
+            thread.join(timeout=120)
             assert not thread.is_alive()
             os.close(inotify)
 
