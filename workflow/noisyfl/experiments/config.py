@@ -86,7 +86,10 @@ def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     # Snakemake's `--config key=true` gives a text.
-    words = {key: BOOLEANS.get(str(value), value) for key, value in config.items()}
+    words = {
+        key: BOOLEANS.get(value, value) if isinstance(value, str) else value
+        for key, value in config.items()
+    }
     given = {**DEFAULTS, **checked(words, "config", where)}
     if given["scale"] in TAKEN:
         raise BadInput(
