@@ -34,7 +34,7 @@ report := results/quick/report.html
 
 demo: .venv/installed
 	@printf 'Real images first: the runs that are tracked in reproduced/ (docs/desk.md).\n'
-	$(bin)/snakemake --cores all --quiet host reason --configfile config/desk.yaml
+	$(bin)/snakemake --cores all --quiet host reason --configfile=config/desk.yaml
 	@printf '\n%s\n\n' results/desk/tables/grand/common.md results/desk/evidence.md
 	@printf 'Then every table of a paper, tiny, trained here on the digits.\n'
 	$(bin)/snakemake --cores all --quiet host reason

@@ -5,6 +5,7 @@ import re
 import sys
 from functools import cache
 from os import environ
+from uuid import uuid4
 
 from snakemake.logging import logger
 
@@ -19,12 +20,13 @@ from noisyfl.reporting.descriptions import TableDescription, description_text
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.store import train_anew
 from noisyfl.specs.spec import canonical_json, describe_run, identity
-from noisyfl.runs.status import keep_configfiles
+from noisyfl.runs.status import tell_jobs
 
 CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
 if workflow.config_settings.config:
     CONFIG_NAME += " and --config"
-keep_configfiles(workflow.configfiles)
+IN_A_JOB = "--target-jobs" in sys.argv
+tell_jobs(workflow.configfiles, None if IN_A_JOB else uuid4().hex)
 
 PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
 
@@ -39,7 +41,7 @@ try:
 except BadInput as error:
     raise WorkflowError(str(error)) from None
 
-if "--target-jobs" not in sys.argv:
+if not IN_A_JOB:
     for why in PLAN.left_out.values():
         logger.warning(f"Left out: {why}")
 
@@ -241,9 +243,7 @@ def check_targets():
     for part in (*PLAN.tables.values(), *PLAN.figures.values()):
         known |= {part.experiment, f"{part.experiment}_{part.name}"}
     names = {word for word in sys.argv[1:] if re.fullmatch(r"[a-z]\w*", word)}
-    typed = (
-        "snakemake" in Path(sys.argv[0]).parts[-2:] and "--target-jobs" not in sys.argv
-    )
+    typed = "snakemake" in Path(sys.argv[0]).parts[-2:] and not IN_A_JOB
     if not typed or names <= known:
         return
     from snakemake.cli import get_argument_parser

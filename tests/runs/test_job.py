@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from noisyfl.core.artifacts import Results, when_there_is_room
+from noisyfl.core.artifacts import DamagedArtifact, Results, when_there_is_room
 from noisyfl.core.log import log_to
-from noisyfl.runs.job import Outcome, TrainingJob
-from noisyfl.runs.status import read_status
+from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.download import NotDownloaded
+from noisyfl.runs.job import Outcome, TrainingJob, is_hopeless
+from noisyfl.runs.status import COMMAND, read_status
 from noisyfl.specs.spec import identity
 from small_runs import inputs, spec_of
 
@@ -82,6 +84,36 @@ def test_an_error_is_told_in_the_status_and_the_log(results):
     told = job_in(results).failure(outcome.error).splitlines()
     assert told[0].startswith("failed: fedavg on digits, dirichlet(")
     assert told[1:] == [f"  log: {results.root}/run.log", "  again, alone: snakemake this"]
+
+
+def test_what_is_hopeless_is_tried_once_by_a_command(results, monkeypatch):
+    results.partition(identity(SPEC["noisy_partition"])).write_bytes(b"PAR1")
+    for command, tries in (("one", 1), ("one", 1), ("two", 2), (None, 3), (None, 4), ("two", 5)):
+        monkeypatch.setenv(COMMAND, command) if command else monkeypatch.delenv(COMMAND, False)
+        outcome = job_in(results).run()
+        assert outcome.error is not None
+        assert "not a whole Parquet file" in outcome.error
+        log = (results.root / "run.log").read_text()
+        assert log.count(f"error: {outcome.error}") == tries
+    assert log.count("not tried again, since it would end as before: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "hopeless"),
+    [
+        (BadInput("clients: got 0"), True),
+        (DamagedArtifact("a.parquet: not a whole Parquet file"), True),
+        (FileNotFoundError("train.parquet"), True),
+        (AssertionError("broken"), True),
+        (OSError(errno.EIO, "Input/output error"), False),
+        (NotDownloaded("the connection was closed"), False),
+        (MemoryError(), False),
+        (torch.OutOfMemoryError("CUDA out of memory"), False),
+        (RuntimeError("CUDA error: uncorrectable ECC error encountered"), False),
+    ],
+)
+def test_what_the_machine_has_done_may_pass(error, hopeless):
+    assert is_hopeless(error) == hopeless
 
 
 def test_a_checkpoint_that_finds_no_room_ends_no_run(results, monkeypatch):

@@ -55,6 +55,7 @@ def test_a_status_has_what_a_person_asks(run, path, monkeypatch):
         "rounds": 100,
         "resumed_after": 40,
         "error": None,
+        "hopeless_in": None,
         "log": "results/logs/runs/a.log",
         "alone": "snakemake a",
     }
@@ -209,7 +210,7 @@ def test_the_command_for_one_run_has_its_target_first(monkeypatch, tmp_path):
     target = "snakemake results/runs/0123456789abcdef/provenance.json --cores 1"
     assert snakemake_alone(PROVENANCE, on_slurm=False) == target
     monkeypatch.chdir(tmp_path)
-    status.keep_configfiles([tmp_path / "config" / "a.yaml", "my b.yaml", "/elsewhere/c.yaml"])
+    status.tell_jobs([tmp_path / "config" / "a.yaml", "my b.yaml", "/elsewhere/c.yaml"], None)
     configs = "--configfile config/a.yaml 'my b.yaml' /elsewhere/c.yaml"
     assert snakemake_alone(PROVENANCE, on_slurm=False) == f"{target} {configs}"
     assert snakemake_alone(PROVENANCE, on_slurm=True) == f"{target} --profile slurm {configs}"
@@ -217,10 +218,14 @@ def test_the_command_for_one_run_has_its_target_first(monkeypatch, tmp_path):
 
 def test_jobs_know_what_snakemake_was_given(monkeypatch):
     monkeypatch.setenv(status.CONFIGFILES, "[]")
-    status.keep_configfiles(["a.yaml"])
-    code = "from noisyfl.runs.status import *; print(snakemake_alone(Path('p'), False))"
+    monkeypatch.setenv(status.COMMAND, "another")
+    status.tell_jobs(["a.yaml"], "this")
+    code = (
+        "from noisyfl.runs.status import *; print(snakemake_alone(Path('p'), False));"
+        "tell_jobs([], None); print(os.environ[COMMAND])"
+    )
     job = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert job.stdout == "snakemake p --cores 1 --configfile a.yaml\n"
+    assert job.stdout == "snakemake p --cores 1 --configfile a.yaml\nthis\n"
     monkeypatch.delenv(status.CONFIGFILES)
     assert snakemake_alone(Path("p"), on_slurm=False) == "snakemake p --cores 1"
 

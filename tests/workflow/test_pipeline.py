@@ -189,6 +189,9 @@ def test_a_target_or_scale_that_there_is_not_names_the_nearest(repository):
     assert "no target is called 'tiny_oen'; did you mean 'tiny_one'?" in wrong.stdout + wrong.stderr
     wrong = repository.snakemake("-n", "--config", "device=gpu")
     assert "device: got 'gpu', expected auto, cpu, cuda" in wrong.stdout + wrong.stderr
+    wrong = repository.snakemake("-n", config="config/tniy.yaml")
+    assert "no file 'config/tniy.yaml'; did you mean 'config/tiny.yaml'?" in wrong.stderr
+    assert "Traceback" not in wrong.stdout + wrong.stderr
 
 
 @pytest.mark.slow

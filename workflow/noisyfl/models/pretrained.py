@@ -12,6 +12,7 @@ from torch import nn
 from torchvision.models import ResNet50_Weights
 
 from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.download import NotDownloaded
 from noisyfl.data.roots import each
 from noisyfl.models import WeightFiles
 
@@ -23,7 +24,8 @@ def load_imagenet(network: nn.Module, files: WeightFiles) -> None:
     """Give a ResNet-50 ImageNet's weights, all but those of its classifier.
 
     Raises:
-        BadInput: there is no such file, it is damaged, or it cannot be downloaded.
+        BadInput: there is no such file, or it is damaged.
+        NotDownloaded: it is to be downloaded, and cannot be.
     """
     path = _path(files)
     digest = _digest(path.name)
@@ -59,7 +61,7 @@ def _path(files: WeightFiles) -> Path:
         torch.hub.download_url_to_file(IMAGENET.url, str(path), _digest(name), progress=False)
     except (OSError, RuntimeError, http.client.HTTPException) as error:
         reason = " ".join(str(error).split())
-        raise BadInput(
+        raise NotDownloaded(
             f"model.pretrained: {IMAGENET.url} could not be downloaded ({reason}); get it, and "
             f"put it into {places}"
         ) from error

@@ -114,9 +114,10 @@ def evidence_page(
         "# Evidence",
         "",
         f"What the runs of the scale “{table.scale}” say of the papers' claims and of every method."
-        f" This page is made of their artifacts (`snakemake evidence --cores all --configfile "
-        f"config/{table.scale}.yaml`), but for the paragraphs that begin with “{REASON}”. Of the "
-        f"{there + table.missing} runs of its table, “{table.title}”, {there} are there.",
+        " This page is made of their artifacts (`snakemake evidence --cores all "
+        f"--configfile=config/{table.scale}.yaml`), but for the paragraphs that begin with "
+        f"“{REASON}”. Of the {there + table.missing} runs of its table, “{table.title}”, {there} "
+        "are there.",
         "",
         "## The papers' claims",
         "",

@@ -131,15 +131,18 @@ class TrainingJob:
         """
         status = self.status
         with log_to(Path(self.log), echo=echo) as log:
+            if hopeless := status.hopeless():
+                log.error(f"not tried again, since it would end as before: {hopeless}")
+                return Outcome(hopeless)
             try:
                 outcome = self._whole_run(log, status)
             except (BadInput, DamagedArtifact) as error:
-                status.failed(str(error))
+                status.failed(str(error), hopeless=True)
                 log.error(f"error: {error}")
                 return Outcome(str(error))
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
-                status.failed(text)
+                status.failed(text, hopeless=is_hopeless(error))
                 log.exception(f"error: {text}")
                 return Outcome(text)
             except BaseException:  # Ctrl-C
@@ -231,6 +234,14 @@ class TrainingJob:
         if self.device in ("auto", "cuda") and torch.backends.cuda.is_built():
             return gpu_claim(self._gpu_memory_mb, log)
         return nullcontext()
+
+
+def is_hopeless(error: Exception) -> bool:
+    """Whether another attempt would end with the same error. Runs are repeated exactly, so only
+    what the machine or the network has done may pass: memory, devices, file systems, downloads.
+    """
+    passing = OSError | MemoryError | RuntimeError  # as torch says what a GPU or an allocator did
+    return isinstance(error, FileNotFoundError) or not isinstance(error, passing)
 
 
 @contextmanager

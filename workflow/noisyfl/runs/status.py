@@ -4,8 +4,9 @@ A status is a small JSON file (:meth:`noisyfl.core.artifacts.Results.status`): `
 (``running``, ``interrupted`` or ``failed``), ``setting`` (the run in words), ``host``, ``process``,
 ``begun`` and ``updated`` (UTC, ISO 8601), ``rounds_done``, ``rounds`` and ``resumed_after``
 (rounds; null until the first round begins), ``seconds_left`` after ``updated`` (null until a round
-is done), ``error`` (one line, or null), ``log`` (a path, or null) and ``alone`` (the command that
-runs it again and nothing else). A whole run has none.
+is done), ``error`` (one line, or null), ``hopeless_in`` (the Snakemake command that need not try
+it again, or null), ``log`` (a path, or null) and ``alone`` (the command that runs it again and
+nothing else). A whole run has none.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ BEAT_SECONDS = 60.0
 
 KEYS = (
     *("state", "setting", "host", "process", "begun", "updated", "rounds_done"),
-    *("rounds", "resumed_after", "seconds_left", "error", "log", "alone"),
+    *("rounds", "resumed_after", "seconds_left", "error", "hopeless_in", "log", "alone"),
 )
 """What every status has."""
 
 CONFIGFILES = "NOISYFL_CONFIGFILES"
 """The environment variable that tells Snakemake's jobs which ``--configfile`` it was given."""
+
+COMMAND = "NOISYFL_COMMAND"
+"""The environment variable that tells Snakemake's jobs which command they belong to."""
 
 
 class RunStatus:
@@ -63,6 +67,7 @@ class RunStatus:
             "rounds": None,
             "resumed_after": None,
             "error": None,
+            "hopeless_in": None,
             "log": log,
             "alone": alone,
         }
@@ -100,9 +105,22 @@ class RunStatus:
         """The run was asked to end; it goes on when it is started again."""
         self._end(state="interrupted")
 
-    def failed(self, error: str) -> None:
-        """The run ended with an error, which is kept as one line."""
-        self._end(state="failed", error=one_line(error))
+    def failed(self, error: str, hopeless: bool = False) -> None:
+        """The run ended with an error, which is kept as one line.
+
+        Args:
+            error: why.
+            hopeless: whether another attempt would end in the same way.
+        """
+        command = os.environ.get(COMMAND) if hopeless else None
+        self._end(state="failed", error=one_line(error), hopeless_in=command)
+
+    def hopeless(self) -> str | None:
+        """Why an earlier attempt of the same command has failed, if this one would fail too."""
+        before, command = read_status(self._path), os.environ.get(COMMAND)
+        if before is None or command is None or before["hopeless_in"] != command:
+            return None
+        return before["error"]
 
     def finished(self) -> None:
         """The run is whole, and its artifact says all there is to say."""
@@ -156,8 +174,15 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def keep_configfiles(paths: Iterable[Path | str]) -> None:
-    """Tell every job that is started from this process which configuration Snakemake was given."""
+def tell_jobs(paths: Iterable[Path | str], command: str | None) -> None:
+    """Tell every job that is started from this process where it belongs.
+
+    Args:
+        paths: the configuration's files, as Snakemake was given them.
+        command: names this Snakemake command; None in one of its jobs, which was told.
+    """
+    if command is not None:
+        os.environ[COMMAND] = command
     here = [
         os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else str(path)
         for path in paths
@@ -168,7 +193,7 @@ def keep_configfiles(paths: Iterable[Path | str]) -> None:
 def snakemake_alone(provenance: Path, on_slurm: bool) -> str:
     """The command with which Snakemake makes one run, and nothing that is made of it.
 
-    It has the configuration that :func:`keep_configfiles` was told of, here or in the process that
+    It has the configuration that :func:`tell_jobs` was told of, here or in the process that
     started this one.
 
     Args:

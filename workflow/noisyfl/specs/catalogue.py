@@ -49,7 +49,7 @@ COMPUTING = (
 )
 """What computes a run: rooms and modules of the package."""
 
-TELLING = ("core/checked_yaml.py", "core/log.py", "core/script.py")
+TELLING = ("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/script.py")
 """What in these rooms reads configurations and writes logs, and computes nothing."""
 
 

@@ -1,0 +1,55 @@
+"""What is given to Snakemake for a configuration, and is none, is told in a line."""
+
+import pytest
+
+from noisyfl.core.command_line import check_command_line
+
+ADVICE = "Snakemake takes every word behind `{} ` for one more of them, a target too"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "desk.yaml").write_text("scale: desk\n")
+    (tmp_path / "notes.md").write_text("- [ of mine\n")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "fedcorr_table2 --cores 1 --configfile config/desk.yaml",
+        "--configfile=config/desk.yaml fedcorr_table2 -n",
+        "--configfiles config/desk.yaml config/desk.yaml --cores 1 fedcorr_table2",
+        "--config=scale=desk fedcorr_table2",
+        "-n --config scale=desk trials=2 -- fedcorr_table2",
+        "--cores 1 --configfile",
+    ],
+)
+def test_what_snakemake_can_read_passes(folder, words):
+    check_command_line(("snakemake", *words.split()))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--configfile config/dsek.yaml", "no file 'config/dsek.yaml'; did you mean 'config/desk"),
+        ("--configfile=mine.yaml", "no file 'mine.yaml' (there are: config/desk.yaml)"),
+        ("-n --configfiles config -p", "config: cannot be read (Is a directory)"),
+        ("--configfile=notes.md", "notes.md: not YAML:"),
+        (
+            "--cores 1 --configfile config/desk.yaml fedcorr_table2",
+            f"{ADVICE.format('--configfile')}, but not behind an equals sign: "
+            "--configfile=config/desk.yaml",
+        ),
+        ("--config scale=desk fedcorr_table2 -n", "got 'fedcorr_table2', expected key=value"),
+        ("-C scale=desk fedcorr_table2", f"{ADVICE.format('-C')}"),
+        ("-C scale=desk --config trials", "--config: got 'trials', expected key=value"),
+    ],
+)
+def test_what_is_no_configuration_ends_in_a_line(folder, words, expected):
+    with pytest.raises(SystemExit) as ended:
+        check_command_line(("snakemake", *words.split()))
+    assert str(ended.value).startswith("error: ")
+    assert expected in str(ended.value)

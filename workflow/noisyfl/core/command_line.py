@@ -1,0 +1,81 @@
+"""What Snakemake is given for a configuration, checked before it reads it.
+
+Snakemake takes every word behind ``--configfile`` or ``--config`` for one more value, a target too,
+and ends in a traceback if it is none. It reads ``profiles/default`` before that, which asks here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from noisyfl.core.options import BadInput, did_you_mean
+
+FILES, VALUES = ("--configfile", "--configfiles"), ("--config", "-C")
+
+
+def check_command_line(words: Sequence[str] = tuple(sys.argv)) -> None:
+    """End with a line if a configuration is given that cannot be one.
+
+    Args:
+        words: of the command.
+
+    Raises:
+        SystemExit: naming the word, what was expected, and how to write it.
+    """
+    for option, *given in _given(words):
+        problem = _of_file if option in FILES else _of_value
+        for word in given:
+            if found := problem(word):
+                sys.exit(f"error: {option}: {found}{_advice(option, given)}")
+
+
+def _given(words: Sequence[str]) -> Iterator[list[str]]:
+    """Options for a configuration, each with the words that Snakemake takes for its values; one
+    value alone if it stands behind an equals sign.
+    """
+    taken: list[str] | None = None
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word.startswith("-"):
+            if taken:
+                yield taken
+            taken = [name] if name in FILES + VALUES else None
+            if taken and equals:
+                yield [name, value]
+                taken = None
+        elif taken:
+            taken.append(word)
+    if taken:
+        yield taken
+
+
+def _of_file(word: str) -> str:
+    path = Path(word)
+    if path.exists():
+        from noisyfl.core.checked_yaml import read_yaml  # takes a while, for this alone
+
+        try:
+            read_yaml(path)
+        except BadInput as error:
+            return str(error)
+        return ""
+    there = [*path.parent.glob("*.yaml"), *Path("config").glob("*.yaml")]
+    known = sorted({str(file) for file in there if not file.name.startswith(".")})
+    hint = did_you_mean(word, known)
+    listed = f" (there are: {', '.join(known)})" if known and not hint else ""
+    return f"there is no file {word!r}{hint}{listed}"
+
+
+def _of_value(word: str) -> str:
+    return "" if word.partition("=")[1] else f"got {word!r}, expected key=value"
+
+
+def _advice(option: str, given: Sequence[str]) -> str:
+    if len(given) < 2:
+        return ""
+    return (
+        f". Snakemake takes every word behind `{option} ` for one more of them, a target too, but "
+        f"not behind an equals sign: {option}={given[0]}"
+    )
