@@ -98,6 +98,12 @@ def test_declaration_holds_limits():
     assert sizes.limits == {"at least": 0, "below": 5}
 
 
+def test_parse_component_knows_yamls_words_and_pythons():
+    yaml = parse_component("a(b=true, c=false, d=null)", "here")
+    assert yaml == parse_component("a(b=True, c=False, d=None)", "here")
+    assert yaml == {"name": "a", "b": True, "c": False, "d": None}
+
+
 def test_parse_component_reads_literals_only():
     assert parse_component("a(b=[1, -2], c={'d': None})", "here") == {
         "name": "a",

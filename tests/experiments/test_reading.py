@@ -92,6 +92,12 @@ def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, words):
         ("+".join(["fedprox"] * 3000), "expected one method or two"),
         ("krum(byzantine=1000)", "krum.byzantine: got 1000, which takes 2003 participants in a"),
         ("arfl", "method.arfl takes 3 participants in a round; there are 2"),
+        ("krum", "method.krum takes 3 participants in a round; there are 2"),
+        ("trimmed_mean+gce", "method.trimmed_mean takes 3 participants in a round; there are 2"),
+        ("krum(selected=5)", "krum.selected: got 5, which takes 5 participants in a round"),
+        ("cfl(smallest=3)", "cfl.smallest: got 3, which takes 3 participants in a round"),
+        ("apfl+fedrn", "method: apfl+fedrn: fedrn keeps models of its own, and apfl cannot mix"),
+        ("fedcorr+fednoil", "fedcorr+fednoil: fednoil decides its own batches, which mixup"),
         ("fedcorr+krum(byzantine=1)", "krum.byzantine: got 1, which takes 5 participants"),
     ],
 )  # fmt: skip

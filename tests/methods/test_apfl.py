@@ -18,7 +18,7 @@ from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.losses import cross_entropy, squared_distance
 from noisyfl.simulation.model import Model, Networks
 from noisyfl.simulation.types import Batch, Epoch, Outputs, Update
-from noisyfl.specs.build import build_method
+from noisyfl.specs.catalogue import canonical_method
 
 SHAPE, CLASSES, COUNT = (8, 8, 1), 4, 6
 
@@ -301,4 +301,4 @@ def test_on_digits(tmp_path):
 
 def test_a_partner_with_models_of_its_own_is_refused():
     with pytest.raises(BadInput, match=r"apfl\+fedrn: fedrn keeps models of its own"):
-        build_method("apfl+fedrn", "test")
+        canonical_method("apfl+fedrn", "test")

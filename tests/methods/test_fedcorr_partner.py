@@ -11,11 +11,12 @@ from test_fedcorr import FakeFederation, FakeModel, batch_of, turn
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
-from noisyfl.methods.fedcorr_continued import mixed_up
+from noisyfl.methods.fedcorr_continued import MixedUp
 from noisyfl.simulation import types as local
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.build import build_method
+from noisyfl.specs.catalogue import canonical_method
 
 GIVEN = {"preprocessing_iterations": 1, "finetuning_rounds": 2}
 
@@ -160,19 +161,18 @@ def test_feddyns_regulariser_is_not_mixed():
     model = FakeModel(torch.zeros(2, 2), weight)
     batch = batch_of(torch.ones(2, 1), [0, 1], share=0.75, mixup_index=[1, 0])
     batch.memory.update(drift=torch.tensor([1.0, 0.0]), alpha=torch.tensor(0.1))
-    loss = mixed_up(feddyn, 1.0, "test").loss(model, batch)
+    loss = MixedUp(feddyn, 1.0).loss(model, batch)
     assert float(loss.detach()) == pytest.approx(math.log(2) + 0.1 * (3 + 25 / 2))
 
 
 def test_a_method_with_batches_of_its_own_cannot_be_mixed():
     with pytest.raises(BadInput, match="fedcorr\\+fednoil: fednoil decides its own batches"):
-        build_method("fedcorr+fednoil", "test")
+        canonical_method("fedcorr+fednoil", "test")
+    canonical_method("fedcorr(mixup=false)+fednoil", "test")
     build_method("fedcorr(mixup_stages='first_two')+fednoil", "test")
 
 
 def test_only_a_server_side_can_stand_behind():
-    from noisyfl.specs.catalogue import canonical_method
-
     with pytest.raises(
         BadInput, match="fedcorr\\+fedprox: what stands behind fedcorr needs a serv"
     ):

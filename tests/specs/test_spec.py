@@ -2,6 +2,7 @@
 
 import pytest
 
+from noisyfl.core.options import BadInput
 from noisyfl.specs.spec import canonical_run
 
 SETTING = {
@@ -50,7 +51,7 @@ def test_stages_are_the_papers_share_of_a_schedule_and_a_given_number_stays(meth
 
 
 def test_stages_of_a_combination_go_by_the_schedule_too():
-    client = method_of("krum+dividemix")["parts"][1]
+    client = method_of("krum+dividemix", participation=0.3)["parts"][1]
     assert client["warm_up_rounds"] == 12
 
 
@@ -58,3 +59,12 @@ def test_a_run_that_is_made_canonical_again_stays_as_it_is():
     method = method_of("fedcorr")
     again = {key: value for key, value in method.items() if key != "revision"}
     assert method_of(again) == method
+
+
+def test_a_noise_level_is_left_out_where_no_label_noise_needs_one():
+    given = {**SETTING, "method": "fedavg", "schedule": SCHEDULE}
+    level = given.pop("noise_level")
+    with pytest.raises(BadInput, match="'noise_level' is missing, and symmetric noise needs it"):
+        canonical_run(given, "here")
+    given["label_noise"] = "none"
+    assert canonical_run(given, "here") == canonical_run({**given, "noise_level": level}, "here")

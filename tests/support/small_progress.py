@@ -16,7 +16,7 @@ NOW = datetime(2027, 3, 1, 12, tzinfo=UTC)
 
 # Table 1: FedAvg and FedProx in two settings, twice each. Table 2: FedAvg, shared, and Krum.
 TWO = edited(
-    PAPER,
+    edited(PAPER, ["settings", "base", "schedule", "participation"], 0.3),  # Krum takes three
     ["tables", "two"],
     {
         "title": "Table 2",
@@ -70,6 +70,7 @@ def says(place, run, state="running", age=10.0, **more):
         "resumed_after": 0,
         "seconds_left": None,
         "error": None,
+        "hopeless_in": None,
         "log": f"logs/{run}.log",
         "alone": f"snakemake {run}",
         **more,

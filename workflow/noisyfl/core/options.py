@@ -215,6 +215,16 @@ def _expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
+YAML_WORDS = {"true": True, "false": False, "null": None}
+"""As YAML has them, beside Python's own."""
+
+
+def _literal(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name) and node.id in YAML_WORDS:
+        return YAML_WORDS[node.id]
+    return ast.literal_eval(node)
+
+
 def parse_component(text: str, where: str) -> dict[str, Any]:
     """Read ``name`` or ``name(key=value, ...)`` with literal values into a mapping.
 
@@ -229,7 +239,7 @@ def parse_component(text: str, where: str) -> dict[str, Any]:
         if isinstance(node, ast.Name):
             return {"name": node.id}
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-            options = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
+            options = {str(word.arg): _literal(word.value) for word in node.keywords}
             return {"name": node.func.id, **options}
     except UNREADABLE as error:
         raise BadInput(f"{where}: cannot read {text!r}; {expected}") from error

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import BadInput, option
+from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Side, Turn
 from noisyfl.simulation.federation import Federation
@@ -183,19 +183,13 @@ class Apfl(ServerSide, Personal):
     networks = 2
     effort = 1.2
     models_kept = 1
+    refuses = {  # noqa: RUF012 (a class variable, not an option)
+        "models_kept": {"why": "keeps models of its own, and apfl cannot mix those", "when": {}}
+    }
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
-        """The partner's loss on w and on the mixture.
-
-        Raises:
-            BadInput: the partner trains models of its own beside w.
-        """
+        """The partner's loss on w and on the mixture."""
         assert isinstance(partner, ClientSide)
-        if partner.models_kept:
-            raise BadInput(
-                f"apfl+{partner.name}: {partner.name} keeps models of its own, and apfl cannot mix "
-                "those"
-            )
         return self, Wrapped(partner, self.alpha, self.adaptive, self.shrinkage)
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:

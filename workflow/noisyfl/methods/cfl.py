@@ -54,7 +54,10 @@ class ClusteredFL(ServerSide):
     )
     warm_up_rounds: int = option(20, doc="rounds at first in which no cluster splits", at_least=0)
     smallest: int = option(
-        3, doc="participants that a cluster needs in a round to split", at_least=2
+        3,
+        doc="participants that a cluster needs in a round to split",
+        at_least=2,
+        participants=(1, 0),
     )
     gamma_max: float | None = option(
         None,

@@ -18,7 +18,7 @@ from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.methods.estimators.mixture import fit_two
-from noisyfl.methods.fedcorr_continued import Continued, mixed_up
+from noisyfl.methods.fedcorr_continued import Continued, MixedUp
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Side, Turn
 from noisyfl.simulation.federation import Federation
@@ -140,6 +140,13 @@ class FedCorr(ServerSide, ClientSide):
     }
 
     partner: ClassVar[str] = "server"
+    refuses = {  # noqa: RUF012 (a class variable, not an option)
+        "own_batches": {
+            "why": "decides its own batches, which mixup cannot mix; expected "
+            "mixup_stages='first_two' or 'preprocessing' of fedcorr",
+            "when": {"mixup": True, "mixup_stages": "all"},
+        }
+    }
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
         """Another method's third stage, in place of FedAvg's (Fig. 4). Where it has no client side,
@@ -149,8 +156,7 @@ class FedCorr(ServerSide, ClientSide):
         client: ClientSide = self
         if isinstance(partner, ClientSide):
             mixup = self.mixup and self.mixup_stages == "all"
-            where = f"fedcorr+{partner.name}"
-            client = mixed_up(partner, self.mixup_alpha, where) if mixup else partner
+            client = MixedUp(partner, self.mixup_alpha) if mixup else partner
         return Continued(self, partner), client
 
     # ---------------------------------------------------------------- which round is what

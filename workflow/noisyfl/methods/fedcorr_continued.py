@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from noisyfl.core.options import BadInput
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
@@ -103,25 +102,6 @@ class MixedUp:
             return self.side.loss(once, dataclasses.replace(batch, views=(images,), target=target))
 
         return share * loss(batch.target) + (1 - share) * loss(batch.target[index])
-
-
-def mixed_up(side: ClientSide, alpha: float, where: str) -> Any:
-    """A client side with mixup, see :class:`MixedUp`.
-
-    Args:
-        side: what computes the loss.
-        alpha: of mixup's beta distribution.
-        where: what the error messages call the side.
-
-    Raises:
-        BadInput: it decides its own epochs, whose batches are not of images and their labels alone.
-    """
-    if type(side).epoch is not ClientSide.epoch:
-        raise BadInput(
-            f"{where}: {side.name} decides its own batches, which mixup cannot mix; expected "
-            "mixup_stages='first_two' or 'preprocessing' of fedcorr"
-        )
-    return MixedUp(side, alpha)
 
 
 class _Answered(Model):

@@ -30,6 +30,8 @@ class Krum(ServerSide):
         "NeurIPS 2017"
     )
 
+    least_participants = 3
+
     byzantine: int | None = option(
         None,
         doc="f: faulty participants of a round; null: a fifth of them, at least one",
@@ -37,7 +39,10 @@ class Krum(ServerSide):
         participants=(2, 3),
     )
     selected: int | None = option(
-        None, doc="m: local models that are averaged; null: all but f", at_least=1
+        None,
+        doc="m: local models that are averaged; null: all but f",
+        at_least=1,
+        participants=(1, 0),
     )
 
     variants = {"single": {"selected": 1}}  # noqa: RUF012 (a class variable, not an option)

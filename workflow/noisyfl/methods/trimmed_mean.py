@@ -25,6 +25,8 @@ class TrimmedMean(ServerSide):
         "ICML 2018, Algorithm 1, Option II"
     )
 
+    least_participants = 3
+
     beta: float = option(
         0.2,
         doc="share of the models left out at each end: rounded down, at least one of three models",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -79,6 +79,9 @@ class Side:
         least_participants: how many it takes in a round.
         partner: the kind of side that may stand behind it in a combination, ``client`` or
             ``server``; empty for none.
+        own_batches: whether it decides the batches of a local epoch itself.
+        refuses: what may not stand behind it, by what that declares (``models_kept``,
+            ``own_batches``): ``why``, and for which values of its own options, ``when``.
     """
 
     name: ClassVar[str]
@@ -94,6 +97,8 @@ class Side:
     needs_truth: ClassVar[bool] = False
     least_participants: ClassVar[int] = 1
     partner: ClassVar[str] = ""
+    own_batches: ClassVar[bool] = False
+    refuses: ClassVar[dict[str, dict]] = {}
 
     def later(self, federation: Federation) -> dict[str, int]:
         """What of the method does not happen from the first round on: by what it is called, the
@@ -115,6 +120,10 @@ class ClientSide(Side):
 
     is_client: ClassVar[bool] = True
     by_sample: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.own_batches = cls.epoch is not ClientSide.epoch
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """Whatever the round's participants find out before they train, by passes.

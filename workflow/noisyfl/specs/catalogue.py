@@ -106,6 +106,8 @@ class MethodDeclaration(Declaration):
     partner: str
     needs_truth: bool
     least_participants: int
+    own_batches: bool
+    refuses: dict[str, dict]
 
 
 OWN = [
@@ -237,6 +239,10 @@ def canonical_method(
             f"{where}: {first}+{second}: {second} is a client side and a server side that need "
             f"each other, so it cannot stand behind {first}"
         )
+    for trait, refusal in methods()[first].refuses.items():
+        meant = all(parts[0][key] == value for key, value in refusal["when"].items())
+        if meant and getattr(behind, trait):
+            raise BadInput(f"{where}: {first}+{second}: {second} {refusal['why']}")
     return {"name": f"{first}+{second}", "parts": parts}
 
 

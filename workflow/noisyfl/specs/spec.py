@@ -32,7 +32,8 @@ KEYS = (
     "schedule",
     "method",
 )
-"""What a user gives for a run. All but the method and the seed are its setting."""
+"""What a user gives for a run; the noise level only where there is a label noise that needs it. All
+but the method and the seed are its setting."""
 
 PROBES = ("features", "local_models", "samples")
 """What may be measured after a run's last round (:mod:`noisyfl.simulation.probes`)."""
@@ -54,11 +55,11 @@ def canonical_run(
     """
     check_keys(given, (*KEYS, "probes"), where)
     for key in KEYS:
-        if key not in given:
+        if key not in given and key != "noise_level":
             raise BadInput(f"{where}: key {key!r} is missing")
     facts = dataset(given["dataset"], f"{where}.dataset")
     partition = noisy_partition.canonical(
-        {key: given[key] for key in (*PARTITION_KEYS, "seed")}, where, roots
+        {key: given[key] for key in (*PARTITION_KEYS, "seed") if key in given}, where, roots
     )
     noisy_partition.check(partition, where)
     model = MODELS.canonical(given["model"], f"{where}.model")
@@ -84,6 +85,7 @@ def canonical_run(
                 f"{where}.method: got {part['name']!r}, which has to know the true labels, and "
                 f"those of {facts.name} are not known"
             )
+    for part in parts_of(method):
         _check_participants(part, schedule, partition["partition"]["clients"], f"{where}.method")
     probes = _probes(given.get("probes", []), f"{where}.probes")
     return {
@@ -111,9 +113,9 @@ def _check_participants(
             each, more = option.participants
             place = f"{where}.{method['name']}.{option.name}: got {value}, which"
             takes[place] = each * value + more
-    for place, count in takes.items():
-        if there < count:
-            raise BadInput(f"{place} takes {count} participants in a round; there are {there}")
+    place, most = max(takes.items(), key=lambda each: each[1])
+    if there < most:
+        raise BadInput(f"{place} takes {most} participants in a round; there are {there}")
 
 
 def measures_of(schedule: Mapping[str, Any]) -> dict[str, float]:
