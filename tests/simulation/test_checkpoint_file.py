@@ -55,6 +55,32 @@ def test_what_was_saved_is_restored(path):
     assert content(fresh) == content(federation(2.0))
 
 
+def test_a_resumed_run_keeps_on_the_host_what_was_there(path, monkeypatch):
+    """Without a GPU: what a file has of the third one lands on the device ``meta``."""
+    saved = federation(2.0)
+    for client in saved.clients:
+        client.state = {"kept on the host": {"0.weight": torch.ones(5)}, "answer": torch.ones(3)}
+    on_gpu = [saved.weights["weight"], saved.state["centroids"]]
+    on_gpu += [client.state["answer"] for client in saved.clients]
+    there = {tensor.data_ptr() for tensor in on_gpu}
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            torch.serialization,
+            "location_tag",
+            lambda storage: "cuda:3" if storage.data_ptr() in there else "cpu",
+        )
+        Checkpoint(path, KEY, 0, str).after_round(5, saved)
+    fresh = federation(1.0)
+    fresh.executor.device = torch.device("meta")
+    assert Checkpoint(path, KEY, 0).restore(fresh) == (5, "resuming after round 5")
+    assert fresh.weights["weight"].device.type == "meta"
+    assert fresh.state["centroids"].device.type == "meta"
+    for client in fresh.clients:
+        assert client.state["answer"].device.type == "meta"
+        assert client.state["kept on the host"]["0.weight"].device.type == "cpu"
+        assert client.labels.device.type == "cpu"
+
+
 def test_no_flipped_bit_goes_on_with_other_numbers(path):
     """Those in the archive's padding and in its list of files may do no harm."""
     whole, rng = path.read_bytes(), random.Random(3)

@@ -47,21 +47,21 @@ def test_a_step_is_captured_once_it_has_come_often_enough():
     runner, clients, start = fast(slots=1, plan={"local_epochs": 3})
     side = ClientSide()
     train(runner, [clients[1]], start, side)
-    # Two steps of six samples an epoch: two run as they are, the other four are replayed.
-    assert (runner.usage.eager, runner.usage.captured) == (2, 4)
-    # Client 0 brings a step of three samples an epoch too, the first two of which run as they are.
+    # Two steps of six samples an epoch: one runs as it is, the other five are replayed.
+    assert (runner.usage.eager, runner.usage.captured) == (1, 5)
+    # Client 0 brings a step of three samples an epoch too, the first of which runs as it is.
     train(runner, [clients[0]], start, side)
-    assert (runner.usage.eager, runner.usage.captured) == (4, 4 + 9 + 1)
+    assert (runner.usage.eager, runner.usage.captured) == (2, 5 + 9 + 2)
 
 
 def test_a_slot_profits_from_what_others_have_warmed_up():
     runner, clients, start = fast(slots=2, plan={"local_epochs": 3})
     side = ClientSide()
     train(runner, [clients[1]], start, side, rounds=2)
-    assert runner.usage.eager == 2
+    assert runner.usage.eager == 1
     train(runner, [clients[1], clients[1]], start, side)
-    # The new slot's first two steps give it the libraries' workspaces, and the key is known.
-    assert runner.usage.eager == 4
+    # The new slot's first step gives it the libraries' workspaces, and the key is known.
+    assert runner.usage.eager == 2
     assert runner.usage.fallbacks == []
 
 
@@ -89,7 +89,7 @@ def test_the_graph_that_was_not_used_for_longest_makes_room(monkeypatch):
 
 @pytest.mark.parametrize("plan", [{"decay_every": 1}, {"momentum": 0.0}])
 def test_what_a_step_does_not_read_makes_no_new_graph(plan):
-    """Local epochs change from round to round, as FedNoiL's do; a new rate makes a new graph."""
+    """Local epochs change from round to round, as FedNoiL's do; a rate is read where it lies."""
 
     class Longer(ClientSide):
         name: ClassVar[str] = "longer"
@@ -98,10 +98,12 @@ def test_what_a_step_does_not_read_makes_no_new_graph(plan):
             return dataclasses.replace(schedule.in_round(round), local_epochs=1 + round)
 
     runner, clients, start = fast(slots=1, plan=plan)
-    train(runner, [clients[1]], start, Longer(), rounds=5)
-    keys = 5 if "decay_every" in plan else 1
-    assert runner.usage.eager <= 2 * keys
-    assert len(runner.usage.seen) == keys
+    update = train(runner, [clients[1]], start, Longer(), rounds=5)[0]
+    assert runner.usage.eager == 1
+    assert len(runner.usage.seen) == 1
+    loop, clients, start = made(CPU, LoopExecutor, "cnn", 8, 1, plan=schedule(**plan))
+    plain = train(loop, [clients[1]], start, Longer(), rounds=5)[0]
+    close(update.weights, plain.weights, 1e-4)
 
 
 def test_the_largest_clients_come_first_and_slots_have_equally_much_to_do():
@@ -149,23 +151,25 @@ REPEATABLE = [
 ]
 
 
-# What they learn from is picked anew each round, so that batches end in any size.
-TAILS = {"feddiv": 0.12, "fedrn": 0.1, "dividemix-fedrn": 0.18}
+# The clean and the other samples of a batch end in any two sizes, most of which come early.
+ROUNDS = {"dividemix-fedrn": 40}
 
 
 @pytest.mark.parametrize("method", by_name(REPEATABLE, ["fedprox"]))
 def test_few_steps_run_as_they_are(method, digits, tmp_path, monkeypatch):
-    """Of 16 clients of unequal sizes, over 27 rounds."""
+    """Of 16 clients of unequal sizes, over 27 or 40 rounds."""
     monkeypatch.setitem(EXECUTORS, "fast", Counted)
     monkeypatch.setattr(torch, "_foreach_copy_", lambda *_: None)
-    spec = spec_of(method, partition="dirichlet(alpha=0.5, clients=16)", schedule=MANY_ROUNDS)
+    rounds = ROUNDS.get(name_of(method), MANY_ROUNDS["rounds"])
+    schedule = {**MANY_ROUNDS, "rounds": rounds, "evaluate_every": rounds}
+    spec = spec_of(method, partition="dirichlet(alpha=0.5, clients=16)", schedule=schedule)
     federation, server, client = federation_of(
         spec, digits, tmp_path, "fast", slots=16, capturing=RecordedGraphs
     )
     simulate(federation, server, client, Checkpoint(tmp_path / "run.pt", {}, math.inf), str)
     usage = federation.executor.usage
     assert usage.eager + usage.captured > 500
-    assert usage.eager < TAILS.get(name_of(method), 0.05) * (usage.eager + usage.captured)
+    assert usage.eager < 0.05 * (usage.eager + usage.captured)
 
 
 # ---------------------------------------------------------------- what is planted is found
@@ -262,7 +266,15 @@ def test_a_step_that_fails_leaves_the_others_captured():
         "operation not permitted); such steps run one operation at a time"
     ]
     # Of three whole steps and one of three samples an epoch, the latter are captured.
-    assert runner.usage.captured == 8 - 2
+    assert runner.usage.captured == 8 - 1
+    assert runner.facts() == {
+        "precision": "float32",
+        "layout": "contiguous",
+        "slots": 1,
+        "captured_steps": 8 - 1,
+        "eager_steps": 24 + 1,
+        "fallbacks": runner.usage.fallbacks,
+    }
     loop, clients, start = made(CPU, LoopExecutor, "cnn", 8, 1, plan=schedule(local_epochs=4))
     close(updates[0].weights, train(loop, [clients[0]], start, side, 2)[0].weights, 1e-4)
 
@@ -285,7 +297,7 @@ def test_dropout_is_replayed_as_it_falls():
     )
     train(runner, [clients[2]], start, ClientSide())
     assert runner.usage.fallbacks == []
-    assert runner.usage.captured == 4 - 2
+    assert runner.usage.captured == 4 - 1
 
 
 # ---------------------------------------------------------------- a device without room

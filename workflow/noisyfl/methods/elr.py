@@ -26,6 +26,7 @@ class EarlyLearning(ClientSide):
         "Liu et al., Early-Learning Regularization Prevents Memorization of Noisy Labels, "
         "NeurIPS 2020"
     )
+    by_sample = ("targets",)
 
     target_momentum: float = option(
         0.7, doc="beta: what the running mean keeps in an epoch", at_least=0, below=1

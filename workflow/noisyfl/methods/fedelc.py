@@ -30,6 +30,7 @@ class FedELC(TwoStages):
         "Correction, CIKM 2024"
     )
     effort = 1.2
+    by_sample = ("label_logits",)
 
     warm_up_rounds: int = option(
         20, doc="rounds before noisy clients are found", at_least=1, share_of=("rounds", 120)

@@ -15,7 +15,7 @@ from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy, mean_where
+from noisyfl.simulation.losses import cross_entropy, mean_where, squared_distance
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
@@ -53,6 +53,7 @@ class FedFixer(ServerSide, ClientSide):
     )
     networks = 2
     effort = 2.0
+    by_sample = ("picked",)
     partner = ""
 
     selection_round: int = option(
@@ -121,13 +122,9 @@ class FedFixer(ServerSide, ClientSide):
         seen[batch.positions] = torch.where(ends, picks[1], seen[batch.positions])
         batch.memory["learnt"] += torch.where(ends, picks[1].sum(), 0)
 
-        w = [value for name, value in model.weights.items() if name.startswith(GLOBAL)]
-        theta = [value for name, value in model.weights.items() if name.startswith(PERSONAL)]
-        pairs = list(zip(w, theta, strict=True))
-        to_w = sum(((t - v.detach()).square().sum() for v, t in pairs), torch.zeros_like(beta))
-        to_theta = sum(((v - t.detach()).square().sum() for v, t in pairs), torch.zeros_like(beta))
-        of_personal = personal * (other + self.pull / 2 * to_w)
-        of_global = (1 - personal) * (own + self.pull / 2 * to_theta)
+        w, theta = (_network(model.weights, network) for network in (GLOBAL, PERSONAL))
+        of_personal = personal * (other + self.pull / 2 * squared_distance(theta, _held(w)))
+        of_global = (1 - personal) * (own + self.pull / 2 * squared_distance(w, _held(theta)))
         return (of_personal + of_global) / (1 + beta)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
@@ -143,6 +140,18 @@ class FedFixer(ServerSide, ClientSide):
         names = [name for name in federation.weights if name.startswith(GLOBAL)]
         size = size_in_bytes(federation.weights, names) * len(updates)
         return size, size
+
+
+def _network(weights: Weights, begin: str) -> Weights:
+    """The weights of one network, by the same names for both."""
+    return {
+        name.removeprefix(begin): value for name, value in weights.items() if name.startswith(begin)
+    }
+
+
+def _held(weights: Weights) -> Weights:
+    """The same without gradients."""
+    return {name: value.detach() for name, value in weights.items()}
 
 
 def confidence(logits: Tensor, target: Tensor, beta: Tensor | float) -> Tensor:

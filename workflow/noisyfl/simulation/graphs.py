@@ -17,7 +17,7 @@ from torch import Tensor
 
 from noisyfl.simulation.usage import Usage
 
-WARM_UP = 2
+WARM_UP = 1
 """Times that a step of one key runs as it is, on any slot, before it is captured, so that every
 library has chosen its algorithms; and first steps of a slot, so that they have their workspaces."""
 

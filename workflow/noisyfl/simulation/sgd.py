@@ -20,28 +20,34 @@ class SGD:
         weights: the parameters by name, changed in place by :meth:`step`.
         schedule: its learning rate, momentum (without dampening or Nesterov's correction), weight
             decay, and largest norm of a gradient.
+        rate: a scalar of the weights' kind that is to hold the learning rate, so that a captured
+            step reads the one of its round there; a step takes it from the schedule without.
 
     Attributes:
-        reads: what of the schedule a step depends on.
+        reads: what of the schedule a step depends on, but for what it reads in ``rate``.
         velocity: the momentum of each weight; none before a schedule has momentum. It stays where
             it is.
     """
 
-    def __init__(self, weights: Weights, schedule: Schedule) -> None:
+    def __init__(self, weights: Weights, schedule: Schedule, rate: Tensor | None = None) -> None:
         self.weights = weights
         self.schedule = schedule
+        self.rate = rate
         self.velocity: Weights = {}
         self.reset(schedule)
 
     def reset(self, schedule: Schedule) -> None:
         """Start anew with a schedule: without momentum."""
         self.schedule = schedule
-        self.reads = (
-            schedule.learning_rate,
+        self.reads: tuple[float | None, ...] = (
             schedule.momentum,
             schedule.weight_decay,
             schedule.clip_norm,
         )
+        if self.rate is None:
+            self.reads += (schedule.learning_rate,)
+        else:
+            self.rate.fill_(schedule.learning_rate)
         if schedule.momentum and not self.velocity:
             self.velocity = {name: torch.zeros_like(w) for name, w in self.weights.items()}
         elif self.velocity:
@@ -70,4 +76,7 @@ class SGD:
                 torch._foreach_mul_(velocity, schedule.momentum)
                 torch._foreach_add_(velocity, gradients)
                 gradients = velocity
-            torch._foreach_add_(weights, gradients, alpha=-schedule.learning_rate)
+            if self.rate is None:
+                torch._foreach_add_(weights, gradients, alpha=-schedule.learning_rate)
+            else:
+                torch._foreach_sub_(weights, torch._foreach_mul(gradients, self.rate))

@@ -50,7 +50,8 @@ class StreamSlot:
         self.memory: Memory = {}
         weights = {name: value.clone() for name, value in networks.state_dict().items()}
         self.model = Model(networks, weights, schedule.precision)
-        self._optimizer = SGD(self.model.weights, schedule)
+        rate = next(iter(weights.values())).new_zeros(()) if capture else None
+        self._optimizer = SGD(self.model.weights, schedule, rate)
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._capture = capture
         self._usage = usage
