@@ -51,9 +51,22 @@ def job_in(results: Results) -> TrainingJob:
 
 def test_a_whole_run_leaves_neither_lock_nor_status_nor_checkpoint(results):
     assert job_in(results).run() == Outcome()
-    assert results.run(RUN).provenance.exists()
     assert list(results.checkpoint(RUN).parent.iterdir()) == []
     assert not results.status(RUN).exists()
+    # How it was computed; on a CPU no step is captured, and nothing is done without.
+    provenance = json.loads(results.run(RUN).provenance.read_text())
+    steps = provenance.pop("eager_steps")
+    assert steps > 0
+    how = ("precision", "layout", "slots", "captured_steps", "fallbacks", "cudnn")
+    assert {key: provenance[key] for key in (*how, "peak_gpu_memory_mb")} == {
+        "precision": "float32",
+        "layout": "contiguous",
+        "slots": 1,
+        "captured_steps": 0,
+        "fallbacks": [],
+        "cudnn": None,
+        "peak_gpu_memory_mb": None,
+    }
 
 
 @pytest.mark.slow

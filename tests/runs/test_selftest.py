@@ -1,6 +1,8 @@
 """The self-test on a CPU, and what it writes about a GPU."""
 
 import json
+import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -123,6 +125,26 @@ def test_a_run_allocates_no_more_than_it_claimed(monkeypatch, claimed, share):
     )
     gpu.limit_memory(torch.device("cuda"), claimed)
     assert seen["share"] == pytest.approx(share)
+
+
+def test_the_provenance_has_what_a_gpu_was_used_for(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 3 * 2**30)
+    facts = {"cudnn": 91002, "peak_gpu_memory_mb": 3072.0}
+    assert gpu.facts_of(torch.device("cuda")) == facts
+
+
+def test_the_memory_of_the_gpu_that_a_run_is_given_is_known(monkeypatch):
+    assert gpu.memory_mb("cpu") == math.inf
+    asked = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(
+        torch.cuda,
+        "get_device_properties",
+        lambda device: asked.append(device) or SimpleNamespace(total_memory=16_000 * 10**6),
+    )
+    assert [gpu.memory_mb(name) for name in ("auto", "cuda:1")] == [16_000.0] * 2
+    assert asked == [torch.device("cuda"), torch.device("cuda:1")]
 
 
 def test_mps_is_known_by_its_pipe(tmp_path, monkeypatch):

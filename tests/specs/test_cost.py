@@ -13,9 +13,10 @@ from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.experiments.config import ROOT
 from noisyfl.models import MODELS, build_model
 from noisyfl.simulation import fast
+from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs import cost
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.cost import check_ends, estimate, likely_seconds
+from noisyfl.specs.cost import check_ends, estimate, likely_seconds, stream_slots
 from noisyfl.specs.devices import DEVICES, measured
 from noisyfl.specs.extent import extent_of, layers_of, remarks_of
 from noisyfl.specs.spec import canonical_run
@@ -259,11 +260,14 @@ def test_gpu_memory_has_room_for_what_the_gradient_needs(model):
     elif dataset != "cifar10":
         changes |= {"normalization": "dataset"}
     small, large = (
-        gpu_memory({"batch_size": size, "participation": 0.01}, **changes) for size in (100, 200)
+        # So many that it is not the tests that take most.
+        gpu_memory({"batch_size": size, "participation": 0.01}, **changes)
+        for size in (2000, 2100)
     )
     saved = saved_for_the_gradient(model, SHAPES.get(model, (32, 32, 3)))
-    # Once for steps as they come, and once for captured ones.
-    assert 2 * 100 * saved < 1e6 * (large - small) < 12 * 100 * saved
+    # Once for steps as they come, and once for captured ones, of which large images have none.
+    times = 1 if dataset == "clothing1m" else 2
+    assert times * 100 * saved < 1e6 * (large - small) < 12 * 100 * saved
 
 
 @pytest.mark.parametrize("model", MODELS.names())
@@ -280,7 +284,7 @@ def test_gpu_memory_grows_with_what_lives_there():
     assert gpu_memory({"participation": 0.3}) - plain > 20 * 45
     assert gpu_memory({"participation": 0.01}) < plain
     assert gpu_memory({"batch_size": 20}) > plain
-    assert gpu_memory({"test_batch_size": 1000}) > plain
+    assert gpu_memory({"test_batch_size": 4000}) > plain
     assert gpu_memory(model="resnet34") > plain
     assert gpu_memory(method="coteaching") > plain
     assert gpu_memory(method="distributed") - plain > 100 * 45
@@ -301,14 +305,29 @@ def test_gpu_memory_holds_the_images(monkeypatch):
 
 def test_gpu_memory_of_a_step_grows_with_the_images_that_a_method_shows():
     def step(method):
-        small, large = (gpu_memory({"batch_size": size}, method=method) for size in (300, 600))
+        alone = {"participation": 0.01}
+        small, large = (
+            gpu_memory({**alone, "batch_size": size}, method=method) for size in (300, 600)
+        )
         return large - small
 
     plain = step("fedavg")
     # Two networks; and two views each of samples taken for clean and of as many others.
     assert step("coteaching") == pytest.approx(2 * plain, rel=0.01)
     assert step("dividemix") == pytest.approx(4 * plain, rel=0.01)
-    assert step("krum+dividemix") == pytest.approx(4 * plain, rel=0.01)
+    assert step("rfa+dividemix") == pytest.approx(4 * plain, rel=0.01)
+
+
+def test_as_many_clients_train_at_once_as_there_is_room_for():
+    assert stream_slots(run()) == 10
+    assert stream_slots(run({"participation": 0.3})) == STREAM_SLOTS
+    large = run({"batch_size": 200, "participation": 0.3})
+    fewer = [stream_slots(large, room) for room in (80_000, 24_000, 8_000, 0)]
+    assert fewer == sorted(fewer, reverse=True)
+    assert STREAM_SLOTS > fewer[1] > fewer[2] >= fewer[3] == 1
+    # What is claimed is what so many take.
+    assert 20_000 < estimate(large, "auto").gpu_memory_mb <= cost.ROOM_MB
+    assert stream_slots(run(model="cnn9", dataset="mnist", normalization="dataset")) == 1
 
 
 def test_gpu_memory_of_the_papers_largest_settings_is_plausible():
@@ -321,7 +340,8 @@ def test_gpu_memory_of_the_papers_largest_settings_is_plausible():
             key = table.experiment, spec["method"]["name"] == "fedavg", small
             largest[key] = max(largest[key], estimate(spec, "auto").gpu_memory_mb)
     papers = ("rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
-    # Of sixteen clients at once; a run that finds less room takes fewer.
-    assert max(largest[paper, True, True] for paper in papers) < 80_000
-    assert max(largest.values()) < 240_000
+    assert max(largest[paper, True, True] for paper in papers) <= cost.ROOM_MB
+    assert max(value for (_, _, small), value in largest.items() if small) < 60_000
+    # DivideMix shows ResNet-50 four times a hundred images of 224 pixels.
+    assert max(largest.values()) < 90_000
     assert largest["fedrn", False, True] < 16_000

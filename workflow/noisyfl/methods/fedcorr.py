@@ -8,7 +8,7 @@ choice is an option; the defaults are the code's, which made the published numbe
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -153,7 +153,7 @@ class FedCorr(ServerSide, ClientSide):
         local updates stay FedCorr's own.
         """
         assert isinstance(partner, ServerSide)
-        client: ClientSide = self
+        client: Any = self
         if isinstance(partner, ClientSide):
             mixup = self.mixup and self.mixup_stages == "all"
             client = MixedUp(partner, self.mixup_alpha) if mixup else partner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,15 @@ def prepare_cuda() -> None:
 def mps_is_there() -> bool:
     """Whether NVIDIA's MPS, by which several processes compute on a GPU at once, is started."""
     return (Path(os.environ.get(MPS_PIPES, "/tmp/nvidia-mps")) / "control").exists()
+
+
+def memory_mb(device: str) -> float:
+    """Of the GPU that a run is given by a device's name; infinite where there is none."""
+    prepare_cuda()
+    if device == "cpu" or not torch.cuda.is_available():
+        return math.inf
+    given = torch.device("cuda" if device == "auto" else device)
+    return torch.cuda.get_device_properties(given).total_memory / 1e6
 
 
 def limit_memory(device: torch.device, megabytes: float | None) -> None:

@@ -28,7 +28,7 @@ from noisyfl.data.roots import data_roots
 from noisyfl.runs.devices import gpu_claim
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
 from noisyfl.runs.store import is_wanted_anew, put_in_place, verify
-from noisyfl.specs.cost import estimate
+from noisyfl.specs.cost import ROOM_MB, estimate, stream_slots
 from noisyfl.specs.spec import describe_run, identity
 
 
@@ -192,6 +192,7 @@ class TrainingJob:
 
     def _train(self, log: logging.Logger, status: RunStatus) -> Outcome:
         from noisyfl.models import WeightFiles
+        from noisyfl.runs.gpu import memory_mb
         from noisyfl.runs.train import train_run
         from noisyfl.simulation.checkpoint import Interrupted
 
@@ -209,6 +210,7 @@ class TrainingJob:
                     device=self.device,
                     executor=self.executor,
                     gpu_memory_mb=self._gpu_memory_mb if gpu else None,
+                    slots=stream_slots(self.spec, min(ROOM_MB, memory_mb(self.device))),
                     gpu_facts=layout.gpu_facts,
                     checkpoint_seconds=self.checkpoint_seconds,
                     log=log.info,

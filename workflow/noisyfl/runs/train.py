@@ -41,6 +41,7 @@ from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federat
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.rounds import Report, simulate, unreported
 from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import source_digest
 from noisyfl.specs.spec import describe_run, identity
@@ -93,6 +94,7 @@ def train_run(
     device: str = "auto",
     executor: str = "fast",
     gpu_memory_mb: float | None = None,
+    slots: int = STREAM_SLOTS,
     gpu_facts: Path | None = None,
     checkpoint_seconds: float = 60.0,
     log: Callable[[str], None] = print,
@@ -114,6 +116,7 @@ def train_run(
         executor: a name of :data:`EXECUTORS`.
         gpu_memory_mb: what the run has claimed of its GPU, which it does not exceed; all of it by
             default.
+        slots: clients that there is room for at once.
         gpu_facts: what the self-test wrote, if it did.
         checkpoint_seconds: time between two checkpoints.
         log: takes one line at a time.
@@ -134,6 +137,7 @@ def train_run(
         log(f"MPS is {'there' if gpu.mps_is_there() else 'not there: runs on a GPU take turns'}")
         if executor == "fast":
             options = gpu.chosen(gpu_facts, where, spec["schedule"]["precision"], log)
+            options["slots"] = min(options.get("slots", slots), slots)
     partition = noisy_partition.read(partition_path)
     if partition.spec != spec["noisy_partition"]:
         raise BadInput(f"{partition_path}: this is the partition of another spec than the run's")

@@ -54,7 +54,7 @@ class FastExecutor(LoopExecutor):
         slots: how many at most, where the device may have several; by default what suits it.
         channels_last: the layout of images and weights; by default what suits the device.
         capturing: makes what makes a slot's work repeatable, or nothing; by default CUDA graphs on
-            a GPU.
+            a GPU, but for large images.
     """
 
     def __init__(
@@ -83,9 +83,11 @@ class FastExecutor(LoopExecutor):
         if channels_last:
             networks.lay_out_channels_last()
         # Dropout draws from the one generator that a device has, so that clients take turns.
-        alone = max(view.shape[:2]) > LARGE_IMAGE or _has_dropout(networks)
+        large = max(view.shape[:2]) > LARGE_IMAGE
+        alone = large or _has_dropout(networks)
         self._most_slots = 1 if alone else (slots or (STREAM_SLOTS if on_gpu else 1))
-        self._capturing = capturing or (CudaGraphs if on_gpu else None)
+        # Steps on large images take longer than their launches, and need their memory once.
+        self._capturing = capturing or (CudaGraphs if on_gpu and not large else None)
         self._slots = [self._new_slot(networks)]
         self._longest = 1
 
@@ -182,7 +184,8 @@ class FastExecutor(LoopExecutor):
         rng = turn.random_stream("augmentation")
         draws = [self.view.draw(kind, sum(sizes), rng) for kind in epoch.views]
         step = 0
-        parts = list(_parts(sizes, SHOWN_AT_ONCE // math.prod(self.train.shape)))
+        most = SHOWN_AT_ONCE // (self._most_slots * math.prod(self.train.shape))
+        parts = list(_parts(sizes, most))
         pieces = self.train.pieces(rows, [last - first for first, last in parts])
         for (first, last), pixels in zip(parts, pieces, strict=True):
             shown = [

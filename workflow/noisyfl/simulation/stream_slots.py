@@ -10,7 +10,7 @@ side."""
 LARGE_IMAGE = 64
 
 SHOWN_AT_ONCE = 2**24
-"""Numbers in the images of the steps that are prepared together: 64 MiB of float32."""
+"""Numbers in the images of steps that are prepared together, on all slots: 64 MiB of float32."""
 
 CONTEXT_MB = 700.0
 """Of a GPU that CUDA takes for a process: its context, and the kernels of its libraries."""

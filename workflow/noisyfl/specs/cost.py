@@ -36,6 +36,9 @@ YEAR = 365 * 24 * 3600.0
 WITH_DROPOUT = ("cnn9",)
 """Models that the fast executor trains on one slot."""
 
+ROOM_MB = 24_000.0
+"""Of a GPU that a run asks for, at most, for the sake of more clients at once: all that the smaller
+ones have, and a share of the others."""
 
 SLOT_MB = 64.0
 """Of a GPU that a slot takes by itself: the workspace of cuBLAS, and its captured graphs."""
@@ -139,6 +142,16 @@ def estimate(spec: Mapping[str, Any], device: str) -> Estimate:
     return _estimate(_one_seed(spec), device)
 
 
+def stream_slots(spec: Mapping[str, Any], room_mb: float = ROOM_MB) -> int:
+    """Clients that a run trains at once on a GPU: as many as there is room for, one at least.
+
+    Args:
+        spec: canonical.
+        room_mb: of the GPU.
+    """
+    return _stream_slots(_work(_one_seed(spec)), room_mb)
+
+
 def asked_seconds(spec: Mapping[str, Any], device: str) -> float:
     """What a cluster is asked for at the first attempt: twice the estimate, and ten minutes."""
     return 600 + 2 * estimate(spec, device).seconds
@@ -188,7 +201,9 @@ def _estimate(spec: str, device: str) -> Estimate:
     if device == "cpu":
         return Estimate(_seconds(work, DEVICES[CPU]), _memory_mb(work, PROCESS_MB), 0.0)
     return Estimate(
-        _seconds(work, SAFE_GPU), _memory_mb(work, GPU_PROCESS_MB), _gpu_memory_mb(work)
+        _seconds(work, SAFE_GPU),
+        _memory_mb(work, GPU_PROCESS_MB),
+        _gpu_memory_mb(work, _stream_slots(work, ROOM_MB)),
     )
 
 
@@ -211,37 +226,52 @@ def _memory_mb(work: _Work, process: float) -> float:
     return process + held / 1e6
 
 
-def _gpu_memory_mb(work: _Work) -> float:
+def _stream_slots(work: _Work, room_mb: float) -> int:
+    alone = _large(work) or work.model in WITH_DROPOUT
+    most = 1 if alone else min(STREAM_SLOTS, work.participants)
+    return next((n for n in range(most, 1, -1) if _gpu_memory_mb(work, n) <= room_mb), 1)
+
+
+def _gpu_memory_mb(work: _Work, slots: int) -> float:
     """What a run should take of a GPU at most. Not measured; each part errs on the high side.
 
     What cuDNN takes for its algorithms is not known before it has tried them, and counted as if it
     were outputs of layers.
     """
     schedule, kept = work.schedule, work.models_kept
-    alone = max(work.facts.shape[:2]) > LARGE_IMAGE or work.model in WITH_DROPOUT
-    slots = 1 if alone else min(STREAM_SLOTS, work.participants)
 
-    # Of each slot: weights, those received, gradients, momentum, what a captured step holds, and
-    # the memory of a method that keeps models. Of each participant: the update, what the server
-    # stacks and sorts, and what is kept of it while the old one is still there. And the global one
-    # before and after, and two of weights and momentum each, by which a captured step is checked.
-    models = slots * (5 + 2 * kept) + work.participants * (3 + kept) + kept * work.clients + 2 + 4
+    # Of each slot: weights, those received and a network of them, momentum, gradients, those times
+    # the learning rate, both once more where a captured step holds them, and the memory of a method
+    # that keeps models. Of each participant: the update, what the server stacks and sorts, and what
+    # is kept of it while the old one is still there. And the global one before and after, and two
+    # of weights and momentum each, by which a captured step is checked.
+    models = slots * (8 + 2 * kept) + work.participants * (3 + kept) + kept * work.clients + 2 + 4
     # Pixels as they come and as they lie; of each sample its labels, what is remembered of
-    # predictions, and what one pass over all of them answers.
+    # predictions, and, where a method may ask for it, what a pass over the participants' answers.
     classes, width = len(work.facts.classes), work.layers[-1][1]
-    samples = work.clients * work.samples
+    asks = work.effort > 1
     pixels = 0 if work.facts.encoded else 2 * _pixels(work.facts)
-    data = pixels + samples * (64 + 64 * classes + 4 * (classes + width))
-    # On a slot: an epoch's images, and a step's outputs, or those of a client's samples where a
-    # method may ask for them; and the steps once more, since a captured step has memory of its own.
+    remembered = work.clients * work.samples * (64 + 64 * classes)
+    answers = work.participants * work.samples * 4 * (classes + width) if asks else 0
+    # On a slot: its share of the images that are prepared together, and a step's outputs, or those
+    # of a client's samples; a captured step has memory of its own. Tests come when nobody trains.
     step = _trained_bytes(work) * schedule.batch_size * work.shows
     asked = _tested_bytes(work) * min(schedule.pass_batch_size, work.samples)
-    shown = 32 * min(SHOWN_AT_ONCE, work.samples * math.prod(work.facts.shape))
-    on_slots = slots * (shown + max(step, asked if work.effort > 1 else 0) + step)
+    image = math.prod(work.facts.shape)
+    together = max(SHOWN_AT_ONCE // slots, schedule.batch_size * image)
+    shown = 32 * min(together, work.samples * image)
+    trained = slots * (shown + max(step, asked if asks else 0))
     tested = _tested_bytes(work) * max(schedule.test_batch_size, schedule.pass_batch_size)
+    captured = 0 if _large(work) else slots * step
 
-    held = work.model_bytes * models + data + on_slots + tested
+    held = work.model_bytes * models + pixels + remembered + answers + captured
+    held += max(trained, tested)
     return CONTEXT_MB + SLOT_MB * (slots + 1) + SLACK * held / 1e6
+
+
+def _large(work: _Work) -> bool:
+    """Whether images are so large that one client fills a GPU."""
+    return max(work.facts.shape[:2]) > LARGE_IMAGE
 
 
 def _trained_bytes(work: _Work) -> float:
