@@ -161,8 +161,8 @@ def test_few_steps_run_as_they_are(method, digits, tmp_path, monkeypatch):
     monkeypatch.setitem(EXECUTORS, "fast", Counted)
     monkeypatch.setattr(torch, "_foreach_copy_", lambda *_: None)
     rounds = ROUNDS.get(name_of(method), MANY_ROUNDS["rounds"])
-    schedule = {**MANY_ROUNDS, "rounds": rounds, "evaluate_every": rounds}
-    spec = spec_of(method, partition="dirichlet(alpha=0.5, clients=16)", schedule=schedule)
+    plan = {**MANY_ROUNDS, "rounds": rounds, "evaluate_every": rounds}
+    spec = spec_of(method, partition="dirichlet(alpha=0.5, clients=16)", schedule=plan)
     federation, server, client = federation_of(
         spec, digits, tmp_path, "fast", slots=16, capturing=RecordedGraphs
     )
