@@ -15,6 +15,10 @@ COMMITS = {
     "LiJunnan1992/DivideMix": "d9d3058fa69a952463b896f84730378cdee6ec39",
     "MLOPTPSU/FedTorch": "ab8068dbc96804a5c1a8b898fd115175cfebfe75",
     "NUST-Machine-Intelligence-Laboratory/Jo-SRC": "e5c8bd98db29c88506655528b81e3ef2514dd695",
+    "Sprinter1999/FNBench": "9cec427eb5dfdcaadb99ce99b867e91f0b71db42",
+    "Sprinter1999/FedELC": "b5a85637ebb6199956adfe118cc9db5c014fecec",
+    "Sprinter1999/FedLSR": "7e3b875e163e9417524ba03fab66720844c568fe",
+    "Sprinter1999/MaskedOptim": "a8e8e55bcfd556f045ceccc3252cf3b53d08049c",
     "Xu-Jingyi/FedCorr": "d9c0d86abb6d74f63c1705f18d49902e89af75aa",
     "alpemreacar/FedDyn": "48a19fac440ef079ce563da8e0c2896f8256fef9",
     "bhanML/Co-teaching": "7c7fbe23e15e517db76a0882b6d108e4508e09d6",
@@ -22,6 +26,7 @@ COMMITS = {
     "fushuhao6/Attack-Resistant-Federated-Learning": "2aab03f2443a80361efa26844361ba138c2e654d",
     "lishenghui/arfl": "0b3b49bd41352e6775586a6e6104c4f2b94369ea",
     "litian96/FedProx": "d2a4501f319f1594b732d88315c5ca1a72855f50",
+    "wnn2000/FedNoRo": "6719ad7df821abb9e3651166bf77dff41ede5022",
     "yuetan031/FedProto": "97e42e2741e1ae2e2fce2465e80f38f6997f8836",
 }
 """The official repositories, and the commit of each that the numbers are of."""

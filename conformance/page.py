@@ -12,7 +12,7 @@ from typing import Any
 from conformance import COMMITS, FOLDER
 from conformance.record import recorded
 from conformance.recorders import MODULES, steps
-from conformance.runs import LAST, PAIRS, RECORDED
+from conformance.runs import LAST, PAIRS, RECORDED, SETTING
 from conformance.runs.statistics import Comparison, decided, flagged_alike
 
 PAGE = FOLDER.parent / "docs" / "conformance.md"
@@ -25,7 +25,6 @@ WITHOUT = {
     "fedcni": "no official code is public",
     "fednoil": "no official code is public",
     "deep_self_learning": "no official code that works is public",
-    "krum": "none of the repositories above has it; tested against the rule worked out by hand",
     "poc": "no official code; tested against the rule worked out by hand",
     "oracle": "FedAvg on a part of the samples",
     "distributed": "FedAvg's local update alone",
@@ -52,6 +51,21 @@ WITHOUT = {
 FOUND: dict[str, str] = {}
 """Of whole runs whose difference lies beyond the interval, what it comes from."""
 
+NOT_RUN = {
+    "litian96/FedProx": "needs TensorFlow 1.10, which no Python of today runs; FedProx is run in "
+    "FedDyn's repository",
+    "lishenghui/arfl": "needs TensorFlow 1; ARFL, the median and the trimmed mean are run in the "
+    "repository of ARFL's own authors",
+    "LiJunnan1992/DivideMix": "one place, no federation; run as a client side in FedRN's "
+    "repository",
+    "bhanML/Co-teaching": "the same",
+    "DaikiTanaka-UT/JointOptimization": "the same, and Chainer",
+    "NUST-Machine-Intelligence-Laboratory/Jo-SRC": "one place, no federation, and no repository "
+    "that has made it federated",
+    "lijichang/FLNL-FedDiv": "withdrawn by its authors",
+}
+"""Repositories whose code is not run whole, and why."""
+
 NAMES = {
     "label_precision": "precision of what is taken for clean",
     "label_recall": "recall of what is taken for clean",
@@ -60,6 +74,9 @@ NAMES = {
     "label_accuracy": "labels at the end that are true",
     "flagged": "clients flagged as noisy",
     "estimated_noise_level": "estimated noise level, mean of clients",
+    "clusters": "clusters at the end",
+    "largest_cluster": "clients of the largest one",
+    "private_share": "share of the private model, mean of clients",
 }
 """Of decisions, in the page."""
 
@@ -142,18 +159,16 @@ def _without() -> Iterator[str]:
 
 def _runs() -> Iterator[str]:
     records = {name: record for name in PAIRS if (record := run_record(name))}
-    setting = PAIRS["fedavg"].setting
-    schedule = setting["schedule"]
+    rounds = SETTING["schedule"]["rounds"]
     yield "\n## Whole runs\n"
     yield _text(
-        f"The official code and ours get the same noisy partition of {setting['dataset']} "
-        f"(`{setting['partition']}`), the same first weights of `{setting['model']}` and the same "
-        f"participants in each of {schedule['rounds']} rounds. What each draws for itself, batches "
-        f"and mixup, is its own. Runs of FedRN's repository have `{setting['noise_level']}`, "
-        f"FedCorr's `{PAIRS['fedcorr'].setting['noise_level']}`, both symmetric. The accuracy is "
-        f"the mean of the last {LAST} rounds, in per cent, with the standard deviation over seeds. "
-        "The difference is ours less theirs, with the 95 % interval of its mean over seeds "
-        "(Student's t on pairs). Seconds are the processor's, on one thread, tests included."
+        f"The official code and ours get the same noisy partition of {SETTING['dataset']} "
+        f"(`{SETTING['partition']}`), the same first weights of `{SETTING['model']}` and the same "
+        f"participants in each of {rounds} rounds. What each draws for itself, batches and mixup, "
+        "is its own. The settings, which differ where a code asks for it, are below the table. The "
+        f"accuracy is the mean of the last {LAST} rounds, in per cent, with the standard deviation "
+        "over seeds. The difference is ours less theirs, with the 95 % interval of its mean over "
+        "seeds (Student's t on pairs). Seconds are the processor's, on one thread, tests included."
     )
     if records:
         yield from _compared(records)
@@ -163,16 +178,46 @@ def _runs() -> Iterator[str]:
             f"\nNot run yet: {', '.join(f'`{name}`' for name in left)} "
             "(`python -m conformance.runs`, below)."
         )
+    yield from _settings()
+    yield "\nCode that is not run whole:\n"
+    yield "| official code | why |"
+    yield "|---|---|"
+    for repository, why in NOT_RUN.items():
+        yield _row(f"[{repository}](https://github.com/{repository})", why)
+
+
+def _settings() -> Iterator[str]:
+    """The settings of the whole runs, each with its methods."""
+    yield "\nThe settings:\n"
+    yield "| methods | label noise | noise level | participation | momentum | clipped at |"
+    yield "|---|---|---|---|---|---|"
+    methods: dict[tuple[str, ...], list[str]] = {}
+    for name, pair in PAIRS.items():
+        schedule = pair.setting["schedule"]
+        row = (
+            f"`{pair.setting['label_noise']}`",
+            f"`{pair.setting['noise_level']}`",
+            str(schedule["participation"]),
+            str(schedule["momentum"]),
+            str(schedule.get("clip_norm", "")),
+        )
+        methods.setdefault(row, []).append(f"`{name}`")
+    for row, names in methods.items():
+        yield _row(", ".join(names), *row)
 
 
 def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
     """The tables of the whole runs that there are."""
-    yield "| method | seeds | official | ours | difference | seconds, official | ours | verdict |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield (
+        "| method | official code | seeds | official | ours | difference | seconds, official "
+        "| ours | verdict |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|"
     for name, record in records.items():
         told = Comparison.of(record)
         yield _row(
             f"`{PAIRS[name].ours}`",
+            _repository(PAIRS[name].repository),
             str(told.seeds),
             _percent(*told.official),
             _percent(*told.ours),

@@ -5,8 +5,8 @@ import importlib
 from conformance.steps import Step
 
 MODULES = {
-    "Xu-Jingyi/FedCorr": ("fedcorr",),
-    "ElvinKim/FedRN": ("fedrn", "fedrn_baselines"),
+    "Xu-Jingyi/FedCorr": ("fedcorr", "fedcorr_data"),
+    "ElvinKim/FedRN": ("fedrn", "fedrn_baselines", "fedrn_data"),
     "LiJunnan1992/DivideMix": ("dividemix",),
     "bhanML/Co-teaching": ("coteaching",),
     "NUST-Machine-Intelligence-Laboratory/Jo-SRC": ("josrc",),
@@ -15,7 +15,7 @@ MODULES = {
     "litian96/FedProx": ("fedprox",),
     "yuetan031/FedProto": ("fedproto",),
     "felisat/clustered-federated-learning": ("cfl",),
-    "lishenghui/arfl": ("cfl_single",),
+    "lishenghui/arfl": ("cfl_single", "krum"),
     "MLOPTPSU/FedTorch": ("apfl",),
     "fushuhao6/Attack-Resistant-Federated-Learning": ("arfl",),
 }

@@ -37,6 +37,9 @@ SETTING: dict[str, Any] = {
 }
 """Of all runs but their seeds. Levels are 0, 8, ..., 72 %, and a label changes to another one."""
 
+CLIENTS = 10
+"""Of all runs."""
+
 FEW_NOISY = {
     **SETTING,
     "label_noise": "symmetric(include_true=True)",
@@ -62,7 +65,37 @@ class Pair:
     setting: dict[str, Any]
 
 
-FEDRN, FEDCORR = "ElvinKim/FedRN", "Xu-Jingyi/FedCorr"
+LARGER_BATCHES: dict[str, Any] = {**SETTING["schedule"], "batch_size": 50}
+"""Of the repositories that were run after FedRN's and FedCorr's, in less time."""
+
+
+def _with(setting: dict[str, Any], **schedule: Any) -> dict[str, Any]:
+    return {**setting, "schedule": {**LARGER_BATCHES, **schedule}}
+
+
+FEDRN, FEDCORR, FEDDYN = "ElvinKim/FedRN", "Xu-Jingyi/FedCorr", "alpemreacar/FedDyn"
+FEDELC, MASKED, FNBENCH, FEDLSR = (
+    f"Sprinter1999/{name}" for name in ("FedELC", "MaskedOptim", "FNBench", "FedLSR")
+)
+FEDNORO, FEDPROTO, FEDTORCH = "wnn2000/FedNoRo", "yuetan031/FedProto", "MLOPTPSU/FedTorch"
+CLUSTERED = "felisat/clustered-federated-learning"
+ATTACK_RESISTANT = "fushuhao6/Attack-Resistant-Federated-Learning"
+
+CODES = {
+    FEDRN: "fedrn",
+    FEDCORR: "fedcorr",
+    FEDDYN: "feddyn",
+    FEDELC: "fnbench",
+    MASKED: "fnbench",
+    FNBENCH: "fnbench",
+    FEDLSR: "fedlsr",
+    FEDNORO: "fednoro",
+    FEDPROTO: "fedproto",
+    FEDTORCH: "apfl",
+    CLUSTERED: "cfl",
+    ATTACK_RESISTANT: "arfl",
+}
+"""By repository, the module here that runs its code."""
 
 PAIRS = {
     "fedavg": Pair(FEDRN, "--method default", "fedavg", SETTING),
@@ -103,5 +136,71 @@ PAIRS = {
         'dividemix(variant="fedrn", warm_up_rounds=10)',
         SETTING,
     ),
+    "feddyn": Pair(
+        FEDDYN,
+        "train_FedDyn alpha_coef=0.1",
+        "feddyn(alpha=0.1)",
+        _with(SETTING, momentum=0.0, clip_norm=10.0),
+    ),
+    "scaffold": Pair(
+        FEDDYN,
+        "train_SCAFFOLD",
+        'scaffold(momentum="off")',
+        _with(SETTING, momentum=0.0, clip_norm=10.0),
+    ),
+    "fedprox": Pair(
+        FEDDYN,
+        "train_FedProx mu=0.1",
+        "fedprox(mu=0.1)",
+        _with(SETTING, momentum=0.0, clip_norm=10.0),
+    ),
+    "fedelc": Pair(
+        FEDELC,
+        "--method fedELC --epoch_of_stage1 10",
+        "fedelc(warm_up_rounds=10, label_batch=None)",
+        _with(FEW_NOISY),
+    ),
+    "masked_optim": Pair(
+        MASKED,
+        "--method maskedOptim --epoch_of_stage1 10",
+        "masked_optim(warm_up_rounds=10, label_batch=None)",
+        _with(FEW_NOISY),
+    ),
+    "rofl": Pair(
+        FNBENCH,
+        "--method robustfl --forget_rate 0.4 --T_pl 10 --lambda_e 0.8",
+        'rofl(variant="fedrn", forget_rate=0.4, forget_ramp_rounds=5, pseudo_label_round=11)',
+        _with(SETTING),
+    ),
+    "fedlsr": Pair(
+        FEDLSR,
+        "gamma=0.4 lambda_e=0.6 global_t_w=6",
+        "fedlsr(ramp_rounds=6)",
+        _with(SETTING),
+    ),
+    "fednoro": Pair(
+        FEDNORO,
+        "--s1 10 --begin 10 --end 25",
+        "fednoro(warm_up_rounds=10, ramp_end=25)",
+        _with(FEW_NOISY, participation=1.0),
+    ),
+    "fedproto": Pair(
+        FEDPROTO,
+        "--ld 1",
+        'fedproto(variant="faithful", weight=1)',
+        _with(SETTING, participation=1.0),
+    ),
+    "arfl": Pair(ATTACK_RESISTANT, "--agg irls", "arfl", _with(SETTING)),
+    "median": Pair(ATTACK_RESISTANT, "--agg median", "median", _with(SETTING)),
+    "trimmed_mean": Pair(
+        ATTACK_RESISTANT, "--agg trimmed_mean --alpha 0.2", "trimmed_mean", _with(SETTING)
+    ),
+    "cfl": Pair(
+        CLUSTERED,
+        "0.6 0.9",
+        "cfl(eps1=0.6, eps2=0.9)",
+        _with(SETTING, participation=1.0, momentum=0.0),
+    ),
+    "apfl": Pair(FEDTORCH, "", "apfl(adaptive=true, shrinkage=0.02)", _with(SETTING, momentum=0.0)),
 }
 """What is run, by the name of the method."""

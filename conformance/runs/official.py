@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -44,6 +51,7 @@ class Handed:
         test: the test part.
         clients: rows of ``train``, by client.
         true: int64, the true label of each of them.
+        view: of our side.
     """
 
     spec: dict[str, Any]
@@ -51,6 +59,7 @@ class Handed:
     test: Samples
     clients: dict[int, list[int]]
     true: np.ndarray
+    view: View
 
     @classmethod
     def of(cls, spec: dict[str, Any], folder: Path) -> Handed:
@@ -76,6 +85,7 @@ class Handed:
                 for number, (client, end) in enumerate(zip(partition.clients, ends, strict=True))
             },
             np.concatenate([client.true_label for client in partition.clients]),
+            view,
         )
 
     def network(self, number: int = 0) -> nn.Module:
@@ -93,6 +103,12 @@ class Handed:
             stream(self.spec["seed"], "random image").standard_normal(shape)
         ).float()
 
+    def strong(self, images: Tensor, rng: np.random.Generator) -> Tensor:
+        """Strongly augmented, as our side does it, of images as the network sees them."""
+        view = self.view
+        pixels = ((images * view.std + view.mean) * 255).round().to(torch.uint8)
+        return view.show("strong", pixels, view.draw("strong", len(pixels), rng))
+
     def participants(self, round: int, pool: np.ndarray) -> np.ndarray:
         """Those of our side in a round."""
         share = self.spec["schedule"]["participation"]
@@ -103,6 +119,47 @@ class Handed:
     def right(self, rows: Any, labels: np.ndarray) -> float:
         """The share of labels of some rows of ``train`` that are true."""
         return float(np.mean(self.true[rows] == labels[rows])) if len(rows) else float("nan")
+
+
+class Both(nn.Module):
+    """A network of ours that says features beside what it says of the classes.
+
+    Args:
+        network: ours.
+        logarithms: of probabilities, instead of logits.
+    """
+
+    def __init__(self, network: Any, logarithms: bool = False) -> None:
+        super().__init__()
+        self.network = network
+        self.logarithms = logarithms
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Both."""
+        features = self.network.features(images)
+        logits = self.network.classifier(features)
+        return logits.log_softmax(1) if self.logarithms else logits, features
+
+
+def stand_in(name: str, **parts: Any) -> ModuleType:
+    """Put a module of that name in the place of one that is not installed, or would not run."""
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None)  # libraries ask for it
+    vars(module).update(parts)
+    sys.modules[name] = module
+    return module
+
+
+@contextmanager
+def in_new_folder() -> Iterator[Path]:
+    """Be in an empty folder for a while, which is deleted afterwards."""
+    before = Path.cwd()
+    with TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            yield Path(folder)
+        finally:
+            os.chdir(before)
 
 
 def round_down(number: float) -> int:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from conformance.runs import Pair
-from noisyfl.commands import train_spec
+from conformance.runs import LAST, Pair
+from noisyfl.commands import train_job
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
+from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.spec import canonical_run, identity
 
 DECISIONS = {
@@ -18,8 +19,6 @@ DECISIONS = {
     "coteaching": ("label_precision", "label_recall"),
     "selfie": ("refurbished", "refurbished_accuracy"),
     "jointopt": ("label_accuracy",),
-    "dividemix": (),
-    "fedavg": (),
 }
 """Of methods that decide something of each client, the columns of the clients' rows that say so."""
 
@@ -43,28 +42,43 @@ def run(name: str, pair: Pair, seed: int, data: Path, folder: Path) -> dict[str,
         ``accuracy``, of each round that was evaluated; and ``decided``, by name.
     """
     spec, layout = spec_of(pair, seed), Results(folder)
+    job = TrainingJob(
+        spec=spec,
+        results=str(folder),
+        log=str(layout.log(identity(spec))),
+        data=[str(data)],
+        download=False,
+        device="cpu",
+        executor="fast",
+        checkpoint_seconds=600,
+        alone="python -m conformance.runs",
+    )
     try:
-        train_spec(spec, layout, [data], False, "cpu", "fast", "python -m conformance.runs")
+        train_job(job, [data])
     except BadInput as error:
         raise SystemExit(str(error)) from error
     files = layout.run(identity(spec))
     rounds = pd.read_parquet(files.rounds)
     return {
-        "accuracy": rounds["test_accuracy"].dropna().tolist(),
+        "accuracy": rounds["test_accuracy"].tolist()[-LAST:],
         "decided": _decided(name, pd.read_parquet(files.clients), rounds),
     }
 
 
 def _decided(name: str, clients: pd.DataFrame, rounds: pd.DataFrame) -> dict[str, Any]:
-    """What a method decided last of each client, as means over the clients."""
-    if name == "fedcorr":
+    """What a method decided last of each client; numbers are means over the clients."""
+    if "called_noisy" in clients:
         last = clients.dropna(subset=["called_noisy"]).groupby("client").last()
-        return {
-            "flagged": last.index[last["called_noisy"] > 0].tolist(),
-            "estimated_noise_level": last["estimated_noise_level"].tolist(),
-            "label_accuracy": float(rounds["label_accuracy"].iloc[-1]),
-        }
-    columns = DECISIONS[name]
+        decided: dict[str, Any] = {"flagged": last.index[last["called_noisy"] > 0].tolist()}
+        if "estimated_noise_level" in last:
+            decided["estimated_noise_level"] = last["estimated_noise_level"].tolist()
+            decided["label_accuracy"] = float(rounds["label_accuracy"].iloc[-1])
+        elif "label_accuracy" in clients:
+            corrected = clients[clients["client"].isin(decided["flagged"])]
+            last_ones = corrected.groupby("client")["label_accuracy"].last()
+            decided["label_accuracy"] = float(last_ones.mean())
+        return decided
+    columns = DECISIONS.get(name, ())
     if not columns:
         return {}
     last = clients.groupby("client")[list(columns)].last()

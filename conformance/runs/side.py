@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 from typing import Any
 
 from conformance import checkout
-from conformance.runs import FEDCORR, PAIRS, fedcorr, fedrn, ours
+from conformance.runs import CODES, PAIRS, ours
 from conformance.runs.official import Handed
 
 
@@ -29,7 +30,7 @@ def run(name: str, seed: int, official: Path, data: Path, results: Path) -> dict
     found["ours"] = ours.run(name, pair, seed, data.resolve(), results)
     found["ours"]["seconds"] = _spent() - begun
     handed = Handed.of(ours.spec_of(pair, seed), results)
-    code = fedcorr if pair.repository == FEDCORR else fedrn
+    code = importlib.import_module(f"conformance.runs.{CODES[pair.repository]}")
     begun = _spent()
     found["official"] = code.run(name, pair.arguments, handed, checkout(official, pair.repository))
     found["official"]["seconds"] = _spent() - begun

@@ -6,7 +6,7 @@ import pytest
 from conformance import COMMITS
 from conformance.page import DIFFERENCES, FOUND, PAGE, WITHOUT, below, missing, page, run_record
 from conformance.recorders import MODULES, steps
-from conformance.runs import PAIRS
+from conformance.runs import CODES, PAIRS
 from conformance.runs.statistics import Comparison, decided, flagged_alike
 
 from noisyfl.methods import METHODS
@@ -31,7 +31,8 @@ def test_differences_are_of_the_steps_and_within_their_tolerance():
 
 
 def test_every_repository_has_a_commit():
-    assert set(MODULES) == set(COMMITS)
+    assert set(MODULES) | {pair.repository for pair in PAIRS.values()} == set(COMMITS)
+    assert {pair.repository for pair in PAIRS.values()} == set(CODES)
 
 
 def test_a_run_beyond_the_interval_has_been_explained():
@@ -66,10 +67,10 @@ def test_a_comparison_is_of_the_seeds_that_both_sides_have():
 
 
 def test_decisions_are_means_and_flags_are_compared_client_by_client():
-    levels = {"estimated_noise_level": [0.0, 0.2, 0.4]}
+    levels = {"estimated_noise_level": [0.0, 0.2, 0.4]}  # of three of the ten clients
     record = {
         "ours": side(0.5, 0.5, flagged=[1, 2], **levels),
         "official": side(0.5, 0.5, flagged=[2], **levels),
     }
     assert decided(record, "ours") == pytest.approx({"flagged": 2, "estimated_noise_level": 0.2})
-    assert flagged_alike(record) == (4, 6)
+    assert flagged_alike(record) == (18, 20)
