@@ -221,7 +221,7 @@ def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
             str(told.seeds),
             _percent(*told.official),
             _percent(*told.ours),
-            f"{100 * told.difference:+.2f} ± {100 * told.half_width:.2f}",
+            f"{100 * told.difference:+.2f}{_beside(told.half_width)}",
             *(f"{seconds:.0f}" for seconds in told.seconds),
             _verdict(name),
         )
@@ -262,7 +262,10 @@ def _verdict(name: str) -> str:
         return ""
     if record is None:
         return "not run yet"
-    if Comparison.of(record).inside:
+    told = Comparison.of(record)
+    if told.seeds == 1:
+        return "one seed has no interval"
+    if told.inside:
         return "within the interval"
     return FOUND[name]
 
@@ -284,7 +287,11 @@ def _permalink(repository: str, held: dict[str, Any]) -> str:
 
 
 def _percent(mean: float, spread: float) -> str:
-    return f"{100 * mean:.2f} ± {100 * spread:.2f}"
+    return f"{100 * mean:.2f}{_beside(spread)}"
+
+
+def _beside(width: float) -> str:
+    return f" ± {100 * width:.2f}" if math.isfinite(width) else ""
 
 
 def _text(paragraph: str) -> str:

@@ -99,7 +99,7 @@ def _decided(left: dict[str, Any], handed: Handed) -> dict[str, Any]:
     decided: dict[str, Any] = {"flagged": sorted(int(number) for number in noisy)}
     clients = [left["local_update_objects"][number] for number in decided["flagged"]]
     rights = [
-        handed.right(client.idxs, client.label_update.argmax(1).numpy())
+        np.mean(handed.true[client.idxs] == client.label_update.argmax(1).numpy())
         for client in clients
         if hasattr(client, "label_update")
     ]
