@@ -76,7 +76,7 @@ NAMES = {
     "estimated_noise_level": "estimated noise level, mean of clients",
     "clusters": "clusters at the end",
     "largest_cluster": "clients of the largest one",
-    "private_share": "share of the private model, mean of clients",
+    "mixing_share": "share of the private model, mean of clients",
 }
 """Of decisions, in the page."""
 
@@ -189,8 +189,10 @@ def _runs() -> Iterator[str]:
 def _settings() -> Iterator[str]:
     """The settings of the whole runs, each with its methods."""
     yield "\nThe settings:\n"
-    yield "| methods | label noise | noise level | participation | momentum | clipped at |"
-    yield "|---|---|---|---|---|---|"
+    yield (
+        "| methods | label noise | noise level | participation | batch size | momentum | clipped |"
+    )
+    yield "|---|---|---|---|---|---|---|"
     methods: dict[tuple[str, ...], list[str]] = {}
     for name, pair in PAIRS.items():
         schedule = pair.setting["schedule"]
@@ -198,6 +200,7 @@ def _settings() -> Iterator[str]:
             f"`{pair.setting['label_noise']}`",
             f"`{pair.setting['noise_level']}`",
             str(schedule["participation"]),
+            str(schedule["batch_size"]),
             str(schedule["momentum"]),
             str(schedule.get("clip_norm", "")),
         )
@@ -251,9 +254,10 @@ def _again() -> Iterator[str]:
 
 
 def run_record(name: str) -> dict[str, Any] | None:
-    """The whole runs of a method, if there are any."""
+    """The whole runs of a method, if there are any of both sides."""
     path = FOLDER / "runs" / RECORDED / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    record = json.loads(path.read_text()) if path.exists() else None
+    return record if record and record["ours"].keys() & record["official"].keys() else None
 
 
 def _verdict(name: str) -> str:

@@ -201,6 +201,6 @@ PAIRS = {
         "cfl(eps1=0.6, eps2=0.9)",
         _with(SETTING, participation=1.0, momentum=0.0),
     ),
-    "apfl": Pair(FEDTORCH, "", "apfl(adaptive=true, shrinkage=0.02)", _with(SETTING, momentum=0.0)),
+    "apfl": Pair(FEDTORCH, "", "apfl(adaptive=True, shrinkage=0.02)", _with(SETTING, momentum=0.0)),
 }
 """What is run, by the name of the method."""

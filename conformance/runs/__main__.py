@@ -1,6 +1,6 @@
 """``python -m conformance.runs --official FOLDER --data FOLDER``: run pairs, and record them.
 
-What is recorded already is left alone. Each pair has a process of its own, on one thread.
+What is recorded already is left alone. Each side of a pair has a process of its own, on one thread.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ def main() -> None:
 
         folders = (given.official, given.data, given.results)
         pending = {
-            pool.submit(run, name, seed, *folders): (name, seed)
+            pool.submit(run, name, side, seed, *folders): (name, side, seed)
             for seed in given.seeds
             for name in given.methods or PAIRS
-            if str(seed) not in recorded(name)["ours"]
+            for side in ("ours", "official")
+            if str(seed) not in recorded(name)[side]
         }
         for done in as_completed(pending):
-            name, seed = pending[done]
+            name, side, seed = pending[done]
             if done.exception():
-                print(f"{name} {seed}: {done.exception()!r}", flush=True)
+                print(f"{name} {side} {seed}: {done.exception()!r}", flush=True)
                 continue
-            record, found = recorded(name), done.result()
-            for side, said in found.items():
-                record[side][str(seed)] = said
-                mean = sum(said["accuracy"]) / len(said["accuracy"])
-                print(f"{name} {side} {seed}: {mean:.4f}, {said['seconds']:.0f} s", flush=True)
+            record, said = recorded(name), done.result()
+            record[side][str(seed)] = said
+            mean = sum(said["accuracy"]) / len(said["accuracy"])
+            print(f"{name} {side} {seed}: {mean:.4f}, {said['seconds']:.0f} s", flush=True)
             path_of(name).parent.mkdir(exist_ok=True)
             write_json(path_of(name), record)
 

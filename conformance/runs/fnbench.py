@@ -19,6 +19,9 @@ from conformance import patches
 from conformance.runs import LAST
 from conformance.runs.official import Both, Handed, stand_in
 
+WIDTH = 512
+"""Of the features of the codes' ResNet-18; RoFL's centroids are as wide."""
+
 
 def run(name: str, arguments: str, handed: Handed, code: Path) -> dict[str, Any]:
     """What :func:`conformance.runs.ours.run` says, of the official code."""
@@ -43,11 +46,8 @@ def run(name: str, arguments: str, handed: Handed, code: Path) -> dict[str, Any]
         *f"--seed {handed.spec['seed']} --test_bs {len(handed.test)}".split(),
     ]
     torch.manual_seed(handed.spec["seed"])
-    width, random = handed.network().classifier.in_features, torch.randn  # type: ignore[union-attr,operator]
     with (
         redirect_stdout(StringIO()),
-        # Centroids are as wide as the features of a ResNet.
-        patch.object(torch, "randn", lambda *shape, **rest: random(shape[0], width)),
         patch.object(np.random, "choice", lambda *args, **kwargs: next(chosen)),
     ):
         # The script gives up where there is no CUDA.
@@ -65,14 +65,14 @@ def _share_parts(handed: Handed, code: Path) -> None:
     if (code / "fl_models").exists():
         import resnets.build_model as models
 
-        models.build_model = lambda args: Both(handed.network())
+        models.build_model = lambda args: Both(handed.network(), width=WIDTH)
         import fl_models.test as tests
 
         loaded: tuple = (handed.train, handed.test, 10)
     else:
         import model_arch.build_model as models
 
-        models.build_model = lambda args: Both(handed.network())
+        models.build_model = lambda args: Both(handed.network(), width=WIDTH)
         import fl_components.test as tests
 
         loaded = (handed.train, handed.test, 10, None)

@@ -127,17 +127,21 @@ class Both(nn.Module):
     Args:
         network: ours.
         logarithms: of probabilities, instead of logits.
+        width: of the features that it says; those that ours does not have are 0.
     """
 
-    def __init__(self, network: Any, logarithms: bool = False) -> None:
+    def __init__(self, network: Any, logarithms: bool = False, width: int = 0) -> None:
         super().__init__()
         self.network = network
         self.logarithms = logarithms
+        self.width = width
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Both."""
         features = self.network.features(images)
         logits = self.network.classifier(features)
+        if self.width:
+            features = nn.functional.pad(features, (0, self.width - features.shape[1]))
         return logits.log_softmax(1) if self.logarithms else logits, features
 
 

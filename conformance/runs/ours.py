@@ -19,6 +19,7 @@ DECISIONS = {
     "coteaching": ("label_precision", "label_recall"),
     "selfie": ("refurbished", "refurbished_accuracy"),
     "jointopt": ("label_accuracy",),
+    "apfl": ("mixing_share",),
 }
 """Of methods that decide something of each client, the columns of the clients' rows that say so."""
 
@@ -78,6 +79,10 @@ def _decided(name: str, clients: pd.DataFrame, rounds: pd.DataFrame) -> dict[str
             last_ones = corrected.groupby("client")["label_accuracy"].last()
             decided["label_accuracy"] = float(last_ones.mean())
         return decided
+    if name == "cfl":
+        sizes = clients.dropna(subset=["cluster"]).groupby("client")["cluster"].last()
+        counts = sizes.value_counts()
+        return {"clusters": len(counts), "largest_cluster": int(counts.max())}
     columns = DECISIONS.get(name, ())
     if not columns:
         return {}

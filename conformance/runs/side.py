@@ -1,4 +1,4 @@
-"""Both sides of a pair."""
+"""A side of a pair."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from conformance.runs import CODES, PAIRS, ours
 from conformance.runs.official import Handed
 
 
-def run(name: str, seed: int, official: Path, data: Path, results: Path) -> dict[str, Any]:
-    """Ours, then the official code on what ours has made. To be called in a process of its own.
+def run(
+    name: str, side: str, seed: int, official: Path, data: Path, results: Path
+) -> dict[str, Any]:
+    """One side of a pair. To be called in a process of its own.
 
     Args:
         name: of the pair.
+        side: ``ours`` or ``official``, which is given what ours has made, and so comes after it.
         seed: of the trial.
         official: the folder of checkouts.
         data: where data sets' official files lie.
         results: for our artifacts.
 
     Returns:
-        Of each side what :func:`conformance.runs.ours.run` says, and the processor's ``seconds``.
+        What :func:`conformance.runs.ours.run` says, and the processor's ``seconds``.
     """
-    pair, found = PAIRS[name], {}
-    begun = _spent()
-    found["ours"] = ours.run(name, pair, seed, data.resolve(), results)
-    found["ours"]["seconds"] = _spent() - begun
-    handed = Handed.of(ours.spec_of(pair, seed), results)
-    code = importlib.import_module(f"conformance.runs.{CODES[pair.repository]}")
-    begun = _spent()
-    found["official"] = code.run(name, pair.arguments, handed, checkout(official, pair.repository))
-    found["official"]["seconds"] = _spent() - begun
-    return found
+    pair, begun = PAIRS[name], _spent()
+    found = ours.run(name, pair, seed, data.resolve(), results)
+    if side == "official":
+        code = importlib.import_module(f"conformance.runs.{CODES[pair.repository]}")
+        handed = Handed.of(ours.spec_of(pair, seed), results)
+        begun = _spent()
+        found = code.run(name, pair.arguments, handed, checkout(official, pair.repository))
+    return {**found, "seconds": _spent() - begun}
 
 
 def _spent() -> float:

@@ -63,10 +63,10 @@ class Comparison:
 
 
 def decided(record: dict[str, Any], side: str) -> dict[str, float]:
-    """What a side decided, as means over the seeds; of flagged clients how many."""
+    """What a side decided, as means over the seeds of both; of flagged clients how many."""
     found: dict[str, list[float]] = {}
-    for run in record[side].values():
-        for name, value in run["decided"].items():
+    for seed in record["ours"].keys() & record["official"].keys():
+        for name, value in record[side][seed]["decided"].items():
             number = len(value) if name == "flagged" else float(np.mean(value))
             found.setdefault(name, []).append(number)
     return {name: float(np.mean(values)) for name, values in found.items()}
