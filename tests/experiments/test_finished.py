@@ -19,7 +19,7 @@ SETTING = {
     "normalization": "dataset",
     "schedule": {
         "rounds": 900,
-        "participation": 0.5,
+        "participation": 0.75,
         "local_epochs": 1,
         "batch_size": 20,
         "learning_rate": 0.05,

@@ -165,6 +165,7 @@ def test_a_published_column_that_there_is_not_is_refused_while_reading(tmp_path)
 )  # fmt: skip
 def test_a_mistake_of_the_overlay_is_not_blamed_on_a_paper(tmp_path, overlay, words):
     paper = edited(PAPER, ("tables", "one", "rows", 1, "method"), "krum")
+    paper = edited(paper, ("settings", "base", "schedule", "participation"), 0.3)
     with pytest.raises(BadInput) as caught:
         plan(tmp_path, paper, {**CONFIG, "overlay": overlay})
     assert str(caught.value).startswith("my.yaml: overlay.")
