@@ -12,7 +12,7 @@ from typing import Any
 from conformance import COMMITS, FOLDER
 from conformance.record import recorded
 from conformance.recorders import MODULES, steps
-from conformance.runs import LAST, PAIRS, RECORDED, SETTING
+from conformance.runs import FEWEST_SEEDS, LAST, PAIRS, RECORDED, SETTING
 from conformance.runs.statistics import Comparison, decided, flagged_alike
 
 PAGE = FOLDER.parent / "docs" / "conformance.md"
@@ -267,8 +267,8 @@ def _verdict(name: str) -> str:
     if record is None:
         return "not run yet"
     told = Comparison.of(record)
-    if told.seeds == 1:
-        return "one seed has no interval"
+    if told.seeds < FEWEST_SEEDS:
+        return f"{told.seeds} of {FEWEST_SEEDS} seeds"
     if told.inside:
         return "within the interval"
     return FOUND[name]

@@ -13,6 +13,9 @@ from typing import Any
 LAST = 10
 """Rounds at the end that are tested."""
 
+FEWEST_SEEDS = 3
+"""Seeds from which on an interval is a verdict."""
+
 RECORDED = "recorded"
 """The folder beside this file with a file a method."""
 
@@ -176,7 +179,7 @@ PAIRS = {
         FEDLSR,
         "gamma=0.4 lambda_e=0.6 global_t_w=6",
         "fedlsr(ramp_rounds=6)",
-        _with(SETTING),
+        SETTING,
     ),
     "fednoro": Pair(
         FEDNORO,
