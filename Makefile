@@ -29,12 +29,14 @@ unexport PYTHONPATH PYTHONHOME
 
 bin := .venv/bin
 uv := $(bin)/uv pip
-shown := results/quick/tables results/quick/figures
+shown := results/quick/tables results/quick/figures results/quick/explorer.html
 report := results/quick/report.html
 
 demo: .venv/installed
 	@printf 'Real images first: the runs that are tracked in reproduced/ (docs/desk.md).\n'
 	$(bin)/snakemake --cores all --quiet host reason --configfile=config/desk.yaml
+	@printf '\nTo be opened in a browser, where a cell that is clicked says why it is what it is:\n%s\n' \
+		results/desk/explorer.html
 	@printf '\n%s\n\n' results/desk/tables/grand/common.md results/desk/evidence.md
 	@printf 'Then every table of a paper, tiny, trained here on the digits.\n'
 	$(bin)/snakemake --cores all --quiet host reason
@@ -42,7 +44,8 @@ demo: .venv/installed
 	then echo "$(report) is up to date"; else $(bin)/snakemake --report $(report); fi
 	@printf '\nTables:\n'; ls results/quick/tables/*/*.md
 	@printf '\nFigures:\n'; ls results/quick/figures/*/*.png
-	@printf '\nAll of it in one page, to be opened in a browser:\n%s\n' $(report)
+	@printf '\nAll of it to be opened in a browser, cell by cell, and as a report:\n%s\n' \
+		results/quick/explorer.html $(report)
 
 # A test file is one worker's, so that what a file sets up is set up once. The longest
 # files are the first in the order (tests/conftest.py).
@@ -59,6 +62,7 @@ check: .venv/installed
 	$(bin)/lint-imports
 	$(bin)/snakefmt --check Snakefile rules
 	$(bin)/snakemake --lint
+	$(bin)/oxlint --deny-warnings workflow/noisyfl/reporting/explorer/assets/*.js
 
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --clean

@@ -45,6 +45,7 @@ rule all:
     input:
         files_of(wanted()),
         comparisons(),
+        SCALE / "explorer.html",
 
 
 include: "rules/data.smk"
@@ -60,5 +61,6 @@ if EVIDENCE is not None:
     include: "rules/evidence.smk"
 
 
+include: "rules/explorer.smk"
 include: "rules/targets.smk"
 include: "rules/report.smk"

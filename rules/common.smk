@@ -239,6 +239,7 @@ def check_targets():
         "cells",
         "claims",
         "evidence",
+        "explorer",
     }
     for part in (*PLAN.tables.values(), *PLAN.figures.values()):
         known |= {part.experiment, f"{part.experiment}_{part.name}"}

@@ -172,7 +172,19 @@ def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:
         description: what it shows.
         runs: by id, all of the table's.
     """
-    frame = tidy(description, runs)
+    return content_of(description, tidy(description, runs), runs)
+
+
+def content_of(
+    description: TableDescription, frame: pd.DataFrame, runs: Mapping[str, Run]
+) -> Content:
+    """Put a table together whose frame is there.
+
+    Args:
+        description: what it shows.
+        frame: its numbers.
+        runs: by id, all of the table's.
+    """
     rows = []
     for line in cells_of(frame):
         first = line[0][0]

@@ -1,0 +1,35 @@
+"""What a scale asks for, whole, and the same in the papers' own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noisyfl.experiments.config import make_plan
+from noisyfl.experiments.plan import Plan
+
+PARTS = ("rows", "columns", "trials")
+"""Of an overlay, what it keeps of tables; all else changes settings."""
+
+
+def in_both(
+    config: Mapping[str, Any], experiments: Path, where: str, published: Path
+) -> tuple[Plan, Plan]:
+    """The plan of a scale, and that of the same cells in the papers' settings.
+
+    Args:
+        config: as :func:`noisyfl.experiments.config.check_config` returns it.
+        experiments: the folder of the experiments' YAML files.
+        where: what the error messages call the configuration.
+        published: the file of the papers' own numbers.
+
+    Raises:
+        BadInput: as :func:`noisyfl.experiments.config.make_plan`.
+    """
+    kept = {key: config["overlay"][key] for key in PARTS if key in config["overlay"]}
+    theirs = {**config, "overlay": kept, "allow_years": True}
+    return (
+        make_plan(config, experiments, where, published),
+        make_plan(theirs, experiments, where, published),
+    )

@@ -1,0 +1,327 @@
+// Why a cell is what it is; and a second one beside it.
+import { command, el, facts } from "./dom.js";
+import { cellAt, cellName, known, placeOf, readDetails } from "./data.js";
+import { address, cellAddress, cellOf } from "./place.js";
+import { badge, bytes, duration, number } from "./names.js";
+import { INKS, chart, lines } from "./charts.js";
+import { partitionOf, seriesOf, thoughtOf, told } from "./thought.js";
+import { settingsOf } from "./settings.js";
+import { download } from "./csv.js";
+
+/** The view of a cell, and of the one beside it. */
+export async function cellView(query) {
+  const numbers = [cellOf(query), cellOf(query, "2")].filter((one) => one >= 0);
+  if (!numbers.length || cellOf(query) < 0) {
+    return [
+      el("h1", {}, "No such cell"),
+      el(
+        "p",
+        {},
+        "This scale has no cell of that name. ",
+        el("a", { href: "#tables" }, "All tables"),
+      ),
+    ];
+  }
+  const details = await readDetails();
+  const cells = numbers.map((one) => known.index.cells[one]);
+  const trained = cells.some((cell) => cell.runs.length);
+  const thought = trained ? await thoughtOf(cells, details) : [];
+  const names = numbers.length > 1 ? numbers.map((one, n) => `${"AB"[n]}: ${cellName(one)}`) : [""];
+  const partitions = [];
+  for (const [n, cell] of cells.entries()) {
+    partitions.push(await partitionOf(cell, details, names[n] || "Classes by client"));
+  }
+  const { table, row, column } = placeOf(numbers[0]);
+  const title = numbers.length > 1 ? "Two cells" : `${row.name}, ${column.name}`;
+  return [
+    el(
+      "p",
+      { class: "crumbs" },
+      el("a", { href: address("tables", { paper: table.experiment }) }, "Tables"),
+      " › ",
+      table.name,
+    ),
+    el("h1", {}, title),
+    el(
+      "div",
+      { class: "heads" },
+      numbers.map((one, n) => summary(one, n, numbers)),
+    ),
+    beside(numbers),
+    part(
+      "Learning curves",
+      trained
+        ? [await curves(cells, details)]
+        : [el("p", {}, "Not run yet: below is what to type.")],
+    ),
+    part(
+      "What the method thought",
+      thought.length
+        ? [el("div", { class: "charts" }, thought)]
+        : [
+            el(
+              "p",
+              {},
+              trained
+                ? "The method picks no samples and estimates nothing: it takes every label as it is given."
+                : "Not run yet.",
+            ),
+          ],
+    ),
+    part("Noisy partition", [el("div", { class: "charts wide" }, partitions)]),
+    part("Settings", settingsOf(cells)),
+    part(
+      "Runs",
+      cells.map((cell, n) => made(cell, names[n])),
+    ),
+    part(
+      "Make it",
+      numbers.map((one, n) => commands(one, names[n])),
+    ),
+  ];
+}
+
+function part(title, content) {
+  return el("section", { class: "part" }, el("h2", {}, title), content);
+}
+
+function summary(one, n, numbers) {
+  const cell = known.index.cells[one];
+  const { table, row, column } = placeOf(one);
+  const measure = `${cell.label} (${cell.unit}), ${known.index.statistics[cell.statistic]}`;
+  const letter = numbers.length > 1 ? el("i", { class: `letter ${"ab"[n]}` }, "AB"[n]) : null;
+  return el(
+    "div",
+    { class: "head" },
+    numbers.length > 1
+      ? el("h2", {}, letter, el("a", { href: cellAddress(one) }, `${row.name}, ${column.name}`))
+      : null,
+    el(
+      "p",
+      { class: "big" },
+      el("b", {}, cell.ours || "–"),
+      cell.spread ? el("span", {}, ` published ${cell.spread}`) : null,
+      " ",
+      cell.verdict ? badge(cell.verdict) : null,
+    ),
+    facts([
+      ["What it is", measure],
+      [
+        "Difference",
+        cell.difference === null
+          ? null
+          : `${cell.difference > 0 ? "+" : ""}${number(cell.difference, 2)}`,
+      ],
+      ["Setting", setting(cell, table)],
+      ["Rank", cell.rank && `${cell.rank[0]} of ${cell.rank[1]} in its column`],
+      [
+        "Trials",
+        cell.runs.length
+          ? `${cell.runs.length}${cell.diverged ? `, of which ${cell.diverged} diverged` : ""}`
+          : null,
+      ],
+      ["Table", `${table.title} (${table.name})`],
+    ]),
+    Object.entries(cell.failed).map(([run, error]) =>
+      el("p", { class: "warning" }, el("b", {}, `Run ${run} failed: `), error),
+    ),
+  );
+}
+
+function setting(cell, table) {
+  if (cell.spec === null) return null;
+  const whose = table.compared ? "the paper’s" : "the experiment’s own";
+  return cell.paper ? `exactly ${whose}` : `not ${whose}: compare with our other numbers`;
+}
+
+/** Choices of the cell beside the first: of its column, its row, or any in the tables. */
+function beside(numbers) {
+  const [first, second] = numbers;
+  const { table, row, column } = placeOf(first);
+  const shown = (one) => one !== first && one >= 0 && known.index.cells[one].runs.length > 0;
+  const group = (label, found) =>
+    found.length
+      ? el(
+          "optgroup",
+          { label },
+          found.map((one) => option(first, one, second)),
+        )
+      : null;
+  const rows = table.rows.map((one) => cellAt(table.name, one.name, column.name)).filter(shown);
+  const columns = row.cells.filter(shown);
+  const others = known.index.tables
+    .filter((one) => one !== table)
+    .flatMap((one) =>
+      one.rows.filter((line) => line.name === row.name).flatMap((line) => line.cells),
+    )
+    .filter(shown);
+  const list = el(
+    "select",
+    { onchange: (event) => (location.hash = event.target.value) },
+    el("option", { value: cellAddress(first), selected: second === undefined }, "nothing"),
+    group("The same setting", rows),
+    group("The same method", columns),
+    group("Other tables", others.slice(0, 200)),
+  );
+  return el(
+    "div",
+    { class: "controls" },
+    el("label", { class: "choice search" }, el("span", {}, "Compare with"), list),
+    el(
+      "a",
+      { class: "button", href: cellAddress(first).replace("#cell", "#tables") },
+      "Choose in the tables",
+    ),
+    second === undefined
+      ? null
+      : el("a", { class: "button", href: cellAddress(second, first) }, "Swap"),
+  );
+}
+
+function option(first, one, second) {
+  return el("option", { value: cellAddress(first, one), selected: one === second }, cellName(one));
+}
+
+async function curves(cells, details) {
+  const metric = cells[0].metric;
+  const name = details.runs[cells[0].runs[0] ?? 0]?.curves[metric] ? metric : "test_accuracy";
+  const { label, unit } = known.index.metrics[name];
+  const series = seriesOf(cells, (run) => details.runs[run].curves[name]);
+  if (!series.length) return el("p", {}, "The run ended before its first evaluation.");
+  const levels = cells.flatMap((cell, n) =>
+    cell.published === null || cell.metric !== name
+      ? []
+      : [
+          {
+            ink: INKS[n],
+            value: cell.published,
+            below: n === 1,
+            words: `${cells.length > 1 ? `${"AB"[n]} ` : ""}published ${cell.printed}`,
+          },
+        ],
+  );
+  const frame = await chart(
+    `${label} by round`,
+    told(series, unit),
+    lines(series, levels, { x: "rounds", y: `${label} (${unit})` }),
+  );
+  const rows = () => [
+    ["cell", "seed", "rounds", `${label} (${unit})`],
+    ...series.flatMap((one) =>
+      one.x.map((x, i) => [
+        one.name.split(", ").at(-2) ?? "",
+        one.name.split("seed ")[1],
+        x,
+        one.y[i],
+      ]),
+    ),
+  ];
+  const seeds = cells.flatMap((cell, n) => (cells.length > 1 ? [key(n, cell)] : []));
+  if (seeds.length) frame.querySelector("figcaption").append(el("span", { class: "key" }, seeds));
+  frame.append(
+    el(
+      "p",
+      { class: "legend" },
+      "A line a seed, dashed otherwise for each; the long dashes are the published number. ",
+      download("curves.csv", rows),
+    ),
+  );
+  return el("div", { class: "charts wide" }, frame);
+}
+
+function key(n, cell) {
+  return el(
+    "span",
+    {},
+    el("i", { class: `letter ${"ab"[n]}` }, "AB"[n]),
+    cellName(known.index.cells.indexOf(cell)),
+  );
+}
+
+/** Hardware, versions, times and bytes of each run of a cell. */
+function made(cell, name) {
+  if (!cell.runs.length) return el("p", {}, name ? `${name}: no run.` : "No run is there.");
+  const runs = cell.runs.map((run) => known.index.runs[run]);
+  return el(
+    "div",
+    {},
+    name ? el("h3", {}, name) : null,
+    el("div", { class: "charts" }, runs.map(card)),
+  );
+}
+
+/** All of a run's facts. */
+export function card(run) {
+  const { made: by } = run;
+  const gpu = by.peak_gpu_memory_mb ? `${number(by.peak_gpu_memory_mb, 0)} MiB` : null;
+  return el(
+    "div",
+    { class: "card" },
+    el("h3", {}, `Seed ${run.seed} `, el("code", {}, run.id)),
+    facts([
+      ["End", by.status],
+      [
+        "Best, last",
+        `${number(run.statistics.best, 2)}, ${number(run.statistics.last, 2)} % test accuracy`,
+      ],
+      ["Rounds", run.rounds],
+      [
+        "Wrong labels",
+        by.realised_noise === undefined || by.realised_noise === null
+          ? null
+          : `${number(100 * by.realised_noise)} %`,
+      ],
+      ["Hardware", by.device],
+      [
+        "Versions",
+        `noisyfl ${by.noisyfl}, torch ${by.torch}, Python ${by.python}, numpy ${by.numpy ?? "?"}`,
+      ],
+      ["Executor", [by.executor, by.precision, by.layout].filter(Boolean).join(", ")],
+      ["Training", `${duration(by.training_seconds)}, set-up ${duration(by.setup_seconds)}`],
+      [
+        "Memory",
+        by.peak_memory_mb && `${number(by.peak_memory_mb, 0)} MiB${gpu ? `, GPU ${gpu}` : ""}`,
+      ],
+      [
+        "Sent down, up",
+        run.totals.bytes_down === undefined
+          ? null
+          : `${bytes(run.totals.bytes_down)}, ${bytes(run.totals.bytes_up)}`,
+      ],
+      [
+        "Sources",
+        by.source_digest &&
+          `${by.source_digest.slice(0, 16)}${by.commit ? `, commit ${by.commit.slice(0, 10)}` : ""}`,
+      ],
+      ["Did without", (by.fallbacks ?? []).join("; ") || null],
+      ["Partition", run.partition],
+      ["Folder", `${run.folder}/${run.id}/`],
+    ]),
+  );
+}
+
+function commands(one, name) {
+  const { index } = known;
+  const cell = index.cells[one];
+  const { table } = placeOf(one);
+  const typed = (...more) => ["snakemake --cores all", ...more].filter(Boolean).join(" ");
+  const ids = [...cell.runs.map((run) => index.runs[run].id), ...cell.missing];
+  const more = table.missing ? "--config=train_missing=true" : "";
+  return el(
+    "div",
+    {},
+    name ? el("h3", {}, name) : null,
+    ids.map((id, n) => [
+      el(
+        "p",
+        {},
+        n < cell.runs.length
+          ? `Run ${id} alone, where it is not there:`
+          : `Run ${id}, which is not there:`,
+      ),
+      command(typed(index.options, `${index.results}/runs/${id}/provenance.json`)),
+    ]),
+    el("p", {}, "The table:"),
+    command(typed(more, index.options, table.target)),
+  );
+}

@@ -1,0 +1,140 @@
+// Charts, drawn by Observable Plot, which is read when the first is drawn.
+import { el } from "./dom.js";
+import { unpack, values } from "./data.js";
+
+/** Of the first and the second cell. */
+export const INKS = ["var(--first)", "var(--second)"];
+
+const DASHES = ["", "6 3", "2 3", "8 3 2 3", "1 4"];
+
+/** The library. */
+export async function plot() {
+  if (!window.Plot) {
+    const text = await unpack("library");
+    if (!window.Plot) document.head.append(Object.assign(el("script"), { textContent: text }));
+  }
+  return window.Plot;
+}
+
+/** A chart in its frame, with what it says in words; `draw` gets the library and a width. */
+export async function chart(title, words, draw) {
+  const library = await plot();
+  const place = el("div", { class: "drawing", role: "img", "aria-label": `${title}. ${words}` });
+  const frame = el("figure", {}, el("figcaption", {}, el("b", {}, title)), place);
+  let width = 0;
+  const fit = () => {
+    const room = Math.floor(place.clientWidth);
+    if (room < 40 || room === width) return;
+    width = room;
+    place.replaceChildren(draw(library, width));
+  };
+  new ResizeObserver(fit).observe(place);
+  return frame;
+}
+
+/** Lines of the same kind: `series` are {ink, name, seed, x, y}; `levels` {ink, value, words}. */
+export function lines(series, levels, axes) {
+  const points = series.flatMap((one, n) =>
+    one.x.map((x, i) => ({ x, y: one.y[i], n, name: one.name })),
+  );
+  return (library, width) =>
+    library.plot({
+      width,
+      height: Math.min(340, Math.max(220, width * 0.5)),
+      marginLeft: 46,
+      marginRight: 16,
+      style: { background: "transparent", fontSize: "12px", overflow: "visible" },
+      x: { label: axes.x, ticks: width < 420 ? 4 : 8 },
+      y: { label: axes.y, grid: true, nice: true, domain: axes.domain },
+      marks: [
+        ...levels.flatMap((level) => [
+          library.ruleY([level.value], {
+            stroke: level.ink,
+            strokeDasharray: "7 4",
+            strokeWidth: 1.5,
+          }),
+          library.text([level], {
+            y: "value",
+            text: "words",
+            frameAnchor: "right",
+            textAnchor: "end",
+            dy: level.below ? 8 : -8,
+            fill: level.ink,
+            stroke: "var(--ground)",
+            strokeWidth: 4,
+          }),
+        ]),
+        ...series.map((one, n) =>
+          library.line(
+            points.filter((point) => point.n === n),
+            {
+              x: "x",
+              y: "y",
+              stroke: one.ink,
+              strokeWidth: 1.8,
+              strokeDasharray: DASHES[one.seed % DASHES.length],
+            },
+          ),
+        ),
+        library.dot(
+          points,
+          library.pointer({ x: "x", y: "y", fill: (d) => series[d.n].ink, r: 4 }),
+        ),
+        library.tip(
+          points,
+          library.pointer({
+            x: "x",
+            y: "y",
+            title: (d) => `${d.name}\n${axes.x} ${d.x}: ${d.y.toFixed(1)}`,
+            fill: "var(--panel)",
+          }),
+        ),
+      ],
+    });
+}
+
+/** What clients' noise was estimated at, against what it is. */
+export function estimates(points) {
+  return (library, width) =>
+    library.plot({
+      width,
+      height: Math.min(340, Math.max(240, width * 0.8)),
+      marginLeft: 46,
+      marginRight: 16,
+      style: { background: "transparent", fontSize: "12px" },
+      x: { label: "true share of wrong labels (%)", domain: [0, 100] },
+      y: { label: "estimated (%)", domain: [0, 100], grid: true },
+      marks: [
+        library.line(
+          [
+            [0, 0],
+            [100, 100],
+          ],
+          { stroke: "currentColor", strokeOpacity: 0.4, strokeDasharray: "4 4" },
+        ),
+        library.dot(points, {
+          x: "x",
+          y: "y",
+          stroke: (d) => d.ink,
+          symbol: (d) => (d.ink === INKS[0] ? "circle" : "triangle"),
+          fill: (d) => d.ink,
+          fillOpacity: 0.25,
+          r: 4,
+        }),
+        library.tip(
+          points,
+          library.pointer({
+            x: "x",
+            y: "y",
+            fill: "var(--panel)",
+            title: (d) => `${d.name}\nclient ${d.client}: ${d.x} % wrong, estimated ${d.y} %`,
+          }),
+        ),
+      ],
+    });
+}
+
+/** A packed curve as x and y. */
+export function curve([x, y]) {
+  return { x: values(x), y: values(y) };
+}

@@ -1,0 +1,69 @@
+// Elements of the page. Text is always text: nothing here reads HTML.
+
+/** An element with attributes, handlers (onclick: function) and children; null is left out. */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** A text with code in backticks and links in Markdown, as elements; links keep their words. */
+export function prose(text) {
+  const plain = text.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/\\\|/g, "|");
+  return plain.split("`").map((part, n) => (n % 2 ? el("code", {}, part) : part));
+}
+
+/** A table of facts: pairs of a name and what stands beside it. */
+export function facts(pairs) {
+  const lines = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return el(
+    "dl",
+    { class: "facts" },
+    lines.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
+  );
+}
+
+/** A labelled choice; `chosen` gets the new value. */
+export function choice(label, values, value, chosen) {
+  const list = el(
+    "select",
+    { onchange: (event) => chosen(event.target.value) },
+    values.map(([key, words]) => el("option", { value: key, selected: key === value }, words)),
+  );
+  return el("label", { class: "choice" }, el("span", {}, label), list);
+}
+
+/** A command that can be copied. */
+export function command(text) {
+  const copy = async (event) => {
+    const button = event.target;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(button.previousSibling);
+      button.textContent = "Selected";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  };
+  return el(
+    "div",
+    { class: "command" },
+    el("pre", { tabindex: 0 }, text),
+    el(
+      "button",
+      { type: "button", onclick: copy, "aria-label": `Copy the command ${text}` },
+      "Copy",
+    ),
+  );
+}
+
+/** Tell those who listen to the page what has changed. */
+export function say(text) {
+  document.getElementById("said").textContent = text;
+}

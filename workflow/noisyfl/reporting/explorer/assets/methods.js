@@ -1,0 +1,277 @@
+// A page for each method: what it is, its source and options, where it ranks, and its cells.
+import { el, facts, prose } from "./dom.js";
+import { known, placeOf } from "./data.js";
+import { address, cellAddress } from "./place.js";
+import { badge, literal, number } from "./names.js";
+import { download } from "./csv.js";
+
+/** The cells of a method that have a number of ours, alone or combined with another. */
+function cellsOf(name) {
+  return known.index.cells
+    .map((_, n) => n)
+    .filter((n) => placeOf(n).row.trained && placeOf(n).row.method.split("+").includes(name))
+    .filter((n) => known.index.cells[n].rank !== null);
+}
+
+/** The mean of the share of its rivals that a method beats in a column, and how often it is first. */
+function standing(cells) {
+  const ranks = cells.map((n) => known.index.cells[n].rank);
+  if (!ranks.length) return null;
+  const beaten = ranks.reduce((sum, [rank, of]) => sum + (of - rank) / (of - 1), 0) / ranks.length;
+  return {
+    beaten: 100 * beaten,
+    first: ranks.filter(([rank]) => rank === 1).length,
+    columns: ranks.length,
+  };
+}
+
+/** The list of methods. */
+export function methodsView() {
+  const lines = Object.entries(known.index.methods).map(([name, method]) => {
+    const found = standing(cellsOf(name));
+    return { name, method, found };
+  });
+  const ordered = lines.toSorted(
+    (a, b) => (b.found?.beaten ?? -1) - (a.found?.beaten ?? -1) || a.name.localeCompare(b.name),
+  );
+  const rows = () => [
+    ["method", "reference", "rivals beaten (%)", "first", "columns"],
+    ...ordered.map((one) => [
+      one.name,
+      one.method.reference,
+      one.found && number(one.found.beaten),
+      one.found?.first,
+      one.found?.columns,
+    ]),
+  ];
+  return [
+    el("h1", {}, "Methods"),
+    el(
+      "p",
+      { class: "intro" },
+      "In order of the share of its rivals that a method beats, a mean over the columns of this scale’s tables in which it has a number beside others.",
+    ),
+    el(
+      "div",
+      { class: "row" },
+      el("p", { class: "tally" }, `${lines.length} methods`),
+      download("methods.csv", rows),
+    ),
+    el(
+      "div",
+      { class: "scroll" },
+      el(
+        "table",
+        { class: "list" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            ["Method", "Source", "Rivals beaten", "First"].map((text) =>
+              el("th", { scope: "col" }, text),
+            ),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          ordered.map(({ name, method, found }) =>
+            el(
+              "tr",
+              {},
+              el("th", { scope: "row" }, el("a", { href: address("method", { name }) }, name)),
+              el("td", {}, method.reference),
+              el("td", {}, found ? bar(found.beaten) : "not run"),
+              el("td", {}, found ? `${found.first} of ${found.columns}` : ""),
+            ),
+          ),
+        ),
+      ),
+    ),
+  ];
+}
+
+function bar(share) {
+  return el(
+    "span",
+    { class: "bar" },
+    el("span", { class: "fill", style: `width:${Math.max(2, share * 0.6)}%` }),
+    `${number(share, 0)} %`,
+  );
+}
+
+/** The page of a method; of a combination those of its parts. */
+export function methodView(query) {
+  const names = (query.get("name") ?? "").split("+").filter((name) => known.index.methods[name]);
+  if (!names.length)
+    return [
+      el("h1", {}, "No such method"),
+      el("p", {}, el("a", { href: "#methods" }, "All methods")),
+    ];
+  return [
+    el(
+      "p",
+      { class: "crumbs" },
+      el("a", { href: "#methods" }, "Methods"),
+      " › ",
+      names.join(" + "),
+    ),
+    ...names.flatMap((name, n) => page(name, n, query.get("option"))),
+  ];
+}
+
+function page(name, n, option) {
+  const method = known.index.methods[name];
+  const cells = cellsOf(name);
+  const found = standing(cells);
+  const [heading, anchor] = method.fidelity ?? [];
+  const paragraphs = method.about.split("\n\n");
+  return [
+    el(n ? "h2" : "h1", {}, name),
+    el("p", { class: "lead" }, prose(paragraphs[0].replaceAll("\n", " "))),
+    facts([
+      ["Source", method.reference],
+      ["Sides", method.sides.join(" and ")],
+      ["Revision", method.revision],
+      ["Code", method.file],
+      [
+        "Standing",
+        found &&
+          `beats ${number(found.beaten, 0)} % of its rivals; first in ${found.first} of ${found.columns} columns`,
+      ],
+      [
+        "Choices",
+        anchor && el("a", { href: `../../docs/fidelity.md#${anchor}` }, `Fidelity, ${heading}`),
+      ],
+    ]),
+    paragraphs.length > 1
+      ? el(
+          "details",
+          {},
+          el("summary", {}, "More about it"),
+          paragraphs.slice(1).map((text) => el("p", { class: "pre" }, prose(text))),
+        )
+      : null,
+    el("h2", {}, "Options"),
+    method.options.length ? options(method, option) : el("p", {}, "It has none."),
+    ...(Object.keys(method.variants).length ? variants(method) : []),
+    el("h2", {}, "Cells"),
+    cells.length
+      ? ranks(cells)
+      : el("p", {}, "No cell of this scale has a run of it beside another method’s."),
+  ];
+}
+
+/** The lines of the fidelity page, one an option. */
+function options(method, chosen) {
+  const heads = [...new Set(method.options.flatMap((option) => Object.keys(option.why)))];
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "list" },
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          ["Option", "Default", "What it decides", ...heads].map((text) =>
+            el("th", { scope: "col" }, text),
+          ),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        method.options.map((option) =>
+          el(
+            "tr",
+            {
+              id: `option-${option.name}`,
+              class: option.name === chosen ? "chosen" : null,
+              tabindex: option.name === chosen ? -1 : null,
+            },
+            el("th", { scope: "row" }, el("code", {}, option.name)),
+            el(
+              "td",
+              {},
+              el(
+                "code",
+                {},
+                typeof option.default === "string" ? option.default : literal(option.default),
+              ),
+            ),
+            el(
+              "td",
+              {},
+              option.doc,
+              option.choices ? ` One of ${option.choices.join(", ")}.` : null,
+            ),
+            heads.map((head) => el("td", {}, prose(option.why[head] ?? ""))),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function variants(method) {
+  const sets = (given) =>
+    Object.entries(given)
+      .map(([key, value]) => `${key}=${literal(value)}`)
+      .join(", ");
+  return [
+    el("h2", {}, "Variants"),
+    facts(
+      Object.entries(method.variants).map(([name, given]) => [name, el("code", {}, sets(given))]),
+    ),
+  ];
+}
+
+function ranks(cells) {
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "list" },
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          ["Cell", "Ours", "Published", "Verdict", "Rank"].map((text) =>
+            el("th", { scope: "col" }, text),
+          ),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        cells.map((n) => {
+          const cell = known.index.cells[n];
+          const { table, row, column } = placeOf(n);
+          return el(
+            "tr",
+            {},
+            el(
+              "th",
+              { scope: "row" },
+              el("a", { href: cellAddress(n) }, `${row.name}, ${column.name}`),
+              el("small", {}, table.name),
+            ),
+            el("td", {}, `${cell.ours} ${cell.unit}`),
+            el("td", {}, cell.spread || "–"),
+            el("td", {}, cell.verdict ? badge(cell.verdict) : "–"),
+            el("td", {}, `${cell.rank[0]} of ${cell.rank[1]}`),
+          );
+        }),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,63 @@
+// Numbers and verdicts in words.
+import { el } from "./dom.js";
+import { known } from "./data.js";
+
+const CLASSES = {
+  reproduced: "good",
+  close: "near",
+  differs: "bad",
+  diverged: "bad",
+  holds: "good",
+  "holds in part": "near",
+  "does not hold": "bad",
+};
+
+const CLAIM_MARKS = {
+  holds: "✓",
+  "holds in part": "≈",
+  "does not hold": "✗",
+  "cannot tell": "?",
+};
+
+/** The class of a verdict's colour. */
+export function colour(verdict) {
+  return CLASSES[verdict] ?? "open";
+}
+
+/** A verdict as a sign and a word. */
+export function badge(verdict) {
+  const mark = known.index.marks[verdict] ?? CLAIM_MARKS[verdict] ?? "";
+  return el("span", { class: `badge ${colour(verdict)}` }, mark ? `${mark} ${verdict}` : verdict);
+}
+
+/** A number with so many decimals; a dash if there is none. */
+export function number(value, decimals = 1) {
+  return value === null || value === undefined ? "–" : value.toFixed(decimals);
+}
+
+/** A time in its two largest units. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  const s = Math.round(seconds);
+  if (s >= 86400) return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  if (s >= 3600) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return s >= 60 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${s} s`;
+}
+
+/** Bytes in a unit that suits them. */
+export function bytes(count) {
+  if (count === null || count === undefined) return "";
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  let n = 0;
+  let value = count;
+  while (value >= 1000 && n < units.length - 1) {
+    value /= 1000;
+    n += 1;
+  }
+  return n ? `${value.toFixed(1)} ${units[n]}` : `${value} bytes`;
+}
+
+/** An option's value as a configuration writes it. */
+export function literal(value) {
+  return value === undefined ? "–" : JSON.stringify(value);
+}

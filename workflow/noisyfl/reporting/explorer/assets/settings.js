@@ -1,0 +1,153 @@
+// Settings and options of one cell or two, beside the paper's, with the reason of what differs.
+import { el, prose } from "./dom.js";
+import { known } from "./data.js";
+import { address } from "./place.js";
+import { literal } from "./names.js";
+
+/** The settings; `cells` are one or two. */
+export function settingsOf(cells) {
+  const specs = cells.map((cell) => (cell.spec === null ? null : known.index.specs[cell.spec]));
+  const theirs = cells.map((cell) =>
+    cell.theirs === null ? null : known.index.specs[cell.theirs],
+  );
+  if (specs.every((spec) => spec === null)) {
+    return [
+      el(
+        "p",
+        {},
+        "The cell has no setting of its own: it is made of others, or is the paper's alone.",
+      ),
+    ];
+  }
+  const names = [...new Set(specs.flatMap((spec) => Object.keys(spec?.setting ?? {})))];
+  const lines = names.map((name) => {
+    const ours = specs.map((spec) => spec?.setting[name]);
+    const paper = theirs.map((spec) => spec?.setting[name]);
+    return { name, ours, paper, note: why(cells, name, ours, paper) };
+  });
+  return [
+    el(
+      "p",
+      { class: "legend" },
+      "Marked ",
+      el("mark", {}, "≠"),
+      ": differs from the paper’s setting.",
+    ),
+    comparison("Setting", lines, cells.length),
+    ...options(specs, theirs),
+  ];
+}
+
+function why(cells, name, ours, paper) {
+  const differs = ours.some(
+    (value, n) => paper[n] !== undefined && value !== undefined && value !== paper[n],
+  );
+  if (!differs) return null;
+  const at = `The scale “${known.index.scale}” lays its value over the paper’s`;
+  if (name === "precision") return [`${at}: how precisely a device computes, which no paper says.`];
+  const { note } = known.index;
+  return [`${at}.`, note ? el("details", {}, el("summary", {}, "Why"), note) : null];
+}
+
+/** A table of lines {name, ours, paper, note}; of two cells a column each. */
+function comparison(head, lines, count) {
+  const marked = (line, n) => {
+    const differs =
+      line.ours[n] !== undefined && line.paper[n] !== undefined && line.ours[n] !== line.paper[n];
+    const words = line.ours[n] ?? "–";
+    return el(
+      "td",
+      { "data-head": count > 1 ? `Cell ${"AB"[n]}` : "Ours" },
+      differs ? el("mark", {}, "≠ ", words) : words,
+    );
+  };
+  const apart = (line) => count > 1 && line.ours[0] !== line.ours[1];
+  const heads =
+    count > 1 ? [head, "Cell A", "Cell B", "The paper", "Why"] : [head, "Ours", "The paper", "Why"];
+  const theirs = (line) => {
+    const told = [...new Set(line.paper.filter((value) => value !== undefined))];
+    return told.length ? told.join(" / ") : "–";
+  };
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "settings" },
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          heads.map((text) => el("th", { scope: "col" }, text)),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        lines.map((line) =>
+          el(
+            "tr",
+            { class: apart(line) ? "apart" : null },
+            el(
+              "th",
+              { scope: "row" },
+              line.link ? el("a", { href: line.link }, line.name) : line.name,
+            ),
+            line.ours.map((_, n) => marked(line, n)),
+            el("td", { "data-head": "The paper" }, theirs(line)),
+            el("td", { "data-head": "Why" }, line.note),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/** The options of each method: of two cells with the same methods side by side. */
+function options(specs, theirs) {
+  const names = [...new Set(specs.flatMap((spec) => (spec?.methods ?? []).map((one) => one.name)))];
+  return names.flatMap((name) => {
+    const of = (spec) => spec?.methods.find((one) => one.name === name);
+    const ours = specs.map(of);
+    const paper = theirs.map(of);
+    const described = known.index.methods[name];
+    const keys = described?.options.map((option) => option.name) ?? [];
+    const revision = ours.find(Boolean).revision;
+    const title = el(
+      "h3",
+      {},
+      "Options of ",
+      el("a", { href: address("method", { name }) }, name),
+      el("small", {}, ` revision ${revision}`),
+    );
+    if (!keys.length) return [title, el("p", {}, "It has none.")];
+    const lines = keys.map((key) => ({
+      name: key,
+      link: address("method", { name, option: key }),
+      ours: ours.map((one) => one && literal(one.options[key])),
+      paper: paper.map((one) => one && literal(one.options[key])),
+      note: reason(described, key, ours, paper),
+    }));
+    return [title, comparison("Option", lines, specs.length)];
+  });
+}
+
+/** Why an option has its value: who lays it over the paper's, or what the fidelity page says. */
+function reason(described, key, ours, paper) {
+  const option = described.options.find((one) => one.name === key);
+  const told = Object.values(option.why).at(-1);
+  const own = ours.find(Boolean);
+  const differs = ours.some(
+    (one, n) => one && paper[n] && literal(one.options[key]) !== literal(paper[n].options[key]),
+  );
+  const changed = own && key in own.defaults;
+  const parts = [];
+  if (differs) parts.push(`The scale “${known.index.scale}” lays its value over the paper’s. `);
+  else if (changed)
+    parts.push(`Set by the experiment’s file; the default is ${literal(own.defaults[key])}. `);
+  if (told)
+    parts.push(el("details", {}, el("summary", {}, "Fidelity"), el("span", {}, prose(told))));
+  return parts;
+}

@@ -1,0 +1,338 @@
+// The tables as the papers print them, with search and filters; each cell leads to what is behind it.
+import { choice, el, prose, say } from "./dom.js";
+import { known, placeOf, traits } from "./data.js";
+import { address, cellAddress, cellOf, rename } from "./place.js";
+import { colour } from "./names.js";
+import { download } from "./csv.js";
+
+const FILTERS = {
+  method: "Method",
+  dataset: "Data set",
+  partition: "Partition",
+  noise: "Noise",
+  verdict: "Verdict",
+  trained: "Run",
+};
+
+const CSV = [
+  ...["table", "row", "column", "metric", "unit", "statistic", "ours", "std", "trials", "diverged"],
+  ...["published", "difference", "verdict", "as published", "runs"],
+];
+
+/** The view of the tables. */
+export function tablesView(query) {
+  const asked = Object.fromEntries(query);
+  const first = query.get("table") === null ? -1 : cellOf(query);
+  const list = el("div", { class: "tables" });
+  const tally = el("p", { class: "tally" });
+  let shown = [];
+  const draw = () => {
+    shown = [];
+    const found = chosen(asked);
+    const sections = known.index.tables
+      .filter((table) => !asked.paper || table.experiment === asked.paper)
+      .map((table) => section(table, found, shown, first))
+      .filter(Boolean);
+    list.replaceChildren(...sections);
+    const words = `${shown.length} cells in ${sections.length} tables`;
+    tally.textContent = sections.length ? words : "Nothing fits. Take a filter away.";
+    say(tally.textContent);
+  };
+  const change = (name) => (value) => {
+    asked[name] = value;
+    rename("tables", asked);
+    draw();
+  };
+  draw();
+  return [
+    el("h1", {}, first < 0 ? "Tables" : "Tables: choose the cell to compare with"),
+    first < 0 ? introduction() : comparing(first),
+    papers(asked),
+    controls(asked, change),
+    el(
+      "div",
+      { class: "row" },
+      tally,
+      download("tables.csv", () => rows(shown)),
+    ),
+    list,
+  ];
+}
+
+function introduction() {
+  const { index } = known;
+  const none = index.runs.length
+    ? null
+    : el(
+        "p",
+        { class: "warning" },
+        "No run of this scale is there yet; the cells say what to type.",
+      );
+  return el(
+    "div",
+    { class: "intro" },
+    index.note ? el("p", {}, `Scale “${index.scale}”: ${index.note}`) : null,
+    el(
+      "p",
+      {},
+      "Ours, the published number in brackets, and the difference: ✓ reproduced, ≈ close, ≠ differs, ⚡ diverged. Choose a cell to see why it is what it is.",
+    ),
+    none,
+  );
+}
+
+function comparing(first) {
+  const { table, row, column } = placeOf(first);
+  return el(
+    "p",
+    { class: "warning" },
+    `Beside ${row.name}, ${column.name} of ${table.name}. `,
+    el("a", { href: cellAddress(first) }, "Back to it"),
+  );
+}
+
+function papers(asked) {
+  const names = [...new Set(known.index.tables.map((table) => table.experiment))];
+  if (names.length < 2) return null;
+  const link = (name, words) =>
+    el(
+      "a",
+      {
+        href: address("tables", { ...asked, paper: name }),
+        "aria-current": (asked.paper ?? "") === name ? "true" : null,
+      },
+      words,
+    );
+  return el(
+    "nav",
+    { class: "chips", "aria-label": "Papers" },
+    link("", "All"),
+    names.map((n) => link(n, n)),
+  );
+}
+
+function controls(asked, change) {
+  const every = known.index.cells.map((_, n) => traits(n));
+  const values = (name) => {
+    const found = [...new Set(every.map((one) => one[name]))].filter(Boolean).toSorted();
+    return [["", "any"], ...found.map((value) => [value, value])];
+  };
+  let timer = 0;
+  const search = el("input", {
+    type: "search",
+    value: asked.q ?? "",
+    placeholder: "method, setting, table",
+    oninput: (event) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => change("q")(event.target.value), 200);
+    },
+  });
+  return el(
+    "form",
+    { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
+    el("label", { class: "choice search" }, el("span", {}, "Search"), search),
+    Object.entries(FILTERS).map(([name, words]) =>
+      choice(words, values(name), asked[name] ?? "", change(name)),
+    ),
+  );
+}
+
+/** The numbers of the cells that fit; null if all do. */
+function chosen(asked) {
+  const words = (asked.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const names = Object.keys(FILTERS).filter((name) => asked[name]);
+  if (!words.length && !names.length) return null;
+  const found = new Set();
+  known.index.cells.forEach((_, n) => {
+    const { table, row, column } = placeOf(n);
+    const told = traits(n);
+    const text =
+      `${table.name} ${table.title} ${row.group} ${row.name} ${row.method} ${column.name} ${told.dataset}`.toLowerCase();
+    const fits = names.every((name) => told[name] === asked[name]);
+    if (fits && words.every((word) => text.includes(word))) found.add(n);
+  });
+  return found;
+}
+
+function section(table, found, shown, first) {
+  const fits = (n) => found === null || found.has(n);
+  const lines = table.rows.filter((row) => row.cells.some(fits));
+  if (!lines.length) return null;
+  const columns = table.columns
+    .map((_, c) => c)
+    .filter((c) => lines.some((row) => fits(row.cells[c])));
+  for (const row of lines)
+    for (const c of columns) if (fits(row.cells[c])) shown.push(row.cells[c]);
+  const groups = lines.some((row) => row.group);
+  return el(
+    "section",
+    { "aria-labelledby": table.name },
+    el("h2", { id: table.name }, table.title, " ", el("small", {}, table.name)),
+    el("p", { class: "paper" }, table.paper),
+    table.warning
+      ? el(
+          "p",
+          { class: "warning" },
+          table.warning,
+          table.details.length
+            ? el(
+                "details",
+                {},
+                el("summary", {}, "What stands in for what"),
+                el(
+                  "ul",
+                  {},
+                  table.details.map((text) => el("li", {}, text)),
+                ),
+              )
+            : null,
+        )
+      : null,
+    el(
+      "div",
+      { class: "scroll" },
+      el(
+        "table",
+        { class: "numbers", onkeydown: arrows, "aria-label": table.title },
+        head(table, columns),
+        el(
+          "tbody",
+          {},
+          lines.map((row, r) => line(row, r ? lines[r - 1] : null, columns, fits, groups, first)),
+        ),
+      ),
+    ),
+    el(
+      "details",
+      { class: "notes" },
+      el("summary", {}, "How to read it"),
+      el(
+        "ul",
+        {},
+        table.notes.map((note) => el("li", {}, prose(note))),
+      ),
+    ),
+  );
+}
+
+function head(table, columns) {
+  const tops = [];
+  for (const c of columns) {
+    const { group } = table.columns[c];
+    if (tops.length && tops.at(-1).group === group) tops.at(-1).span += 1;
+    else tops.push({ group, span: 1 });
+  }
+  const grouped = tops.some((top) => top.group);
+  return el(
+    "thead",
+    {},
+    grouped
+      ? el(
+          "tr",
+          {},
+          el("td", {}),
+          tops.map((top) => el("th", { colspan: top.span, scope: "colgroup" }, top.group)),
+        )
+      : null,
+    el(
+      "tr",
+      {},
+      el("th", { scope: "col" }, "Method"),
+      columns.map((c) => el("th", { scope: "col" }, table.columns[c].label)),
+    ),
+  );
+}
+
+function line(row, before, columns, fits, groups, first) {
+  const name = groups && row.group ? row.label : row.name;
+  const opens = groups && row.group && row.group !== before?.group;
+  const method = known.index.methods[row.method] ? address("method", { name: row.method }) : null;
+  const head = method ? el("a", { href: method, class: "plain" }, name) : name;
+  return el(
+    "tr",
+    { class: [row.trained ? "" : "theirs", opens ? "opens" : ""].join(" ").trim() || null },
+    el("th", { scope: "row" }, opens ? el("span", { class: "group" }, row.group) : null, head),
+    columns.map((c) =>
+      el("td", { class: fits(row.cells[c]) ? null : "off" }, content(row.cells[c], first)),
+    ),
+  );
+}
+
+/** What stands in a cell: a link, unless there is nothing at all. */
+function content(number, first) {
+  const cell = known.index.cells[number];
+  if (!cell.ours && !cell.printed) return null;
+  const words = [
+    el(
+      "span",
+      { class: cell.best ? "ours best" : cell.mean === null ? "ours none" : "ours" },
+      cell.ours || "–",
+      cell.dagger ? "†" : "",
+    ),
+    cell.printed ? el("span", { class: "printed" }, `(${cell.printed})`) : null,
+    cell.against ? el("span", { class: `against ${colour(cell.verdict)}` }, cell.against) : null,
+  ];
+  const failed = Object.keys(cell.failed).length;
+  const { row, column } = placeOf(number);
+  const told = [
+    `${row.name}, ${column.name}: ${cell.ours || "not run"}`,
+    cell.printed ? `published ${cell.printed}` : "",
+    cell.difference === null ? "" : `difference ${cell.against.split(" ")[0]}`,
+    cell.verdict,
+    failed ? `${failed} failed` : "",
+  ];
+  return el(
+    "a",
+    {
+      href: first < 0 ? cellAddress(number) : cellAddress(first, number),
+      tabindex: -1,
+      "aria-label": told.filter(Boolean).join(", "),
+    },
+    words,
+    failed ? el("span", { class: "against bad" }, `✗ ${failed} failed`) : null,
+  );
+}
+
+/** One cell of a table is reached with the tabulator, the others from it with the arrows. */
+export function makeReachable(root) {
+  for (const table of root.querySelectorAll("table.numbers")) {
+    table.querySelector("td a")?.setAttribute("tabindex", "0");
+  }
+}
+
+function arrows(event) {
+  const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+  const step = steps[event.key];
+  const cell = event.target.closest?.("td");
+  if (!step || !cell || event.altKey || event.ctrlKey || event.metaKey) return;
+  const body = [...cell.closest("tbody").rows];
+  let [r, c] = [body.indexOf(cell.parentNode), cell.cellIndex];
+  for (;;) {
+    r += step[0];
+    c += step[1];
+    const next = body[r]?.cells[c];
+    if (!next || c < 1) return;
+    const link = next.querySelector("a");
+    if (link) {
+      event.preventDefault();
+      event.target.closest("a").tabIndex = -1;
+      link.tabIndex = 0;
+      link.focus();
+      return;
+    }
+  }
+}
+
+function rows(shown) {
+  const { runs, cells } = known.index;
+  const line = (number) => {
+    const cell = cells[number];
+    const { table, row, column } = placeOf(number);
+    return [
+      ...[table.name, row.name, column.name, cell.metric, cell.unit, cell.statistic],
+      ...[cell.mean, cell.std, cell.runs.length, cell.diverged, cell.published, cell.difference],
+      ...[cell.verdict, cell.paper, cell.runs.map((run) => runs[run].id).join(" ")],
+    ];
+  };
+  return [CSV, ...shown.map(line)];
+}

@@ -1,0 +1,53 @@
+"""What the page of fidelity says of each option, line by line, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).parents[4] / "docs" / "fidelity.md"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Where the options of a component stand.
+
+    Attributes:
+        heading: of the section.
+        anchor: of the section in the site.
+        lines: by option the cells of its line by header, as Markdown.
+    """
+
+    heading: str
+    anchor: str
+    lines: Mapping[str, Mapping[str, str]]
+
+
+def sections(page: Path = PAGE) -> dict[str, Section]:
+    """By component, the section that has the table of its options."""
+    found: dict[str, Section] = {}
+    heading, named = "", ""
+    headers: list[str] = []
+    lines: dict[str, dict[str, str]] = {}
+    for line in page.read_text(encoding="utf-8").split("\n"):
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+        if mark := re.fullmatch(r"<!-- options: (\w+) -->", line):
+            named, headers, lines = mark[1], [], {}
+            found[named] = Section(heading, anchor(heading), lines)
+        elif named and line.startswith("|"):
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            if not headers:
+                headers = cells
+            elif not set("".join(cells)) <= set("-: "):
+                lines[cells[0].strip("`")] = dict(zip(headers[1:], cells[1:], strict=False))
+        elif named and headers:
+            named = ""
+    return found
+
+
+def anchor(heading: str) -> str:
+    """What a heading's anchor is called in the site."""
+    return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))

@@ -1,0 +1,138 @@
+"""All that the page knows, as plain data: what it shows at once, and what it reads on a click."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from noisyfl import __version__
+from noisyfl.core.artifacts import Results, RunFiles
+from noisyfl.reporting.claims.verdicts import Judged
+from noisyfl.reporting.descriptions import TableDescription
+from noisyfl.reporting.explorer import claims, curves, methods
+from noisyfl.reporting.explorer.specs import Spec
+from noisyfl.reporting.explorer.tables import Tables
+from noisyfl.reporting.metrics import METRICS, SYMBOLS
+from noisyfl.reporting.runs import Run, read_run
+from noisyfl.reporting.statistics import STATISTICS, WORDS
+from noisyfl.reporting.tables.cells import content_of
+from noisyfl.reporting.tables.verdicts import MARKS
+from noisyfl.runs.status import read_status
+from noisyfl.specs.spec import describe_run, identity
+
+TOTALS = ("bytes_down", "bytes_up")
+"""Columns of rounds that are summed over a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """What a page is made of.
+
+    Attributes:
+        scale: its name.
+        note: what it says of itself.
+        options: what Snakemake is told to take this scale.
+        tables: those that are printed.
+        frames: of the tables, in their order.
+        runs: the artifact of every run of the tables, by id.
+        layouts: where noisy partitions may lie; runs are trained in the first.
+        asked: by name the tables as the scale asks for them, also where they are not trained.
+        papers: the same in the papers' own settings.
+        plan: by id the specs of both.
+        judged: the claims, if any table has published numbers.
+    """
+
+    scale: str
+    note: str
+    options: str
+    tables: Sequence[TableDescription]
+    frames: Sequence[Path]
+    runs: Mapping[str, RunFiles]
+    layouts: Sequence[Results]
+    asked: Mapping[str, TableDescription]
+    papers: Mapping[str, TableDescription]
+    plan: Mapping[str, Spec]
+    judged: Sequence[Judged] = field(default=())
+
+
+def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the page shows at once, and what it shows of single cells.
+
+    Raises:
+        DamagedArtifact: a file of a run or a partition is damaged, or another's.
+    """
+    runs = {run: read_run(run, files) for run, files in sources.runs.items()}
+    plan = {**sources.plan, **{run: found.spec for run, found in runs.items()}}
+    tables = Tables(sources.asked, sources.papers, plan, failures(sources.layouts))
+    for description, frame in zip(sources.tables, sources.frames, strict=True):
+        tables.add(content_of(description, pd.read_parquet(frame), runs))
+    shown = [runs[run] for run in tables.run_ids]
+    index = {
+        "version": __version__,
+        "scale": sources.scale,
+        "note": sources.note,
+        "options": sources.options,
+        "results": sources.layouts[0].root.as_posix(),
+        "marks": MARKS,
+        "statistics": WORDS,
+        "metrics": {
+            name: {"label": one.label, "unit": SYMBOLS[one.unit]} for name, one in METRICS.items()
+        },
+        "tables": tables.told,
+        "cells": tables.cells,
+        "runs": [run_told(run, tables.specs.number(run.spec)) for run in shown],
+        "specs": tables.specs.told,
+        "claims": claims.told(sources.judged, tables.places),
+        "methods": methods.described(),
+    }
+    first = {cell["runs"][0] for cell in tables.cells if cell["runs"]}
+    wanted = dict.fromkeys(
+        identity(run.spec["noisy_partition"]) for n, run in enumerate(shown) if n in first
+    )
+    found = {one: curves.partition_file(one, sources.layouts) for one in wanted}
+    details = {
+        "runs": [curves.details(run, tables.metrics_of[run.id]) for run in shown],
+        "partitions": {one: curves.partition(path) for one, path in found.items() if path},
+        "relabelled": curves.RELABELLED,
+        "estimates": curves.ESTIMATES,
+    }
+    return index, details
+
+
+def failures(layouts: Sequence[Results]) -> dict[str, str]:
+    """By run why its training failed at last, where it says so."""
+    pattern = layouts[0].status("*")
+    said = {path.stem: read_status(path) for path in sorted(pattern.parent.glob(pattern.name))}
+    return {
+        run: str(status["error"])
+        for run, status in said.items()
+        if status is not None and status["state"] == "failed"
+    }
+
+
+def run_told(run: Run, spec: int) -> dict[str, Any]:
+    """The facts of a run."""
+    accuracies = list(run.accuracies)
+    return {
+        "id": run.id,
+        "spec": spec,
+        "words": describe_run(run.spec),
+        "seed": run.spec["seed"],
+        "partition": identity(run.spec["noisy_partition"]),
+        "folder": run.folder.parent.as_posix(),
+        "rounds": len(run.all_rounds["round"]),
+        "statistics": {
+            name: round(100 * function(accuracies).value, 4)
+            for name, function in STATISTICS.items()
+            if accuracies
+        },
+        "totals": {
+            name: int(np.nansum(run.all_rounds[name])) for name in TOTALS if name in run.all_rounds
+        },
+        "made": run.provenance,
+    }

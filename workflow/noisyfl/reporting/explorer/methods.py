@@ -1,0 +1,61 @@
+"""What the page says of each method: what it is, its source and its options with their reasons."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.options import Option
+from noisyfl.reporting.explorer.fidelity import Section, sections
+from noisyfl.specs.catalogue import PACKAGE, methods
+
+HEADERS = ("paper", "code", "papers and code", "reason", "reason for the default")
+"""Of the fidelity page's columns, those that say why an option is what it is."""
+
+
+def described() -> dict[str, dict[str, Any]]:
+    """Every method by name, without importing torch."""
+    known = sections()
+    found = {}
+    for name, declared in sorted(methods().items()):
+        section = known.get(name, Section("", "", {}))
+        path = PACKAGE / "methods" / f"{name}.py"
+        found[name] = {
+            "about": about(path),
+            "reference": declared.reference,
+            "file": path.relative_to(PACKAGE.parents[1]).as_posix(),
+            "sides": [
+                *(["server"] if declared.is_server else []),
+                *(["client"] if declared.is_client else []),
+            ],
+            "revision": declared.revision,
+            "variants": {key: dict(value) for key, value in declared.variants.items()},
+            "fidelity": [section.heading, section.anchor] if section.heading else None,
+            "options": [option_told(option, section) for option in declared.options],
+        }
+    return found
+
+
+def option_told(option: Option, section: Section) -> dict[str, Any]:
+    """An option, and what the fidelity page says of it by header."""
+    line = section.lines.get(option.name, {})
+    default = "required" if option.required else option.default
+    if option.share_of is not None:
+        default = f"{default} of {option.share_of[1]:g} {option.share_of[0]}"
+    return {
+        "name": option.name,
+        "default": default,
+        "choices": option.choices,
+        "doc": option.doc,
+        "why": {header: line[header] for header in line if header in HEADERS and line[header]},
+    }
+
+
+def about(path: Path) -> str:
+    """The docstring of a module in plain words with code in backticks."""
+    text = inspect.cleandoc(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
+    return text.replace("``", "`")

@@ -1,0 +1,41 @@
+"""Rule explorer: a page in which every cell says why it is what it is."""
+
+import json
+from pathlib import Path
+
+from noisyfl.core.artifacts import Results, RunFiles
+from noisyfl.core.script import job
+from noisyfl.experiments.papers import in_both
+from noisyfl.reporting.claims.judge import judge
+from noisyfl.reporting.claims.runs import Artifacts
+from noisyfl.reporting.descriptions import TableDescription, read_description
+from noisyfl.reporting.explorer.gather import Sources
+from noisyfl.reporting.explorer.page import write_explorer
+
+with job(snakemake.log[0]) as log:
+    told, given = snakemake.params, snakemake.input
+    published = Path(given.published)
+    asked, papers = in_both(json.loads(told.config), Path(told.experiments), told.name, published)
+    files = {run: RunFiles(Path(folder)) for run, folder in told.folders.items()}
+    artifacts = Artifacts(
+        {name: read_description(text) for name, text in told.parts.items()},
+        files,
+        {Path(path).stem: Path(path) for path in given.partitions},
+    )
+    write_explorer(
+        Sources(
+            scale=asked.scale,
+            note=told.note,
+            options=told.options,
+            tables=[TableDescription.from_json(text) for text in told.tables],
+            frames=[Path(frame) for frame in given.frames],
+            runs={run: files[run] for run in told.runs},
+            layouts=[Results(Path(folder)) for folder in told.layouts],
+            asked=asked.tables,
+            papers=papers.tables,
+            plan={**papers.runs, **asked.runs},
+            judged=judge(published, Path(given.cells[0]), artifacts) if given.cells else (),
+        ),
+        Path(snakemake.output[0]),
+    )
+    log("done")
