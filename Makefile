@@ -1,7 +1,7 @@
 # What a newcomer or a developer types. Needs Python >= 3.11 (with venv), git and make.
 #
-#   make demo    set up .venv, print what is tracked of the desk scale, make the quick scale's tables
-#                and figures, and their report
+#   make demo    set up .venv, make the explorer of what is tracked of the desk scale, make the quick
+#                scale's tables and figures, and their report
 #   make test    what every change needs; make test-all: every test, CI's, on a real Slurm too
 #   make check   formatters, linters and types
 #   make docs    the documentation site, in site/

@@ -45,7 +45,6 @@ rule all:
     input:
         files_of(wanted()),
         comparisons(),
-        SCALE / "explorer.html",
 
 
 include: "rules/data.smk"

@@ -159,7 +159,8 @@ def comparisons():
     if not frames_of_papers():
         return []
     evidence = [SCALE / "evidence.md"] if EVIDENCE is not None else []
-    return [SCALE / "cells.csv", SCALE / "claims.html", *evidence]
+    pages = [SCALE / "claims.html", SCALE / "explorer.html"]
+    return [SCALE / "cells.csv", *pages, *evidence]
 
 
 def claimed():

@@ -87,6 +87,12 @@ def runs(tmp_path):
     return Runs(tmp_path / "results")
 
 
+@pytest.fixture(scope="session")
+def runs_in():
+    """Gives runs in a folder, for tests that share them."""
+    return Runs
+
+
 @pytest.fixture
 def make_partition(tmp_path):
     """Writes a noisy partition of the digits (whose labels are made up) and returns its path."""

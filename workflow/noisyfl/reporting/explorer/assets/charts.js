@@ -44,7 +44,7 @@ export function lines(series, levels, axes) {
       marginLeft: 46,
       marginRight: 16,
       style: { background: "transparent", fontSize: "12px", overflow: "visible" },
-      x: { label: axes.x, ticks: width < 420 ? 4 : 8 },
+      x: { label: axes.x, ticks: width < 420 ? 4 : 8, tickFormat: String, nice: true },
       y: { label: axes.y, grid: true, nice: true, domain: axes.domain },
       marks: [
         ...levels.flatMap((level) => [
@@ -76,6 +76,9 @@ export function lines(series, levels, axes) {
             },
           ),
         ),
+        ...series
+          .filter((one) => one.x.length < 3)
+          .map((one) => library.dot(one.x, { x: one.x, y: one.y, fill: one.ink, r: 3 })),
         library.dot(
           points,
           library.pointer({ x: "x", y: "y", fill: (d) => series[d.n].ink, r: 4 }),

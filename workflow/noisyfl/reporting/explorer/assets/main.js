@@ -2,7 +2,7 @@
 import { el, say } from "./dom.js";
 import { readIndex } from "./data.js";
 import { here } from "./place.js";
-import { makeReachable, tablesView } from "./tables.js";
+import { tablesView } from "./tables.js";
 import { cellView } from "./cell.js";
 import { claimsView } from "./claims.js";
 import { methodView, methodsView } from "./methods.js";
@@ -39,10 +39,9 @@ async function show() {
   main.setAttribute("aria-busy", "true");
   const content = await (VIEWS[view] ?? tablesView)(query);
   if (asked !== location.hash) return; // another one was asked for meanwhile
-  main.replaceChildren(...content.flat().filter(Boolean));
+  main.replaceChildren(...content.flat(Infinity).filter(Boolean));
   main.className = `view-${view}`;
   main.setAttribute("aria-busy", "false");
-  makeReachable(main);
   tabs(view);
   const title = main.querySelector("h1").textContent;
   document.title = `${title} – noisyfl explorer`;

@@ -209,7 +209,7 @@ function options(method, chosen) {
               "td",
               {},
               option.doc,
-              option.choices ? ` One of ${option.choices.join(", ")}.` : null,
+              option.choices ? `; one of ${option.choices.join(", ")}` : null,
             ),
             heads.map((head) => el("td", {}, prose(option.why[head] ?? ""))),
           ),

@@ -14,6 +14,9 @@ const FILTERS = {
   trained: "Run",
 };
 
+/** Cells that are drawn in one go. */
+const AT_ONCE = 300;
+
 const CSV = [
   ...["table", "row", "column", "metric", "unit", "statistic", "ours", "std", "trials", "diverged"],
   ...["published", "difference", "verdict", "as published", "runs"],
@@ -27,15 +30,15 @@ export function tablesView(query) {
   const tally = el("p", { class: "tally" });
   let shown = [];
   const draw = () => {
-    shown = [];
     const found = chosen(asked);
-    const sections = known.index.tables
+    const parts = known.index.tables
       .filter((table) => !asked.paper || table.experiment === asked.paper)
-      .map((table) => section(table, found, shown, first))
-      .filter(Boolean);
-    list.replaceChildren(...sections);
-    const words = `${shown.length} cells in ${sections.length} tables`;
-    tally.textContent = sections.length ? words : "Nothing fits. Take a filter away.";
+      .map((table) => partOf(table, found))
+      .filter((part) => part.cells.length);
+    shown = parts.flatMap((part) => part.cells);
+    build(list, parts, first);
+    const words = `${count(shown.length, "cell")} in ${count(parts.length, "table")}`;
+    tally.textContent = parts.length ? words : "Nothing fits. Take a filter away.";
     say(tally.textContent);
   };
   const change = (name) => (value) => {
@@ -154,24 +157,54 @@ function chosen(asked) {
   return found;
 }
 
-function section(table, found, shown, first) {
+/** What of a table fits: its lines and columns, and the cells where they meet. */
+function partOf(table, found) {
   const fits = (n) => found === null || found.has(n);
   const lines = table.rows.filter((row) => row.cells.some(fits));
-  if (!lines.length) return null;
   const columns = table.columns
     .map((_, c) => c)
     .filter((c) => lines.some((row) => fits(row.cells[c])));
-  for (const row of lines)
-    for (const c of columns) if (fits(row.cells[c])) shown.push(row.cells[c]);
+  const cells = lines.flatMap((row) => columns.map((c) => row.cells[c]).filter(fits));
+  return { table, lines, columns, cells, fits };
+}
+
+/** Draw what is seen first at once, and the rest when the browser has time for it. */
+function build(list, parts, first) {
+  let drawn = 0;
+  let next = 0;
+  const more = () => {
+    const sections = [];
+    for (const end = drawn + AT_ONCE; next < parts.length && drawn < end; next += 1) {
+      sections.push(section(parts[next], first));
+      drawn += parts[next].cells.length;
+    }
+    list.append(...sections);
+  };
+  const later = () => {
+    if (list.parts !== parts || next === parts.length) return;
+    more();
+    setTimeout(later);
+  };
+  list.parts = parts;
+  list.replaceChildren();
+  more();
+  setTimeout(later);
+}
+
+function count(n, noun) {
+  return `${n} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+function section({ table, lines, columns, fits }, first) {
   const groups = lines.some((row) => row.group);
-  return el(
+  const made = el(
     "section",
     { "aria-labelledby": table.name },
     el("h2", { id: table.name }, table.title, " ", el("small", {}, table.name)),
     el("p", { class: "paper" }, table.paper),
     table.warning
       ? el(
-          "p",
+          "div",
           { class: "warning" },
           table.warning,
           table.details.length
@@ -213,6 +246,8 @@ function section(table, found, shown, first) {
       ),
     ),
   );
+  made.querySelector("td a")?.setAttribute("tabindex", "0");
+  return made;
 }
 
 function head(table, columns) {
@@ -294,12 +329,6 @@ function content(number, first) {
 }
 
 /** One cell of a table is reached with the tabulator, the others from it with the arrows. */
-export function makeReachable(root) {
-  for (const table of root.querySelectorAll("table.numbers")) {
-    table.querySelector("td a")?.setAttribute("tabindex", "0");
-  }
-}
-
 function arrows(event) {
   const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
   const step = steps[event.key];
