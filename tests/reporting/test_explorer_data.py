@@ -127,6 +127,16 @@ def test_zeros_are_empty():
     assert whole(np.array([[0, 3], [12, 0]])) == ",3,12,"
 
 
+def test_a_claim_knows_the_cells_that_decided_it_on_both_sides(made):
+    _, index, _ = made
+    (claim,) = index["claims"]
+    sides = {"published": ("holds", small.LOW), "ours": ("does not hold", small.HIGH)}
+    for side, (verdict, column) in sides.items():
+        assert claim[side]["verdict"] == verdict
+        (number,) = claim[side]["checks"][0]["cases"][0]["cells"]
+        assert index["cells"][number] is cell(index, "p/t1", "Row of fedavg", column)
+
+
 def test_every_method_has_its_module_and_the_lines_of_the_fidelity_page():
     told = described()
     assert set(told) == set(methods())

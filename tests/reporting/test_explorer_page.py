@@ -151,6 +151,18 @@ def test_the_download_has_what_is_shown(page, tmp_path):
     assert found.loc[found["row"] == "Row of fedavg", "ours"].tolist() == [72.0]
 
 
+def test_a_claim_leads_to_the_cells_that_decided_it(visit):
+    page = visit.show("#claims")
+    assert small.EVIL in page.inner_text(".claim")
+    assert page.locator(".claim .badge").all_inner_texts() == ["✓ holds", "✗ does not hold"]
+    page.get_by_label("On ours").select_option("holds")
+    assert page.locator(".claim").count() == 0
+    page.get_by_label("On ours").select_option("does not hold")
+    page.locator(".decided").last.get_by_role("link").click()
+    page.wait_for_selector("main.view-cell")
+    assert page.inner_text("h1") == "Row of fedavg, IID, high"
+
+
 def test_runs_are_sorted_by_their_headers(visit):
     page = visit.show("#runs")
     page.get_by_role("button", name="Best %").click()

@@ -10,6 +10,9 @@ import pyarrow as pa
 from descriptions import described_table
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
+from noisyfl.reporting.claims.numbers import Cell
+from noisyfl.reporting.claims.verdicts import Case, Check, Finding, Judged
+from noisyfl.reporting.claims.wanted import Claim
 from noisyfl.reporting.explorer.gather import Sources
 from noisyfl.reporting.published import read_published
 from noisyfl.reporting.runs import read_runs
@@ -80,6 +83,19 @@ def small_scale(folder, runs, trained=True):
         asked={f"p/{one.name}": with_runs(one, asked) for one in tables},
         papers={f"p/{one.name}": with_runs(one, papers) for one in tables},
         plan={**specs, **{run: one.spec for run, one in found.items()}},
+        judged=[claim()] if trained else (),
+    )
+
+
+def claim():
+    """A claim that holds on the paper's numbers, and not on ours."""
+    said = Claim("p-01", "Table 1", f"More noise hurts. {EVIL}", "", "", {}, lambda: iter(()))
+    theirs = Cell("p/t1", "fedavg federated", "cifar10, iid(n=100), low")
+    ours = Cell("p/t1", "Row of fedavg", HIGH)
+    return Judged(
+        said,
+        Finding((Check("low is better", (Case("FedAvg", "93.1 > 72.0", 21.1, True, (theirs,)),)),)),
+        Finding((Check("low is better", (Case("FedAvg", "60.5 < 72.0", -1.5, False, (ours,)),)),)),
     )
 
 

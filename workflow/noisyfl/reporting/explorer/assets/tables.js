@@ -280,13 +280,18 @@ function head(table, columns) {
 
 function line(row, before, columns, fits, groups, first) {
   const name = groups && row.group ? row.label : row.name;
-  const opens = groups && row.group && row.group !== before?.group;
+  const opens = groups && row.group !== (before?.group ?? "");
   const method = known.index.methods[row.method] ? address("method", { name: row.method }) : null;
   const head = method ? el("a", { href: method, class: "plain" }, name) : name;
   return el(
     "tr",
     { class: [row.trained ? "" : "theirs", opens ? "opens" : ""].join(" ").trim() || null },
-    el("th", { scope: "row" }, opens ? el("span", { class: "group" }, row.group) : null, head),
+    el(
+      "th",
+      { scope: "row" },
+      opens && row.group ? el("span", { class: "group" }, row.group) : null,
+      head,
+    ),
     columns.map((c) =>
       el("td", { class: fits(row.cells[c]) ? null : "off" }, content(row.cells[c], first)),
     ),

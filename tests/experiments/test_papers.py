@@ -1,0 +1,30 @@
+"""The cells of a scale, and the same in the papers' settings."""
+
+from noisyfl.experiments.config import PUBLISHED, ROOT, check_config
+from noisyfl.experiments.papers import in_both
+
+
+def test_the_papers_settings_have_the_scales_cells_and_not_its_values():
+    config = check_config(
+        {
+            "scale": "tiny",
+            "experiments": ["fedrn"],
+            "targets": ["fedrn/table2"],
+            "overlay": {
+                "setting": {"schedule": {"rounds": 7}},
+                "rows": {"fedrn/table2": ["FedAvg", "FedRN, k=1"]},
+                "trials": {"fedrn/table2": 2},
+            },
+        },
+        "test",
+    )
+    scale, papers = in_both(config, ROOT / "config" / "papers", "test", PUBLISHED)
+    ours, theirs = scale.tables["fedrn/table2"], papers.tables["fedrn/table2"]
+    assert [row.name for row in ours.rows] == [row.name for row in theirs.rows]
+    assert [len(cell) for row in ours.runs for cell in row] == [2] * (2 * len(ours.columns))
+    for name, plan, rounds in (("ours", scale, 7), ("the paper's", papers, 500)):
+        table = plan.tables["fedrn/table2"]
+        found = {plan.runs[run]["schedule"]["rounds"] for run in table.run_ids()}
+        assert found == {rounds}, name
+    assert all(same for row in theirs.as_published for same in row)
+    assert not any(same for row in ours.as_published for same in row)
