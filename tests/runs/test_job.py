@@ -109,6 +109,7 @@ def test_what_is_hopeless_is_tried_once_by_a_command(results, monkeypatch):
         log = (results.root / "run.log").read_text()
         assert log.count(f"error: {outcome.error}") == tries
     assert log.count("not tried again, since it would end as before: ") == 1
+    assert "Traceback" in log.partition("not tried again")[2]
 
 
 @pytest.mark.parametrize(

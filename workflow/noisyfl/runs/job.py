@@ -132,8 +132,9 @@ class TrainingJob:
         status = self.status
         with log_to(Path(self.log), echo=echo) as log:
             if hopeless := status.hopeless():
-                log.error(f"not tried again, since it would end as before: {hopeless}")
-                return Outcome(hopeless)
+                error_before, told = hopeless
+                log.error(f"not tried again, since it would end as before: {error_before}\n{told}")
+                return Outcome(error_before)
             try:
                 outcome = self._whole_run(log, status)
             except (BadInput, DamagedArtifact) as error:

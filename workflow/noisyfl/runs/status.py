@@ -17,6 +17,7 @@ import platform
 import shlex
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -113,14 +114,18 @@ class RunStatus:
             hopeless: whether another attempt would end in the same way.
         """
         command = os.environ.get(COMMAND) if hopeless else None
+        # Snakemake begins a run's log anew with each attempt.
+        self._content["traceback"] = traceback.format_exc() if command else None
         self._end(state="failed", error=one_line(error), hopeless_in=command)
 
-    def hopeless(self) -> str | None:
-        """Why an earlier attempt of the same command has failed, if this one would fail too."""
+    def hopeless(self) -> tuple[str, str] | None:
+        """Why an earlier attempt of the same command has failed, if this one would fail too: in a
+        line, and as Python told it.
+        """
         before, command = read_status(self._path), os.environ.get(COMMAND)
         if before is None or command is None or before["hopeless_in"] != command:
             return None
-        return before["error"]
+        return before["error"], before.get("traceback") or ""
 
     def finished(self) -> None:
         """The run is whole, and its artifact says all there is to say."""
