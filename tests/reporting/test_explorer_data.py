@@ -151,6 +151,12 @@ def test_every_method_has_its_module_and_the_lines_of_the_fidelity_page():
     assert prox["why"]["reason for the default"].startswith("the code. The two are different")
 
 
+def test_where_the_fidelity_page_has_no_column_of_reasons_its_text_is_quoted():
+    told = {option["name"]: option["why"] for option in described()["rofl"]["options"]}
+    assert '`pseudo_label_form="hard"`' in told["pseudo_label_form"]["reason"]
+    assert all(not text.startswith("|") for why in told.values() for text in why.values())
+
+
 def test_sections_name_the_anchors_of_the_site():
     assert sections()["fedprox"].anchor == "fedprox-and-the-oracle"
 

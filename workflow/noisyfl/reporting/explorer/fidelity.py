@@ -18,25 +18,33 @@ class Section:
         heading: of the section.
         anchor: of the section in the site.
         lines: by option the cells of its line by header, as Markdown.
+        paragraphs: what else the section says, as Markdown.
     """
 
     heading: str
     anchor: str
     lines: Mapping[str, Mapping[str, str]]
+    paragraphs: tuple[str, ...] = ()
+
+    def says_of(self, option: str) -> str:
+        """The paragraphs that name an option, without line breaks."""
+        return " ".join(text for text in self.paragraphs if f"`{option}" in text)
 
 
 def sections(page: Path = PAGE) -> dict[str, Section]:
     """By component, the section that has the table of its options."""
     found: dict[str, Section] = {}
+    text = page.read_text(encoding="utf-8")
+    said = {part.partition("\n")[0]: paragraphs(part) for part in text.split("\n## ")[1:]}
     heading, named = "", ""
     headers: list[str] = []
     lines: dict[str, dict[str, str]] = {}
-    for line in page.read_text(encoding="utf-8").split("\n"):
+    for line in text.split("\n"):
         if line.startswith("## "):
             heading = line.removeprefix("## ")
         if mark := re.fullmatch(r"<!-- options: (\w+) -->", line):
             named, headers, lines = mark[1], [], {}
-            found[named] = Section(heading, anchor(heading), lines)
+            found[named] = Section(heading, anchor(heading), lines, said[heading])
         elif named and line.startswith("|"):
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
             if not headers:
@@ -46,6 +54,13 @@ def sections(page: Path = PAGE) -> dict[str, Section]:
         elif named and headers:
             named = ""
     return found
+
+
+def paragraphs(part: str) -> tuple[str, ...]:
+    """The paragraphs and the entries of lists in a section, each in one line."""
+    blocks = re.split(r"\n\n|\n(?=- )", part.partition("\n")[2])
+    texts = (" ".join(block.removeprefix("- ").split()) for block in map(str.strip, blocks))
+    return tuple(text for text in texts if text and not text.startswith(("|", "<!--", "#")))
 
 
 def anchor(heading: str) -> str:

@@ -12,8 +12,8 @@ from noisyfl.core.options import Option
 from noisyfl.reporting.explorer.fidelity import Section, sections
 from noisyfl.specs.catalogue import PACKAGE, methods
 
-HEADERS = ("paper", "code", "papers and code", "reason", "reason for the default")
-"""Of the fidelity page's columns, those that say why an option is what it is."""
+DECLARED = ("default", "alternatives", "what it decides", "meaning")
+"""Of the fidelity page's columns, those that follow from the declarations; the others say why."""
 
 
 def described() -> dict[str, dict[str, Any]]:
@@ -42,6 +42,8 @@ def described() -> dict[str, dict[str, Any]]:
 def option_told(option: Option, section: Section) -> dict[str, Any]:
     """An option, and what the fidelity page says of it by header."""
     line = section.lines.get(option.name, {})
+    why = {key: text for key, text in line.items() if text and key not in DECLARED}
+    said = section.says_of(option.name)
     default = "required" if option.required else option.default
     if option.share_of is not None:
         default = f"{default} of {option.share_of[1]:g} {option.share_of[0]}"
@@ -50,7 +52,7 @@ def option_told(option: Option, section: Section) -> dict[str, Any]:
         "default": default,
         "choices": option.choices,
         "doc": option.doc,
-        "why": {header: line[header] for header in line if header in HEADERS and line[header]},
+        "why": why or ({"reason": said} if said else {}),
     }
 
 

@@ -137,7 +137,7 @@ function options(specs, theirs) {
 /** Why an option has its value: who lays it over the paper's, or what the fidelity page says. */
 function reason(described, key, ours, paper) {
   const option = described.options.find((one) => one.name === key);
-  const told = Object.values(option.why).at(-1);
+  const told = Object.values(option.why).at(-1) ?? option.doc;
   const own = ours.find(Boolean);
   const differs = ours.some(
     (one, n) => one && paper[n] && literal(one.options[key]) !== literal(paper[n].options[key]),
