@@ -124,7 +124,7 @@ def run_told(run: Run, spec: int) -> dict[str, Any]:
         "words": describe_run(run.spec),
         "seed": run.spec["seed"],
         "partition": identity(run.spec["noisy_partition"]),
-        "folder": run.folder.parent.as_posix(),
+        "folder": from_here(run.folder.parent).as_posix(),
         "rounds": len(run.all_rounds["round"]),
         "statistics": {
             name: round(100 * function(accuracies).value, 4)
@@ -136,3 +136,8 @@ def run_told(run: Run, spec: int) -> dict[str, Any]:
         },
         "made": run.provenance,
     }
+
+
+def from_here(path: Path) -> Path:
+    """A path as it is typed in the working directory, if it lies below that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
