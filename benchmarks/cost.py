@@ -16,8 +16,8 @@ import torch
 from benchmarks import Work, ours
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.models import MODELS
-from noisyfl.specs.devices import CPU, DEVICES
 from noisyfl.specs.extent import layers_of
+from noisyfl.specs.speeds import CPU, DEVICES
 
 THINGS = ("rounds", "participants", "local_epochs", "samples", "test images")
 

@@ -10,7 +10,7 @@ import pytest
 from noisyfl.commands import read_plan
 from noisyfl.experiments.config import ROOT
 from noisyfl.experiments.demand import demands, runs_by_target
-from noisyfl.specs.devices import DEVICES, LEAST, MOST
+from noisyfl.specs.speeds import DEVICES, LEAST, MOST
 
 PAGES = ("fedcni", "fedcorr", "fednoil", "fedrn", "grand", "human", "rofl")
 SHOWN = ("H100", "T4")

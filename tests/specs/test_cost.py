@@ -17,9 +17,9 @@ from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs import cost
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import check_ends, estimate, likely_seconds, stream_slots
-from noisyfl.specs.devices import DEVICES, measured
 from noisyfl.specs.extent import extent_of, layers_of, remarks_of
 from noisyfl.specs.spec import canonical_run
+from noisyfl.specs.speeds import DEVICES, measured
 
 SHAPES = {"cnn": (8, 8, 1), "cnn2conv": (28, 28, 1), "cnn9": (28, 28, 1), "resnet50": (224, 224, 3)}
 

@@ -36,9 +36,9 @@ from noisyfl.experiments.progress import progress_text
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.store import verify
 from noisyfl.specs.catalogue import methods, source_digest
-from noisyfl.specs.devices import measured
 from noisyfl.specs.new_method import write_new_method
 from noisyfl.specs.spec import check_run, describe_run, identity
+from noisyfl.specs.speeds import measured
 
 EXPERIMENTS = ROOT / "config" / "papers"
 REPRODUCED = Results(ROOT / "reproduced")

@@ -15,8 +15,8 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.reporting.descriptions import FigureDescription, TableDescription
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.cost import asked_seconds, estimate, likely_seconds
-from noisyfl.specs.devices import CPU, DEVICES, LEAST, MOST, Speed
 from noisyfl.specs.extent import remarks_of
+from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
 
 Done = Callable[[str], bool]
 """Whether the run of an id is there."""

@@ -17,8 +17,8 @@ from noisyfl.runs.train import build_federation
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.types import Task
 from noisyfl.specs.build import build_method
-from noisyfl.specs.devices import KERNELS, PRECISIONS
 from noisyfl.specs.extent import Layer, layers_of
+from noisyfl.specs.speeds import KERNELS, PRECISIONS
 
 SLOTS = (1, 2, 4, 8, 16)
 

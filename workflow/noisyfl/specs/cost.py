@@ -1,7 +1,7 @@
 """What a run will cost: seconds and memory from its spec, so that a job asks for what it needs.
 
 The seconds are linear in what a run does: samples trained on and tested, steps, rounds. A device's
-factors are in :mod:`noisyfl.specs.devices`; docs/speed.md says where they are from, and how well
+factors are in :mod:`noisyfl.specs.speeds`; docs/speed.md says where they are from, and how well
 they hold. What is said of a GPU's memory was not measured: it is counted from what the executor
 keeps there, and where that leaves a choice, the larger number is taken.
 """
@@ -20,9 +20,9 @@ from noisyfl.data.datasets.dataset import DATASETS, Dataset
 from noisyfl.simulation.schedule import SCHEDULES, Schedule
 from noisyfl.simulation.stream_slots import CONTEXT_MB, LARGE_IMAGE, SHOWN_AT_ONCE, STREAM_SLOTS
 from noisyfl.specs.catalogue import methods, parts_of
-from noisyfl.specs.devices import CPU, DEVICES, SAFE_GPU, Speed
 from noisyfl.specs.extent import Layer, extent_of, layers_of
 from noisyfl.specs.spec import in_words
+from noisyfl.specs.speeds import CPU, DEVICES, SAFE_GPU, Speed
 
 INDEX_BYTES = 32
 """Of an image in the index of an encoded dataset."""
