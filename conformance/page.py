@@ -48,7 +48,15 @@ WITHOUT = {
 }
 """Methods that have no recorded steps here, and why."""
 
-FOUND: dict[str, str] = {}
+FOUND = {
+    "apfl": "the order of the steps. In the code the mixture sees the shared model after its step; in "
+    "the paper's Algorithm 1, and in ours, before. With the code's order and its slope of the share, "
+    "patched in for a trial, ours reaches 86.3 and 85.5 on seeds 1 and 2, and shares of 0.19 and "
+    "0.21, as the code does",
+    "fedproto": "prototypes are read after the local update, in the code while its last epoch still "
+    "moves the weights. With the code's read afterwards too, patched in for a trial, it gains 0.26, "
+    "0.48, 0.46 and 0.34 points on seeds 1, 2, 3 and 5, most of the difference",
+}
 """Of whole runs whose difference lies beyond the interval, what it comes from."""
 
 NOT_RUN = {
@@ -228,6 +236,11 @@ def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
             *(f"{seconds:.0f}" for seconds in told.seconds),
             _verdict(name),
         )
+    yield "\nWhat the differences beyond the interval come from:\n"
+    for name, record in records.items():
+        told = Comparison.of(record)
+        if told.seeds >= FEWEST_SEEDS and not told.inside:
+            yield _text(f"- `{name}`: {FOUND[name]}.")
     yield "\nWhat they decide, as means over seeds:\n"
     yield "| method | what | official | ours |"
     yield "|---|---|---|---|"
@@ -271,7 +284,7 @@ def _verdict(name: str) -> str:
         return f"{told.seeds} of {FEWEST_SEEDS} seeds"
     if told.inside:
         return "within the interval"
-    return FOUND[name]
+    return "beyond it, and found"
 
 
 def below(difference: float) -> str:

@@ -10,6 +10,7 @@ import torchvision
 from torch import nn
 
 from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.download import NotDownloaded
 from noisyfl.models import MODELS, WeightFiles, build_model, check_model, pretrained
 
 CIFAR = (32, 32, 3)
@@ -224,7 +225,7 @@ def test_imagenets_weights_are_fetched_only_where_that_is_allowed(
     assert cache.read_bytes() == path.read_bytes()
     path.write_bytes(path.read_bytes()[:-1])
     cache.unlink()
-    with pytest.raises(BadInput, match=r"could not be downloaded .*invalid hash value"):
+    with pytest.raises(NotDownloaded, match=r"could not be downloaded .*invalid hash value"):
         build_model(model, shape, 14, 0, files=WeightFiles(None, True))
     assert not cache.exists()
 
