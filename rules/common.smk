@@ -259,6 +259,7 @@ def check_targets():
 
 check_targets()
 CLAIMED = claimed()
+TABLES = [part for part in wanted() if isinstance(part, TableDescription)]
 
 # The table of every method in common settings, where the scale makes it, and the runs of its page.
 EVIDENCE = next(

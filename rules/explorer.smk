@@ -1,33 +1,4 @@
 # The explorer: all of the scale's tables in one page, in which every cell says why it is what it is.
-TABLES = [part for part in wanted() if isinstance(part, TableDescription)]
-
-
-def explorer_runs(wildcards):
-    """The runs of the wanted tables, and those that claims are held against."""
-    return artifacts_of(runs_of_parts([*TABLES, *CLAIMED.values()]))
-
-
-def explorer_folders(wildcards):
-    """The folder of each of these runs."""
-    runs = runs_of_parts([*TABLES, *CLAIMED.values()])
-    return {run: str(run_files(run).folder) for run in runs}
-
-
-def explorer_layouts(wildcards):
-    """Where noisy partitions may lie."""
-    layouts = [RESULTS, *([REPRODUCED] if CONFIG["reproduced"] else [])]
-    return [str(layout.root) for layout in layouts]
-
-
-def scale_options():
-    """What is typed to take this scale."""
-    files = [os.path.relpath(file, workflow.basedir) for file in workflow.configfiles]
-    if files == ["config/config.yaml"]:
-        return ""
-    one = len(files) == 1
-    return f"--configfile={files[0]}" if one else f"--configfile {' '.join(files)} --"
-
-
 rule explorer:
     input:
         frames=[
