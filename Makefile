@@ -44,7 +44,7 @@ demo: .venv/installed
 	then echo "$(report) is up to date"; else $(bin)/snakemake --report $(report); fi
 	@printf '\nTables:\n'; ls results/quick/tables/*/*.md
 	@printf '\nFigures:\n'; ls results/quick/figures/*/*.png
-	@printf '\nAll of it to be opened in a browser, cell by cell, and as a report:\n%s\n' \
+	@printf '\nAll of it to be opened in a browser, cell by cell, and as a report:\n%s\n%s\n' \
 		results/quick/explorer.html $(report)
 
 # A test file is one worker's, so that what a file sets up is set up once. The longest
