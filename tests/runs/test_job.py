@@ -119,6 +119,7 @@ def test_what_is_hopeless_is_tried_once_by_a_command(results, monkeypatch):
         (DamagedArtifact("a.parquet: not a whole Parquet file"), True),
         (FileNotFoundError("train.parquet"), True),
         (AssertionError("broken"), True),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
         (OSError(errno.EIO, "Input/output error"), False),
         (NotDownloaded("the connection was closed"), False),
         (MemoryError(), False),

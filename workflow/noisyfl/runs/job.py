@@ -16,6 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from noisyfl.core.artifacts import (
+    NO_ROOM,
     DamagedArtifact,
     Results,
     RunFiles,
@@ -241,8 +242,11 @@ class TrainingJob:
 
 def is_hopeless(error: Exception) -> bool:
     """Whether another attempt would end with the same error. Runs are repeated exactly, so only
-    what the machine or the network has done may pass: memory, devices, file systems, downloads.
+    what the machine or the network has done may pass: memory, devices, file systems, downloads; but
+    a full disk stays full.
     """
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return True
     passing = OSError | MemoryError | RuntimeError  # as torch says what a GPU or an allocator did
     return isinstance(error, FileNotFoundError) or not isinstance(error, passing)
 

@@ -1,5 +1,5 @@
 // The papers' claims: what their own numbers say of each and what ours do, and the cells that decided.
-import { choice, el, prose, say } from "./dom.js";
+import { choice, controls, el, prose, say } from "./dom.js";
 import { cellName, known } from "./data.js";
 import { cellAddress, rename } from "./place.js";
 import { badge } from "./names.js";
@@ -55,19 +55,10 @@ export function claimsView(query) {
       "What a paper says of its numbers, held against the numbers that it prints and against ours. A claim holds if each of its conditions holds in all of its cases; † marks a bound that is ours, since the paper gives none.",
     ),
     counts(claims),
-    el(
-      "form",
-      { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
-      el(
-        "label",
-        { class: "choice search" },
-        el("span", {}, "Search"),
-        el("input", {
-          type: "search",
-          value: asked.q ?? "",
-          oninput: (event) => change("q")(event.target.value),
-        }),
-      ),
+    controls(
+      asked.q,
+      null,
+      change("q"),
       choice(
         "Paper",
         any([...new Set(claims.map((claim) => claim.paper))]),

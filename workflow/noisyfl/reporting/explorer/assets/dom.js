@@ -30,6 +30,29 @@ export function facts(pairs) {
   );
 }
 
+/** A table of a class, with a header of texts; it scrolls where the page is narrow. */
+export function listing(kind, heads, lines) {
+  const header = heads.map((text) => el("th", { scope: "col" }, text));
+  const table = [el("thead", {}, el("tr", {}, header)), el("tbody", {}, lines)];
+  return el("div", { class: "scroll" }, el("table", { class: kind }, table));
+}
+
+/** The form above a list: a field to search by, whose every new text `changed` gets, and choices. */
+export function controls(value, placeholder, changed, ...choices) {
+  const field = el("input", {
+    type: "search",
+    value: value ?? "",
+    placeholder,
+    oninput: (event) => changed(event.target.value),
+  });
+  return el(
+    "form",
+    { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
+    el("label", { class: "choice search" }, el("span", {}, "Search"), field),
+    choices,
+  );
+}
+
 /** A labelled choice; `chosen` gets the new value. */
 export function choice(label, values, value, chosen) {
   const list = el(

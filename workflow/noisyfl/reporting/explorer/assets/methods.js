@@ -1,5 +1,5 @@
 // A page for each method: what it is, its source and options, where it ranks, and its cells.
-import { el, facts, prose } from "./dom.js";
+import { el, facts, listing, prose } from "./dom.js";
 import { known, placeOf } from "./data.js";
 import { address, cellAddress } from "./place.js";
 import { badge, literal, number } from "./names.js";
@@ -57,36 +57,17 @@ export function methodsView() {
       el("p", { class: "tally" }, `${lines.length} methods`),
       download("methods.csv", rows),
     ),
-    el(
-      "div",
-      { class: "scroll" },
-      el(
-        "table",
-        { class: "list" },
+    listing(
+      "list",
+      ["Method", "Source", "Rivals beaten", "First"],
+      ordered.map(({ name, method, found }) =>
         el(
-          "thead",
+          "tr",
           {},
-          el(
-            "tr",
-            {},
-            ["Method", "Source", "Rivals beaten", "First"].map((text) =>
-              el("th", { scope: "col" }, text),
-            ),
-          ),
-        ),
-        el(
-          "tbody",
-          {},
-          ordered.map(({ name, method, found }) =>
-            el(
-              "tr",
-              {},
-              el("th", { scope: "row" }, el("a", { href: address("method", { name }) }, name)),
-              el("td", {}, method.reference),
-              el("td", {}, found ? bar(found.beaten) : "not run"),
-              el("td", {}, found ? `${found.first} of ${found.columns}` : ""),
-            ),
-          ),
+          el("th", { scope: "row" }, el("a", { href: address("method", { name }) }, name)),
+          el("td", {}, method.reference),
+          el("td", {}, found ? bar(found.beaten) : "not run"),
+          el("td", {}, found ? `${found.first} of ${found.columns}` : ""),
         ),
       ),
     ),
@@ -167,53 +148,34 @@ function page(name, n, option) {
 /** The lines of the fidelity page, one an option. */
 function options(method, chosen) {
   const heads = [...new Set(method.options.flatMap((option) => Object.keys(option.why)))];
-  return el(
-    "div",
-    { class: "scroll" },
-    el(
-      "table",
-      { class: "list" },
+  return listing(
+    "list",
+    ["Option", "Default", "What it decides", ...heads],
+    method.options.map((option) =>
       el(
-        "thead",
-        {},
+        "tr",
+        {
+          id: `option-${option.name}`,
+          class: option.name === chosen ? "chosen" : null,
+          tabindex: option.name === chosen ? -1 : null,
+        },
+        el("th", { scope: "row" }, el("code", {}, option.name)),
         el(
-          "tr",
+          "td",
           {},
-          ["Option", "Default", "What it decides", ...heads].map((text) =>
-            el("th", { scope: "col" }, text),
-          ),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
-        method.options.map((option) =>
           el(
-            "tr",
-            {
-              id: `option-${option.name}`,
-              class: option.name === chosen ? "chosen" : null,
-              tabindex: option.name === chosen ? -1 : null,
-            },
-            el("th", { scope: "row" }, el("code", {}, option.name)),
-            el(
-              "td",
-              {},
-              el(
-                "code",
-                {},
-                typeof option.default === "string" ? option.default : literal(option.default),
-              ),
-            ),
-            el(
-              "td",
-              {},
-              option.doc,
-              option.choices ? `; one of ${option.choices.join(", ")}` : null,
-            ),
-            heads.map((head) => el("td", {}, prose(option.why[head] ?? ""))),
+            "code",
+            {},
+            typeof option.default === "string" ? option.default : literal(option.default),
           ),
         ),
+        el(
+          "td",
+          {},
+          option.doc,
+          option.choices ? `; one of ${option.choices.join(", ")}` : null,
+        ),
+        heads.map((head) => el("td", {}, prose(option.why[head] ?? ""))),
       ),
     ),
   );
@@ -233,45 +195,26 @@ function variants(method) {
 }
 
 function ranks(cells) {
-  return el(
-    "div",
-    { class: "scroll" },
-    el(
-      "table",
-      { class: "list" },
-      el(
-        "thead",
+  return listing(
+    "list",
+    ["Cell", "Ours", "Published", "Verdict", "Rank"],
+    cells.map((n) => {
+      const cell = known.index.cells[n];
+      const { table, row, column } = placeOf(n);
+      return el(
+        "tr",
         {},
         el(
-          "tr",
-          {},
-          ["Cell", "Ours", "Published", "Verdict", "Rank"].map((text) =>
-            el("th", { scope: "col" }, text),
-          ),
+          "th",
+          { scope: "row" },
+          el("a", { href: cellAddress(n) }, `${row.name}, ${column.name}`),
+          el("small", {}, table.name),
         ),
-      ),
-      el(
-        "tbody",
-        {},
-        cells.map((n) => {
-          const cell = known.index.cells[n];
-          const { table, row, column } = placeOf(n);
-          return el(
-            "tr",
-            {},
-            el(
-              "th",
-              { scope: "row" },
-              el("a", { href: cellAddress(n) }, `${row.name}, ${column.name}`),
-              el("small", {}, table.name),
-            ),
-            el("td", {}, `${cell.ours} ${cell.unit}`),
-            el("td", {}, cell.spread || "–"),
-            el("td", {}, cell.verdict ? badge(cell.verdict) : "–"),
-            el("td", {}, `${cell.rank[0]} of ${cell.rank[1]}`),
-          );
-        }),
-      ),
-    ),
+        el("td", {}, `${cell.ours} ${cell.unit}`),
+        el("td", {}, cell.spread || "–"),
+        el("td", {}, cell.verdict ? badge(cell.verdict) : "–"),
+        el("td", {}, `${cell.rank[0]} of ${cell.rank[1]}`),
+      );
+    }),
   );
 }

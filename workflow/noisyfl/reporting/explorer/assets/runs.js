@@ -1,5 +1,5 @@
 // Every run, to be sorted and searched, with all of its facts.
-import { choice, el, say } from "./dom.js";
+import { choice, controls, el, say } from "./dom.js";
 import { cellName, known } from "./data.js";
 import { address, cellAddress, rename } from "./place.js";
 import { bytes, duration, number } from "./names.js";
@@ -121,20 +121,10 @@ export function runsView(query) {
   draw();
   return [
     el("h1", {}, "Runs"),
-    el(
-      "form",
-      { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
-      el(
-        "label",
-        { class: "choice search" },
-        el("span", {}, "Search"),
-        el("input", {
-          type: "search",
-          value: asked.q ?? "",
-          placeholder: "id, method, noise",
-          oninput: (event) => change("q")(event.target.value),
-        }),
-      ),
+    controls(
+      asked.q,
+      "id, method, noise",
+      change("q"),
       ["method", "dataset", "status"].map((name) =>
         choice(COLUMNS[name][0], any(name), asked[name] ?? "", change(name)),
       ),

@@ -1,5 +1,5 @@
 // Settings and options of one cell or two, beside the paper's, with the reason of what differs.
-import { el, prose } from "./dom.js";
+import { el, listing, prose } from "./dom.js";
 import { known } from "./data.js";
 import { address } from "./place.js";
 import { literal } from "./names.js";
@@ -68,38 +68,21 @@ function comparison(head, lines, count) {
     const told = [...new Set(line.paper.filter((value) => value !== undefined))];
     return told.length ? told.join(" / ") : "–";
   };
-  return el(
-    "div",
-    { class: "scroll" },
-    el(
-      "table",
-      { class: "settings" },
+  return listing(
+    "settings",
+    heads,
+    lines.map((line) =>
       el(
-        "thead",
-        {},
+        "tr",
+        { class: apart(line) ? "apart" : null },
         el(
-          "tr",
-          {},
-          heads.map((text) => el("th", { scope: "col" }, text)),
+          "th",
+          { scope: "row" },
+          line.link ? el("a", { href: line.link }, line.name) : line.name,
         ),
-      ),
-      el(
-        "tbody",
-        {},
-        lines.map((line) =>
-          el(
-            "tr",
-            { class: apart(line) ? "apart" : null },
-            el(
-              "th",
-              { scope: "row" },
-              line.link ? el("a", { href: line.link }, line.name) : line.name,
-            ),
-            line.ours.map((_, n) => marked(line, n)),
-            el("td", { "data-head": "The paper" }, theirs(line)),
-            el("td", { "data-head": "Why" }, line.note),
-          ),
-        ),
+        line.ours.map((_, n) => marked(line, n)),
+        el("td", { "data-head": "The paper" }, theirs(line)),
+        el("td", { "data-head": "Why" }, line.note),
       ),
     ),
   );

@@ -1,5 +1,5 @@
 // The tables as the papers print them, with search and filters; each cell leads to what is behind it.
-import { choice, el, prose, say } from "./dom.js";
+import { choice, controls, el, prose, say } from "./dom.js";
 import { known, placeOf, traits } from "./data.js";
 import { address, cellAddress, cellOf, rename } from "./place.js";
 import { colour } from "./names.js";
@@ -51,7 +51,7 @@ export function tablesView(query) {
     el("h1", {}, first < 0 ? "Tables" : "Tables: choose the cell to compare with"),
     first < 0 ? introduction() : comparing(first),
     papers(asked),
-    controls(asked, change),
+    filters(asked, change),
     el(
       "div",
       { class: "row" },
@@ -114,30 +114,21 @@ function papers(asked) {
   );
 }
 
-function controls(asked, change) {
+function filters(asked, change) {
   const every = known.index.cells.map((_, n) => traits(n));
   const values = (name) => {
     const found = [...new Set(every.map((one) => one[name]))].filter(Boolean).toSorted();
     return [["", "any"], ...found.map((value) => [value, value])];
   };
   let timer = 0;
-  const search = el("input", {
-    type: "search",
-    value: asked.q ?? "",
-    placeholder: "method, setting, table",
-    oninput: (event) => {
-      clearTimeout(timer);
-      timer = setTimeout(() => change("q")(event.target.value), 200);
-    },
-  });
-  return el(
-    "form",
-    { class: "controls", role: "search", onsubmit: (event) => event.preventDefault() },
-    el("label", { class: "choice search" }, el("span", {}, "Search"), search),
-    Object.entries(FILTERS).map(([name, words]) =>
-      choice(words, values(name), asked[name] ?? "", change(name)),
-    ),
+  const later = (text) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => change("q")(text), 200);
+  };
+  const choices = Object.entries(FILTERS).map(([name, words]) =>
+    choice(words, values(name), asked[name] ?? "", change(name)),
   );
+  return controls(asked.q, "method, setting, table", later, choices);
 }
 
 /** The numbers of the cells that fit; null if all do. */
