@@ -10,7 +10,7 @@ import torch
 from noisyfl.core.options import BadInput
 from noisyfl.runs import gpu, measured, selftest
 from noisyfl.runs.gpu import GpuFacts
-from noisyfl.specs import devices
+from noisyfl.specs import speeds
 
 FACTS = {
     "device": "NVIDIA H100",
@@ -68,12 +68,12 @@ def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
     facts = GpuFacts.read(path)
     assert (facts.device, facts.slots) == ("NVIDIA H100", 8)
     assert facts.layout == dict.fromkeys(measured.PRECISIONS, "channels_last")
-    name, speed = devices.measured(path)
+    name, speed = speeds.measured(path)
     assert (name, speed.evaluation) == ("NVIDIA H100", 5000.0)
     # ResNet-18 multiplies 555 million times an image; three products, each of two operations.
-    assert speed.flops["tf32"] == pytest.approx(1000 * 6 * devices.IMAGE, rel=0.01)
+    assert speed.flops["tf32"] == pytest.approx(1000 * 6 * speeds.IMAGE, rel=0.01)
     # 200 steps a second, each of the kernels of four layers.
-    assert speed.launch == pytest.approx(1 / 200 / (4 * devices.KERNELS))
+    assert speed.launch == pytest.approx(1 / 200 / (4 * speeds.KERNELS))
 
 
 def test_a_run_takes_slots_and_layout_of_its_own_kind_of_gpu(tmp_path, monkeypatch):
