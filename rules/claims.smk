@@ -7,6 +7,7 @@ rule claims:
         published=PUBLISHED,
         claims=claim_files(),
     output:
+        json=SCALE / "claims.json",
         md=SCALE / "claims.md",
         html=report(
             SCALE / "claims.html",

@@ -261,10 +261,7 @@ check_targets()
 CLAIMED = claimed()
 TABLES = [part for part in wanted() if isinstance(part, TableDescription)]
 
-# The table of every method in common settings, where the scale makes it, and the runs of its page.
+# The table of every method in common settings, where the scale makes it.
 EVIDENCE = next(
     (p for p in wanted() if (p.experiment, p.name) == ("grand", "common")), None
-)
-EVIDENCE_RUNS = (
-    runs_of_parts([EVIDENCE, *CLAIMED.values()]) if EVIDENCE is not None else []
 )

@@ -5,11 +5,9 @@ rule explorer:
             SCALE / "tables" / part.experiment / f"{part.name}.parquet"
             for part in TABLES
         ],
-        cells=[SCALE / "cells.csv"] if frames_of_papers() else [],
+        claims=[SCALE / "claims.json"] if frames_of_papers() else [],
         runs=explorer_runs,
-        partitions=claims_partitions,
         published=PUBLISHED,
-        claims=claim_files(),
     output:
         report(
             SCALE / "explorer.html",
@@ -28,8 +26,6 @@ rule explorer:
         options=scale_options(),
         layouts=explorer_layouts,
         tables=lambda wildcards: list(map(description_text, TABLES)),
-        runs=lambda wildcards: runs_of_parts(TABLES),
-        parts=claims_descriptions,
         folders=explorer_folders,
     message:
         "Making the explorer"

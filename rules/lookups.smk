@@ -179,15 +179,24 @@ def claims_folders(wildcards):
     return {run: str(run_files(run).folder) for run in runs}
 
 
+def evidence_runs(wildcards):
+    """The runs of the table of every method."""
+    return artifacts_of(EVIDENCE.run_ids())
+
+
+def evidence_folders(wildcards):
+    """The folder of each of these runs."""
+    return {run: str(run_files(run).folder) for run in EVIDENCE.run_ids()}
+
+
 def explorer_runs(wildcards):
-    """The runs of the wanted tables, and those that claims are held against."""
-    return artifacts_of(runs_of_parts([*TABLES, *CLAIMED.values()]))
+    """The runs of the wanted tables."""
+    return artifacts_of(runs_of_parts(TABLES))
 
 
 def explorer_folders(wildcards):
     """The folder of each of these runs."""
-    runs = runs_of_parts([*TABLES, *CLAIMED.values()])
-    return {run: str(run_files(run).folder) for run in runs}
+    return {run: str(run_files(run).folder) for run in runs_of_parts(TABLES)}
 
 
 def explorer_layouts(wildcards):

@@ -11,6 +11,7 @@ import pytest
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
 from noisyfl.reporting.claims.judge import examine, judge, write_claims
+from noisyfl.reporting.claims.kept import read_judged
 from noisyfl.reporting.claims.numbers import Numbers
 from noisyfl.reporting.claims.runs import Artifacts
 from noisyfl.reporting.claims.sources import our_cells, ours, published
@@ -294,7 +295,12 @@ def cells_file(tmp_path):
 def test_the_page(tmp_path, cells_file):
     markdown, html = tmp_path / "claims.md", tmp_path / "claims.html"
     tables = {"fedcni/table1": "tables/fedcni/table1"}
-    write_claims(PUBLISHED, cells_file, {}, {}, {}, "small", tables, markdown=markdown, html=html)
+    kept = tmp_path / "claims.json"
+    write_claims(
+        PUBLISHED, cells_file, {}, {}, {}, "small", tables, markdown=markdown, html=html, kept=kept
+    )
+    judged = judge(PUBLISHED, cells_file, Artifacts({}, {}, {}))
+    assert repr(read_judged(kept)) == repr(judged)
     text, page = markdown.read_text(), html.read_text()
     assert "Scale “small”" in text
     assert "| FedRN | 5 hold, 4 hold in part, 3 cannot tell |" in text

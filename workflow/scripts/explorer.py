@@ -6,21 +6,15 @@ from pathlib import Path
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.script import job
 from noisyfl.experiments.papers import in_both
-from noisyfl.reporting.claims.judge import judge
-from noisyfl.reporting.claims.runs import Artifacts
-from noisyfl.reporting.descriptions import TableDescription, read_description
+from noisyfl.reporting.claims.kept import read_judged
+from noisyfl.reporting.descriptions import TableDescription
 from noisyfl.reporting.explorer.gather import Sources
 from noisyfl.reporting.explorer.page import write_explorer
 
 with job(snakemake.log[0]) as log:
     told, given = snakemake.params, snakemake.input
-    published = Path(given.published)
-    asked, papers = in_both(json.loads(told.config), Path(told.experiments), told.name, published)
-    files = {run: RunFiles(Path(folder)) for run, folder in told.folders.items()}
-    artifacts = Artifacts(
-        {name: read_description(text) for name, text in told.parts.items()},
-        files,
-        {Path(path).stem: Path(path) for path in given.partitions},
+    asked, papers = in_both(
+        json.loads(told.config), Path(told.experiments), told.name, Path(given.published)
     )
     write_explorer(
         Sources(
@@ -29,12 +23,12 @@ with job(snakemake.log[0]) as log:
             options=told.options,
             tables=[TableDescription.from_json(text) for text in told.tables],
             frames=[Path(frame) for frame in given.frames],
-            runs={run: files[run] for run in told.runs},
+            runs={run: RunFiles(Path(folder)) for run, folder in told.folders.items()},
             layouts=[Results(Path(folder)) for folder in told.layouts],
             asked=asked.tables,
             papers=papers.tables,
             plan={**papers.runs, **asked.runs},
-            judged=judge(published, Path(given.cells[0]), artifacts) if given.cells else (),
+            judged=read_judged(Path(given.claims[0])) if given.claims else (),
         ),
         Path(snakemake.output[0]),
     )

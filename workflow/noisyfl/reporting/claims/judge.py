@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from noisyfl.core.artifacts import RunFiles, replacing
+from noisyfl.reporting.claims.kept import write_judged
 from noisyfl.reporting.claims.page import html_page, markdown_page
 from noisyfl.reporting.claims.runs import Artifacts, Description
 from noisyfl.reporting.claims.sources import Side, our_cells, ours, published
@@ -24,8 +25,9 @@ def write_claims(
     *,
     markdown: Path,
     html: Path,
+    kept: Path,
 ) -> None:
-    """Judge every claim twice, and write it on one page.
+    """Judge every claim twice, and write it on one page and as JSON.
 
     Args:
         printed: the file of the papers' own numbers.
@@ -38,6 +40,7 @@ def write_claims(
         tables: where the scale has the pages of tables, without an ending, by name.
         markdown: gets the page.
         html: gets the same page, in one file that needs nothing else.
+        kept: gets the same as JSON, see :mod:`noisyfl.reporting.claims.kept`.
 
     Raises:
         BadInput: numbers that a claim takes for one are several.
@@ -48,6 +51,7 @@ def write_claims(
         beside = {name: f"{place}{path.suffix}" for name, place in tables.items()}
         with replacing(path) as draft:
             draft.write_text(page(judged, cells, scale, beside), encoding="utf-8")
+    write_judged(kept, judged)
 
 
 def judge(printed: Path, cells: Path, artifacts: Artifacts) -> list[Judged]:
