@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from noisyfl.core.options import BadInput, Registry, declare, option, parse_component
+from noisyfl.core.options import BadInput, declare, option
+from noisyfl.core.registry import Registry, parse_component
 
 FRUITS = Registry("fruit")
 

@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 
 from noisyfl.core.checked_yaml import read_yaml
-from noisyfl.core.options import BadInput, Registry, option
+from noisyfl.core.options import BadInput, option
+from noisyfl.core.registry import Registry
 from noisyfl.documentation import option_tables, schemas
 from noisyfl.documentation.generated import generated
 from noisyfl.experiments.config import ROOT

@@ -9,7 +9,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noisyfl.core.options import BadInput, find, parse_component, reading, split_sum
+from noisyfl.core.options import BadInput, find, reading
+from noisyfl.core.registry import parse_component, split_sum
 from noisyfl.experiments.config import check_config, check_scale, load_config, make_plan, scale_file
 from noisyfl.experiments.demand import runs_of
 from noisyfl.specs.catalogue import canonical_method

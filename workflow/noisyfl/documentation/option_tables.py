@@ -27,7 +27,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.options import BadInput, Declaration, Option, Registry
+from noisyfl.core.options import BadInput, Declaration, Option
+from noisyfl.core.registry import Registry
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS

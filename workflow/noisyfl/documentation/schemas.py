@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.checked_yaml import SCHEMAS
-from noisyfl.core.options import Declaration, Option, Registry
+from noisyfl.core.options import Declaration, Option
+from noisyfl.core.registry import Registry
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.documentation.option_tables import COMMON, COMPONENTS, declared_methods, summary

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.checked_yaml import checked, read_yaml
-from noisyfl.core.options import BadInput, find, split_component
+from noisyfl.core.options import BadInput, find
+from noisyfl.core.registry import split_component
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from noisyfl.core.options import BadInput, Registry, check_keys, find, split_component
+from noisyfl.core.options import BadInput, check_keys, find
+from noisyfl.core.registry import Registry, split_component
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES

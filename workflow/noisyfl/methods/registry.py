@@ -1,5 +1,5 @@
 """Where methods are known by name."""
 
-from noisyfl.core.options import Registry
+from noisyfl.core.registry import Registry
 
 METHODS = Registry("method")

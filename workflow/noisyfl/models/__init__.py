@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from noisyfl.core.options import BadInput, Registry, option
+from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import torch_seed
+from noisyfl.core.registry import Registry
 from noisyfl.data.roots import Roots
 
 if TYPE_CHECKING:

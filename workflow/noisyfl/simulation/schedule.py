@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from noisyfl.core.options import Registry, option
+from noisyfl.core.options import option
+from noisyfl.core.registry import Registry
 
 SCHEDULES = Registry("schedule")
 

@@ -21,15 +21,8 @@ from typing import Any
 import platformdirs
 
 from noisyfl.core.artifacts import replacing
-from noisyfl.core.options import (
-    BadInput,
-    Declaration,
-    Option,
-    check_keys,
-    find,
-    split_component,
-    split_sum,
-)
+from noisyfl.core.options import BadInput, Declaration, Option, check_keys, find
+from noisyfl.core.registry import split_component, split_sum
 
 PACKAGE = Path(__file__).parents[1]
 

@@ -15,8 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisyfl.core.options import BadInput, Registry, option
+from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
+from noisyfl.core.registry import Registry
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.data.noise.human_labels import OFFICIAL, SUFFIXES, digest, find_file, load_labels
 from noisyfl.data.noise.noise_level import consecutive_groups

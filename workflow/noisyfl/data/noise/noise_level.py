@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisyfl.core.options import BadInput, Registry, option
+from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
+from noisyfl.core.registry import Registry
 
 NOISE_LEVELS = Registry("noise level")
 

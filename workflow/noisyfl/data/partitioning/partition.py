@@ -12,7 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisyfl.core.options import BadInput, Registry, option
+from noisyfl.core.options import BadInput, option
+from noisyfl.core.registry import Registry
 
 PARTITIONS = Registry("partition")
 
