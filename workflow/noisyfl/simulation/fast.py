@@ -20,6 +20,7 @@ from noisyfl.data.augmentation.augment import View
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.executor import NO_DRAWS, LoopExecutor
 from noisyfl.simulation.graphs import Capture, CudaGraphs
+from noisyfl.simulation.layout import suits_channels_last
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.slot import StreamSlot
@@ -52,7 +53,8 @@ class FastExecutor(LoopExecutor):
         seed: the trial's.
         device: where everything lives.
         slots: how many at most, where the device may have several; by default what suits it.
-        channels_last: the layout of images and weights; by default what suits the device.
+        channels_last: the layout of images and weights; by default what suits the device, which a
+            GPU is asked by a trial.
         capturing: makes what makes a slot's work repeatable, or nothing; by default CUDA graphs on
             a GPU, but for large images.
     """
@@ -77,19 +79,31 @@ class FastExecutor(LoopExecutor):
             # oneDNN prepares every convolution anew, which takes longer than convolving a few
             # pixels does.
             torch.backends.mkldnn.enabled = not small  # type: ignore[assignment]
+        large = max(view.shape[:2]) > LARGE_IMAGE
+        # Steps on large images take longer than their launches, and need their memory once.
+        self._capturing = capturing or (CudaGraphs if on_gpu and not large else None)
         if channels_last is None:
-            # Tensor cores, which tf32 and bfloat16 compute on, read a pixel's channels together.
-            channels_last = schedule.precision != "float32" if on_gpu else not small
+            channels_last = self._tried_layout() if on_gpu else not small
         if channels_last:
             networks.lay_out_channels_last()
         # Dropout draws from the one generator that a device has, so that clients take turns.
-        large = max(view.shape[:2]) > LARGE_IMAGE
         alone = large or _has_dropout(networks)
         self._most_slots = 1 if alone else (slots or (STREAM_SLOTS if on_gpu else 1))
-        # Steps on large images take longer than their launches, and need their memory once.
-        self._capturing = capturing or (CudaGraphs if on_gpu and not large else None)
         self._slots = [self._new_slot(networks)]
         self._longest = 1
+
+    def _tried_layout(self) -> bool:
+        height, width, channels = self.view.shape
+        torch.backends.cudnn.benchmark = True  # as whole batches are trained on
+        weight = next(self.networks.parameters())
+        return suits_channels_last(
+            self.networks,
+            weight.new_zeros(self.schedule.batch_size, channels, height, width),
+            self.schedule.precision,
+            # Random numbers of captured dropout are counted, and the run's own are to come.
+            None if _has_dropout(self.networks) or not self._capturing else self._capturing(),
+            self.usage,
+        )
 
     def _new_slot(self, networks: Networks) -> StreamSlot:
         capture = self._capturing() if self._capturing else None
