@@ -12,8 +12,8 @@ from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
 from noisyfl.reporting.claims.judge import examine, judge, write_claims
 from noisyfl.reporting.claims.kept import read_judged
+from noisyfl.reporting.claims.lines import Artifacts
 from noisyfl.reporting.claims.numbers import Numbers
-from noisyfl.reporting.claims.runs import Artifacts
 from noisyfl.reporting.claims.sources import our_cells, ours, published
 from noisyfl.reporting.claims.verdicts import MOST, Case, Check, Finding, check
 from noisyfl.reporting.claims.wanted import all_claims, but, cells, claim, claim_files, parts_of

@@ -15,7 +15,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.reporting.figures import detection, features, local_models, similarity, style
 from noisyfl.reporting.figures.draw import draw_figure
-from noisyfl.reporting.figures.probed import measured
+from noisyfl.reporting.figures.probed import probed_rows
 
 RNG = np.random.default_rng(7)
 CLIENTS = 10
@@ -111,13 +111,13 @@ def test_local_models_have_their_training_accuracy_or_none(accuracies, runs):
 def test_a_run_without_the_probe_is_refused(rows, runs):
     run = runs.add([0.5], clients=rows)
     with pytest.raises(BadInput, match=r"clients\.parquet: no local_test_accuracy, expected a run"):
-        measured(run, runs.files[run], ["local_test_accuracy"])
+        probed_rows(run, runs.files[run], ["local_test_accuracy"])
 
 
 def test_other_runs_and_missing_clients_are_refused(accuracies, runs):
     (good, bad, _), _, partitions, _ = accuracies
     with pytest.raises(DamagedArtifact, match=f"expected the run {good['run']}"):
-        measured(good["run"], runs.files[bad["run"]], ["local_test_accuracy"])
+        probed_rows(good["run"], runs.files[bad["run"]], ["local_test_accuracy"])
     rows = last_round(local_test_accuracy=[0.5] * 9)
     line = {"name": "x", "run": runs.add([0.5], clients=rows, seed=9, **SHARDS), **good}
     line["run"] = runs.add([0.5], clients=rows, seed=9, **SHARDS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from noisyfl.core.options import BadInput
-from noisyfl.runs import gpu, measured, selftest
+from noisyfl.runs import gpu, selftest, timing
 from noisyfl.runs.gpu import GpuFacts
 from noisyfl.specs import speeds
 
@@ -60,15 +60,15 @@ def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
     def said(device, say, work, precision, slots, captured=True, channels_last=None):
         return (1000.0 if channels_last else 800.0) * (1 if slots >= 8 else slots / 8)
 
-    monkeypatch.setattr(measured, "_said", said)
-    monkeypatch.setattr(measured, "images_tested_per_second", lambda device, model: 5000.0)
+    monkeypatch.setattr(timing, "_said", said)
+    monkeypatch.setattr(timing, "images_tested_per_second", lambda device, model: 5000.0)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100")
     path = tmp_path / "gpu.json"
-    path.write_text(json.dumps(measured.measure(torch.device("cuda"), str)))
+    path.write_text(json.dumps(timing.measure(torch.device("cuda"), str)))
     facts = GpuFacts.read(path)
     assert (facts.device, facts.slots) == ("NVIDIA H100", 8)
-    assert facts.layout == dict.fromkeys(measured.PRECISIONS, "channels_last")
-    name, speed = speeds.measured(path)
+    assert facts.layout == dict.fromkeys(timing.PRECISIONS, "channels_last")
+    name, speed = speeds.measured_speed(path)
     assert (name, speed.evaluation) == ("NVIDIA H100", 5000.0)
     # ResNet-18 multiplies 555 million times an image; three products, each of two operations.
     assert speed.flops["tf32"] == pytest.approx(1000 * 6 * speeds.IMAGE, rel=0.01)

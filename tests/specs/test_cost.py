@@ -19,7 +19,7 @@ from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import check_ends, estimate, likely_seconds, stream_slots
 from noisyfl.specs.extent import extent_of, layers_of, remarks_of
 from noisyfl.specs.spec import canonical_run
-from noisyfl.specs.speeds import DEVICES, measured
+from noisyfl.specs.speeds import DEVICES, measured_speed
 
 SHAPES = {"cnn": (8, 8, 1), "cnn2conv": (28, 28, 1), "cnn9": (28, 28, 1), "resnet50": (224, 224, 3)}
 
@@ -176,13 +176,13 @@ def test_a_device_has_the_factors_that_were_measured(tmp_path):
     }
     path = tmp_path / "gpu.json"
     path.write_text(json.dumps({"device": "Mine", "factors": factors}))
-    assert measured(path) == ("Mine", DEVICES["H100"])
+    assert measured_speed(path) == ("Mine", DEVICES["H100"])
     path.write_text(json.dumps({"device": "Mine", "factors": {**factors, "launch_seconds": -1}}))
     with pytest.raises(BadInput, match=r"gpu.json: factors.launch_seconds: got -1"):
-        measured(path)
+        measured_speed(path)
     path.write_text(json.dumps({"device": "Mine"}))
     with pytest.raises(BadInput, match=r"gpu.json: not the factors of a device"):
-        measured(path)
+        measured_speed(path)
 
 
 def test_memory_grows_with_models_and_images():

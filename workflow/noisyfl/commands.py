@@ -38,7 +38,7 @@ from noisyfl.runs.store import verify
 from noisyfl.specs.catalogue import methods, source_digest
 from noisyfl.specs.new_method import write_new_method
 from noisyfl.specs.spec import check_run, describe_run, identity
-from noisyfl.specs.speeds import measured
+from noisyfl.specs.speeds import measured_speed
 
 EXPERIMENTS = ROOT / "config" / "papers"
 REPRODUCED = Results(ROOT / "reproduced")
@@ -263,7 +263,7 @@ def print_plan(
     plan, layout = read_plan(config), Results(results)
     done = done_in(layout, REPRODUCED)
     if cheapest is None:
-        speeds = None if gpu is None else dict([measured(gpu)])
+        speeds = None if gpu is None else dict([measured_speed(gpu)])
         parts = (runs_by_claim if claims else runs_by_target)(plan, target)
         print(plan_text(plan, parts, done, device, speeds))
         return

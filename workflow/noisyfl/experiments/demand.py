@@ -107,7 +107,7 @@ def runs_by_claim(plan: Plan, target: str | None) -> dict[str, list[str]]:
         target: whose tables and figures have the numbers, see :func:`runs_of`.
     """
     # Snakemake plans with this module, and has no use for what claims are judged with.
-    from noisyfl.reporting.claims.runs import needed
+    from noisyfl.reporting.claims.lines import needed
     from noisyfl.reporting.claims.wanted import all_claims
 
     wanted = set(runs_of(plan, target))

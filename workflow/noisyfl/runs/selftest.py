@@ -27,7 +27,7 @@ from noisyfl.core.artifacts import write_json
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.models import MODELS
-from noisyfl.runs import gpu, measured
+from noisyfl.runs import gpu, timing
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
@@ -113,7 +113,7 @@ def selftest(
         )
         return False
     with _torch_as_it_was():
-        found = measured.measure(where, say)
+        found = timing.measure(where, say)
     if where.type != "cuda":
         say("All checks hold on this CPU. There is nothing to set.")
         return True
@@ -156,7 +156,7 @@ def versions(device: torch.device) -> str:
 
 def captured(device: torch.device, model: str) -> str:
     """Train a client with a model until its steps are captured and checked, or as far on a CPU."""
-    federation = measured.random_federation(device, model, clients=1, samples=20, batch_size=5)
+    federation = timing.random_federation(device, model, clients=1, samples=20, batch_size=5)
     executor, (_, client) = federation.executor, build_method("fedavg", "selftest")
     assert isinstance(executor, FastExecutor)
     tasks = [Task(federation.clients[0], federation.weights)]

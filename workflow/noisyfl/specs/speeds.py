@@ -90,7 +90,7 @@ LEAST, MOST = 2 / 3, 2.0
 """What a run may take of its likely time: what is known of GPUs' throughput says no more."""
 
 
-def measured(path: Path) -> tuple[str, Speed]:
+def measured_speed(path: Path) -> tuple[str, Speed]:
     """The name and the speed of a device that ``python -m noisyfl selftest`` has measured.
 
     Raises:

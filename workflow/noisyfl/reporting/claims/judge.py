@@ -7,8 +7,8 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import RunFiles, replacing
 from noisyfl.reporting.claims.kept import write_judged
+from noisyfl.reporting.claims.lines import Artifacts, Description
 from noisyfl.reporting.claims.page import html_page, markdown_page
-from noisyfl.reporting.claims.runs import Artifacts, Description
 from noisyfl.reporting.claims.sources import Side, our_cells, ours, published
 from noisyfl.reporting.claims.verdicts import Finding, Judged
 from noisyfl.reporting.claims.wanted import Claim, all_claims

@@ -62,7 +62,7 @@ def published(path: Path) -> Side:
     for row in read_published(path):
         starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
         values = np.array([row.value])
-        found += _measured(row.fields, values, math.nan if row.std is None else row.std, starred)
+        found += _numbers_of(row.fields, values, math.nan if row.std is None else row.std, starred)
     return Side({"cells": _selected(found), "given": _given})
 
 
@@ -84,7 +84,7 @@ def our_cells(path: Path) -> list[Number]:
         mean, std = (float(row[key] or "nan") for key in ("ours", "ours_std"))
         starred = row["ours_starred"] == "True" if row["ours"] and row["ours_starred"] else None
         values = spread(mean, std, int(row["ours_trials"]), seed)
-        found += _measured(row, values, std, starred)
+        found += _numbers_of(row, values, std, starred)
     return found
 
 
@@ -143,7 +143,7 @@ def plain(value: Any) -> Label:
         return str(value)
 
 
-def _measured(
+def _numbers_of(
     row: Mapping[str, str], values: np.ndarray, std: float, starred: bool | None
 ) -> Iterator[Number]:
     """What is known of a cell, as a number each."""

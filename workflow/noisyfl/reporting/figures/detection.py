@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import BadInput, find
 from noisyfl.reporting.descriptions import FigureDescription, Panel
-from noisyfl.reporting.figures.probed import measured
+from noisyfl.reporting.figures.probed import probed_rows
 from noisyfl.reporting.figures.style import CLEAN, NOISY, legend, new_figure, say_empty
 
 SCORES = {
@@ -89,7 +89,7 @@ def _values(
     wanted = find(CLASSES, panel.classes, "group of classes", f"{where}: classes")
     files = runs[panel.run]
     values, noisy = [], []
-    for row in measured(panel.run, files, [column, "sample_given_label", "sample_true_label"]):
+    for row in probed_rows(panel.run, files, [column, "sample_given_label", "sample_true_label"]):
         given, true = np.array(row["sample_given_label"]), np.array(row["sample_true_label"])
         if (true < 0).any():
             raise BadInput(f"{files.clients}: true labels are not known, expected those of a run")

@@ -18,7 +18,7 @@ from sklearn.manifold import TSNE
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.reporting.descriptions import FigureDescription
-from noisyfl.reporting.figures.probed import measured
+from noisyfl.reporting.figures.probed import probed_rows
 from noisyfl.reporting.figures.style import CLASSES, GREY, PAGE, legend, new_figure
 
 PERPLEXITY = 30
@@ -83,7 +83,7 @@ def seen(run: str, files: RunFiles) -> Seen:
         BadInput: no client has any.
     """
     labels = ["feature_true_label", "feature_given_label"]
-    rows = measured(run, files, ["feature_vector", *labels, "class_centroid"])
+    rows = probed_rows(run, files, ["feature_vector", *labels, "class_centroid"])
     vectors = np.concatenate([np.array(row["feature_vector"], dtype=np.float64) for row in rows])
     true, given = (np.concatenate([row[label] for row in rows]) for label in labels)
     centroids = np.zeros((0, vectors.shape[1]))

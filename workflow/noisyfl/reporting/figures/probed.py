@@ -11,7 +11,7 @@ from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.specs.spec import identity
 
 
-def measured(run: str, files: RunFiles, columns: Sequence[str]) -> list[dict[str, Any]]:
+def probed_rows(run: str, files: RunFiles, columns: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of ``clients`` that have the columns of a probe, by client.
 
     Args:
@@ -55,7 +55,7 @@ def of_every_client(
     Raises:
         BadInput: it is not.
     """
-    rows = measured(run, files, columns)
+    rows = probed_rows(run, files, columns)
     if [row["client"] for row in rows] != list(range(clients)):
         raise BadInput(f"{files.clients}: {columns[0]} of {len(rows)} clients, expected {clients}")
     return rows

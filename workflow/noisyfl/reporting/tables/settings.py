@@ -210,7 +210,7 @@ def notes(content: Content) -> list[str]:
     """How to read the cells; only what the table has is explained."""
     several = any(len(cell.runs) > 1 for cell in content.cells)
     spread = "mean ± sample standard deviation over the trials" if several else "a single trial"
-    measures = ", or ".join(dict.fromkeys(_measured(cell) for cell in content.cells))
+    measures = ", or ".join(dict.fromkeys(_measure_in_words(cell) for cell in content.cells))
     found = missing(content)
     if content.cells:
         found.append(f"Ours: {measures}; {spread}. The best of a column is in bold.")
@@ -255,7 +255,7 @@ def missing(content: Content) -> list[str]:
     ]
 
 
-def _measured(cell: Cell) -> str:
+def _measure_in_words(cell: Cell) -> str:
     """What a cell shows, in words."""
     unit = {"percent": "in percent"}.get(cell.measure.unit, f"in {SYMBOLS[cell.measure.unit]}")
     return f"{cell.measure.label}, {WORDS[cell.statistic]}, {unit}"

@@ -9,9 +9,9 @@ import pytest
 from descriptions import described, described_table
 from noisyfl.data import noisy_partition
 from noisyfl.experiments.config import ROOT, load_config, make_plan
-from noisyfl.reporting.claims import runs as claim_runs
+from noisyfl.reporting.claims import lines as claim_lines
 from noisyfl.reporting.claims.judge import examine
-from noisyfl.reporting.claims.runs import Artifacts, lines_of, needed
+from noisyfl.reporting.claims.lines import Artifacts, lines_of, needed
 from noisyfl.reporting.claims.sources import ours
 from noisyfl.reporting.claims.verdicts import Finding, check
 from noisyfl.reporting.claims.wanted import Wanted, all_claims, parts_of, since
@@ -268,7 +268,7 @@ def test_every_check_of_every_claim_can_be_decided_by_runs(parts, monkeypatch):
     monkeypatch.setattr(Artifacts, "partition", lambda self, run: SimpleNamespace(clients=levels))
     monkeypatch.setattr("noisyfl.reporting.figures.clients.features", lambda partition: known)
     monkeypatch.setattr("noisyfl.reporting.figures.clients.last_values", of_clients)
-    monkeypatch.setattr(claim_runs, "PAIRS", dict.fromkeys(claim_runs.PAIRS, of_pairs))
+    monkeypatch.setattr(claim_lines, "PAIRS", dict.fromkeys(claim_lines.PAIRS, of_pairs))
     side = ours([], Artifacts({name: parts[name] for name in parts_of()}, {}, {}).sources())
     for name in LINES:
         finding = examine(all_claims()[name], side)

@@ -23,7 +23,7 @@ from noisyfl.reporting.claims.numbers import Cell, Number
 from noisyfl.reporting.claims.sources import Source, cell_labels, labelled, plain, spread
 from noisyfl.reporting.claims.wanted import OWN_LABELS, WORK, Claim, Label, Wanted
 from noisyfl.reporting.descriptions import FigureDescription, TableDescription
-from noisyfl.reporting.figures.probed import measured
+from noisyfl.reporting.figures.probed import probed_rows
 from noisyfl.reporting.metrics import METRICS
 from noisyfl.reporting.published import KEY
 from noisyfl.reporting.runs import Run, read_run
@@ -246,7 +246,7 @@ def _class_overlap(artifacts: Artifacts, run: Run) -> ByPair:
 def _output_similarity(artifacts: Artifacts, run: Run) -> ByPair:
     """The cosine of two local models' softmax outputs for the random image (FedRN, Eq. 5)."""
     column = "random_image_output"
-    outputs = {r["client"]: np.array(r[column]) for r in measured(run.id, run.files, [column])}
+    outputs = {r["client"]: np.array(r[column]) for r in probed_rows(run.id, run.files, [column])}
     return {
         (one, other): float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
         for (one, a), (other, b) in itertools.combinations(outputs.items(), 2)
@@ -259,7 +259,7 @@ def _class_mean_distance(artifacts: Artifacts, run: Run) -> ByPair:
     """
     means: dict[int, dict[int, np.ndarray]] = {}
     lengths: list[float] = []
-    for row in measured(run.id, run.files, ["feature_vector", "feature_given_label"]):
+    for row in probed_rows(run.id, run.files, ["feature_vector", "feature_given_label"]):
         vectors, labels = np.array(row["feature_vector"]), np.array(row["feature_given_label"])
         means[row["client"]] = {label: vectors[labels == label].mean(0) for label in set(labels)}
         lengths += np.linalg.norm(vectors, axis=1).tolist()
