@@ -150,6 +150,10 @@ def test_a_mistake_in_an_experiment_names_file_key_value_and_expectation(
         ({**CONFIG, "overlay": {"methods": {"fedpro": {}}}},
          "overlay.methods: no method is called 'fedpro'; did you mean 'fedprox'?"),
         ({**CONFIG, "overlay": {"methods": {"fedprox": {"nu": 1}}}}, "unknown option 'nu'"),
+        ({**CONFIG, "overlay": {"methods": {"fedavg+fedpro": {}}}},
+         "overlay.methods: no method is called 'fedpro'; did you mean 'fedprox'?"),
+        ({**CONFIG, "overlay": {"methods": {"fedavg+fedprox+krum": {}}}},
+         "overlay.methods: got 'fedavg+fedprox+krum', expected one method or two"),
         ({**CONFIG, "overlay": {"setting": {"client": 3}}}, "setting: unknown key 'client'"),
         ({**CONFIG, "overlay": {"datasets": {"cifar10": {"dataset": "digits"}}}},
          "imagenet is for 3 channels"),
@@ -298,3 +302,14 @@ def test_a_scale_lays_options_over_each_part_of_a_combination(tmp_path):
     runs = plan(tmp_path, edited(PAPER, row, "fedavg+fedprox"), config).runs.values()
     mus = {part.get("mu") for run in runs for part in run["method"].get("parts", [])}
     assert mus == {None, 0.25}
+
+
+def test_a_combination_has_options_of_its_own(tmp_path):
+    row = ("tables", "one", "rows", 1, "method")
+    methods = {"fedprox": {"mu": 0.25}, "fedavg+fedprox": {"mu": 0.5}, "krum+fedprox": {"mu": 1.0}}
+    config = {**CONFIG, "overlay": {"methods": methods}}
+    runs = plan(tmp_path, edited(PAPER, row, "fedavg+fedprox"), config).runs.values()
+    assert {part.get("mu") for run in runs for part in run["method"].get("parts", [])} == {
+        None,
+        0.5,
+    }

@@ -100,6 +100,11 @@ def declared() -> Schema:
                 name: {**_options(one), "description": summary(name)}
                 for name, one in methods.items()
             },
+            # Of a combination, options are of the second.
+            "patternProperties": {
+                rf"^\w+\+{name}$": {"$ref": f"#/$defs/methods/properties/{name}"}
+                for name in methods
+            },
         },
     }
 

@@ -13,11 +13,11 @@ from noisyfl.core.registry import split_component
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
-from noisyfl.experiments.overlay import blamed
+from noisyfl.experiments.overlay import blamed, declared_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.reporting.descriptions import FigureDescription, Mark, Panel, TableDescription
 from noisyfl.reporting.published import Published, join
-from noisyfl.specs.catalogue import canonical_method, methods, split_method
+from noisyfl.specs.catalogue import canonical_method, split_method
 from noisyfl.specs.cost import check_ends
 from noisyfl.specs.spec import canonical_run, identity
 
@@ -74,7 +74,7 @@ class Expansion:
         self.where = str(path)
         self.content = checked(read_yaml(path), "experiment", self.where)
         for key in self.content.get("methods", {}):
-            find(methods(), key, "method", f"{self.where}: methods")
+            declared_of(key, f"{self.where}: methods")
 
     def expand(self) -> Plan:
         """Every table and figure, and what they are made from."""
@@ -334,8 +334,14 @@ class Expansion:
             )
         papers = self.content.get("methods", {})
         scales = self.overlay.get("methods", {}) if overlay else {}
+        combination = "+".join(part["name"] for part in parts)
+
+        def given_for(part: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, Any]:
+            is_partner = part is parts[-1] and len(parts) > 1
+            return among.get(part["name"], {}) | (among.get(combination, {}) if is_partner else {})
+
         return [
-            {**papers.get(part["name"], {}), **options, **part, **scales.get(part["name"], {})}
+            {**given_for(part, papers), **options, **part, **given_for(part, scales)}
             for part in parts
         ]
 

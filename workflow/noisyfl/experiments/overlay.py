@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from noisyfl.core.options import BadInput, check_keys, find
+from noisyfl.core.options import BadInput, Declaration, check_keys, find
 from noisyfl.core.registry import Registry, split_component
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import dataset
@@ -43,8 +43,22 @@ def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
     for name, over in overlay.get("experiments", {}).items():
         _check_setting(over, f"{where}.experiments.{name}")
     for name, options in overlay.get("methods", {}).items():
-        declaration = find(methods(), name, "method", f"{where}.methods")
+        declaration = declared_of(name, f"{where}.methods")
         declaration.check(options, f"{where}.methods.{name}")
+
+
+def declared_of(key: str, where: str) -> Declaration:
+    """What the method declares that options under a key of ``methods`` are of: the one that the key
+    names, or of a combination, ``centralized+dividemix``, the second.
+
+    Raises:
+        BadInput: there is none, or it is not written so.
+    """
+    names = key.split("+")
+    found = [find(methods(), name, "method", where) for name in names]
+    if len(found) > 2:
+        raise BadInput(f"{where}: got {key!r}, expected one method or two")
+    return found[-1]
 
 
 def _check_setting(given: Mapping[str, Any], where: str) -> None:
