@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
 from noisyfl.methods.apfl import Wrapped, halves, private_copy
 from noisyfl.models import build_model
+from noisyfl.simulation import rounds
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.losses import cross_entropy, squared_distance
 from noisyfl.simulation.model import Model, Networks
@@ -302,3 +305,25 @@ def test_on_digits(tmp_path):
 def test_a_partner_with_models_of_its_own_is_refused():
     with pytest.raises(BadInput, match=r"apfl\+fedrn: fedrn keeps models of its own"):
         canonical_method("apfl+fedrn", "test")
+
+
+def test_what_all_models_share_is_tested_once():
+    """Of every client's model the half that is the server's."""
+
+    class Runner:
+        test = SimpleNamespace(labels=torch.arange(3))
+        asked: ClassVar[list] = []
+
+        def test_outputs(self, weights, network):
+            self.asked.append((network, float(weights[f"{network}.w"])))
+            return Outputs(weights[f"{network}.w"] * torch.eye(3), torch.zeros(3, 1))
+
+    federation = FakeFederation(clients=3)
+    server = apfl(alpha=1.0)
+    federation.weights = {"0.w": torch.tensor(-1.0), "1.w": torch.tensor(0.0)}
+    federation.clients[1].state["apfl_private"] = {"1.w": torch.tensor(5.0)}
+    found = rounds.tested(server.tested(federation), server, Runner())
+    # The two clients that never trained have one v, which is w.
+    assert sorted(Runner.asked) == [(0, -1.0), (1, -1.0), (1, 5.0)]
+    assert found["test_accuracy"] == pytest.approx(1 / 3)
+    assert server.passes_of_test(3) == 2.0

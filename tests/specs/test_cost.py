@@ -75,6 +75,23 @@ def test_seconds_are_linear_in_what_a_run_does():
     assert seconds(evaluate_every=1) > seconds()
 
 
+@pytest.mark.parametrize(
+    ("method", "passes"),
+    [("distributed", 100), ("apfl", 50.5), ("fedproto", 1), ("fedproto(variant='faithful')", 100)],
+)
+def test_an_evaluation_of_every_clients_model_takes_so_many_times_as_long(method, passes):
+    """Beside those of FedAvg, which trains as long or nearly so."""
+
+    def testing(method):
+        every, seldom = (
+            estimate(run({"evaluate_every": n}, method=method), "cpu").seconds for n in (1, 10**6)
+        )
+        return every - seldom
+
+    networks = methods()[method.partition("(")[0]].networks
+    assert testing(method) == pytest.approx(passes * networks * testing("fedavg"))
+
+
 @pytest.mark.parametrize("method", ["jointopt(start_round=20", "dividemix(warm_up_rounds=20"])
 def test_seconds_count_the_local_epochs_that_a_method_has_after_its_warm_up(method):
     def seconds(method, **schedule):

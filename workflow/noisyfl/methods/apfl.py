@@ -210,6 +210,10 @@ class Apfl(ServerSide, Personal):
             for client in federation.clients
         ]
 
+    def passes_of_test(self, clients: int) -> float:
+        """w once, and every client's v."""
+        return (1 + clients) / 2
+
 
 @dataclass(frozen=True)
 class Wrapped(Personal):

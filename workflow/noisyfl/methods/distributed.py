@@ -36,6 +36,10 @@ class Distributed(ServerSide):
         """Every client's own model."""
         return [Tested(self.start(client, federation), client) for client in federation.clients]
 
+    def passes_of_test(self, clients: int) -> float:
+        """One a client."""
+        return clients
+
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Each participant keeps what it ended with."""
         for update in updates:

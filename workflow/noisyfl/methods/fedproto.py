@@ -137,6 +137,10 @@ class FedProto(ServerSide, ClientSide):
         anyone = federation.clients[0] if self.inference == "prototype" else None
         return [Tested(federation.weights, anyone)]
 
+    def passes_of_test(self, clients: int) -> float:
+        """One, or one a client."""
+        return clients if self.sharing == "nothing" else 1.0
+
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
         """The classifier's logits, or minus the mean squares to the prototypes.
 

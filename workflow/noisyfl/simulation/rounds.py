@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +17,7 @@ from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.server_side import ServerSide, local_updates
-from noisyfl.simulation.types import Executor, Tested, Weights
+from noisyfl.simulation.types import Executor, Outputs, Tested, Weights
 
 NOT_EVALUATED = {
     "test_accuracy": math.nan,
@@ -177,9 +179,16 @@ def tested(models: Sequence[Tested], client: ClientSide, executor: Executor) -> 
     """
     labels = executor.test.labels
     accuracies, top5, losses, confusions = [], [], [], []
-    for model in models:
-        networks = range(client.networks)
-        outputs = [executor.test_outputs(model.weights, network) for network in networks]
+    wanted = [_networks_of(model, client.networks) for model in models]
+    uses = Counter(itertools.chain(*wanted))
+    shared: dict[Hashable, Outputs] = {}
+    for model, networks in zip(models, wanted, strict=True):
+        outputs = []
+        for number, network in enumerate(networks):
+            said = shared.get(network) or executor.test_outputs(model.weights, number)
+            if uses[network] > 1:
+                shared[network] = said
+            outputs.append(said)
         logits = client.predict(outputs, model.client)
         accuracies.append(float((logits.argmax(1) == labels).double().mean()))
         top5.append(top_accuracy(logits, labels, 5))
@@ -192,6 +201,16 @@ def tested(models: Sequence[Tested], client: ClientSide, executor: Executor) -> 
         "test_loss": sum(losses) / len(losses),
         "confusion": sum(confusions[1:], confusions[0]).flatten().tolist(),
     }
+
+
+def _networks_of(model: Tested, count: int) -> list[Hashable]:
+    """What tells each network of a model from those of others: models may share one, such as the
+    global one that stands beside each client's own.
+    """
+    return [
+        (number, *(id(v) for name, v in model.weights.items() if name.startswith(f"{number}.")))
+        for number in range(count)
+    ]
 
 
 def confusion_matrix(logits: Tensor, labels: Tensor) -> Tensor:

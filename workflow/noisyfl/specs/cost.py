@@ -70,6 +70,7 @@ class _Work:
         facts: of its dataset.
         epochs: of all local updates together.
         ordinary_rounds: of the schedule, that all local updates amount to.
+        passes_of_test: of each network in an evaluation.
         layers: of a network.
         networks: in a model.
         effort: of the method.
@@ -84,6 +85,7 @@ class _Work:
     schedule: Schedule
     epochs: float
     ordinary_rounds: float
+    passes_of_test: float
     model: str
     layers: list[Layer]
     networks: int
@@ -109,6 +111,7 @@ class _Work:
             schedule=schedule,
             epochs=extent.epochs,
             ordinary_rounds=extent.ordinary_rounds,
+            passes_of_test=extent.passes_of_test,
             model=model,
             layers=layers_of(spec["model"], facts.shape, len(facts.classes)),
             networks=math.prod(method.networks for method in declared),
@@ -212,7 +215,8 @@ def _seconds(work: _Work, speed: Speed) -> float:
     steps = work.epochs * math.ceil(work.samples / schedule.batch_size)
     samples = work.epochs * work.samples
     training = speed.training(work.layers, samples, steps, schedule.precision)
-    tested = schedule.evaluations(work.ordinary_rounds) * work.facts.test_size
+    passes = schedule.evaluations(work.ordinary_rounds) * work.passes_of_test
+    tested = passes * work.facts.test_size
     each = training * work.effort + speed.testing(work.layers, tested)
     return speed.start + work.networks * each
 

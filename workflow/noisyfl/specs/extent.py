@@ -30,12 +30,14 @@ class Extent:
         rounds: of the method itself.
         ordinary_rounds: of the schedule, that its local updates amount to.
         epochs: of all local updates together.
+        passes_of_test: of each network in an evaluation.
         later: by what it is called, what begins in a later round, counted from 0.
     """
 
     rounds: int
     ordinary_rounds: float
     epochs: float
+    passes_of_test: float
     later: Mapping[str, int]
 
 
@@ -110,6 +112,7 @@ def _extent(given: str) -> dict[str, Any]:
         "rounds": rounds,
         "ordinary_rounds": updates / outline.participants,
         "epochs": epochs,
+        "passes_of_test": server.passes_of_test(clients),
         "later": {**client.later(outline), **server.later(outline)},
     }
 
