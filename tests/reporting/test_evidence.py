@@ -54,6 +54,14 @@ def test_a_row_without_runs_is_named(table, runs):
     assert "6 are there" in page
 
 
+def test_of_a_column_that_is_not_whole_nothing_is_best(table, runs):
+    table.description["runs"][1][1] = []
+    table.description |= {"missing": 3}
+    page = evidence_page(described(table), read_runs(runs.files), [], {})
+    assert "| FedAvg | 66.7 | 55.0 |" in page
+    assert "| w/o mixup | **70.0** | – |" in page
+
+
 def test_what_people_wrote_stays_under_its_method(table, runs, tmp_path):
     path, before = tmp_path / "new.md", tmp_path / "old.md"
     reason = "Why: it forgets\nwhat it learned."

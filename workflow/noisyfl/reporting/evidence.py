@@ -127,11 +127,11 @@ def evidence_page(
         "",
         *_at_a_glance(table, cells),
         "",
-        "Test accuracy is the mean of the last ten evaluations, in percent. *Right among the clean*"
-        f" is the label precision of what a method learns as clean in its last {ROUNDS} rounds "
-        "that leave samples out, beside the share of the labels given to their clients that is "
-        "right; *found* is its recall. *Work* is samples through the network backwards, over the "
-        "baseline's.",
+        "Test accuracy is the mean of the last ten evaluations, in percent; – is not run. *Right "
+        "among the clean* is the label precision of what a method learns as clean in its last "
+        f"{ROUNDS} rounds that leave samples out, beside the share of the labels given to their "
+        "clients that is right; *found* is its recall. *Work* is samples through the network "
+        "backwards, over the baseline's.",
     ]
     names = [row.method_name for row in table.rows]
     baseline = names.index(BASELINE)
@@ -166,16 +166,17 @@ def _claims(judged: Sequence[Judged]) -> Iterator[str]:
 
 
 def _at_a_glance(table: TableDescription, cells: Mapping[tuple[int, int], Seen]) -> Iterator[str]:
-    """Accuracies by row and column, as far as there is any; the best of a column in bold."""
+    """Accuracies by row and column, as far as there is any; the best of a whole column in bold."""
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
-    highest = {c: max(cells[r, c].accuracy for r in rows if (r, c) in cells) for c in columns}
+    whole = [c for c in columns if all((r, c) in cells for r in rows)]
+    highest = {c: format(max(cells[r, c].accuracy for r in rows), ".1f") for c in whole}
     yield " | ".join(["| Method", *(table.columns[c].name for c in columns)]) + " |"
     yield "|---" * (1 + len(columns)) + "|"
     for r in rows:
         texts = []
         for c in columns:
-            text = f"{cells[r, c].accuracy:.1f}" if (r, c) in cells else "not run"
-            texts.append(f"**{text}**" if text == f"{highest[c]:.1f}" else text)
+            text = f"{cells[r, c].accuracy:.1f}" if (r, c) in cells else "–"
+            texts.append(f"**{text}**" if text == highest.get(c) else text)
         yield " | ".join([f"| {table.rows[r].name}", *texts]) + " |"
 
 

@@ -179,8 +179,12 @@ def warnings(cells: Path) -> list[str]:
 def tally(findings: Sequence[Finding]) -> str:
     """How many claims have each verdict."""
     counts = Counter(finding.verdict for finding in findings)
-    words = {HOLDS: "hold", IN_PART: "hold in part", DOES_NOT: "do not hold"}
-    return ", ".join(f"{counts[one]} {words.get(one, one)}" for one in VERDICTS if counts[one])
+    several = {HOLDS: "hold", IN_PART: "hold in part", DOES_NOT: "do not hold"}
+    return ", ".join(
+        f"{counts[one]} {one if counts[one] == 1 else several.get(one, one)}"
+        for one in VERDICTS
+        if counts[one]
+    )
 
 
 def in_short(finding: Finding) -> str:
