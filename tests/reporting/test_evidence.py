@@ -1,5 +1,7 @@
 """The page of evidence: what it says of each method, and what people wrote there."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,17 @@ def test_of_a_column_that_is_not_whole_nothing_is_best(table, runs):
     page = evidence_page(described(table), read_runs(runs.files), [], {})
     assert "| FedAvg | 66.7 | 55.0 |" in page
     assert "| w/o mixup | **70.0** | – |" in page
+
+
+def test_a_column_of_which_most_is_missing_stands_with_its_methods_alone(table, runs):
+    description = described(table)
+    fedavg, other = description.rows
+    whole, part = description.runs
+    few = dataclasses.replace(
+        description, rows=(fedavg, other, other), runs=(whole, (part[0], ()), (part[0], ()))
+    )
+    page = evidence_page(few, read_runs(runs.files), [], {})
+    assert f"| Method | {LOW} |\n" in page
 
 
 def test_what_people_wrote_stays_under_its_method(table, runs, tmp_path):

@@ -127,11 +127,11 @@ def evidence_page(
         "",
         *_at_a_glance(table, cells),
         "",
-        "Test accuracy is the mean of the last ten evaluations, in percent; – is not run. *Right "
-        "among the clean* is the label precision of what a method learns as clean in its last "
-        f"{ROUNDS} rounds that leave samples out, beside the share of the labels given to their "
-        "clients that is right; *found* is its recall. *Work* is samples through the network "
-        "backwards, over the baseline's.",
+        "Test accuracy is the mean of the last ten evaluations, in percent; – is not run, and a "
+        "setting of which most is not run stands below alone. *Right among the clean* is the "
+        f"label precision of what a method learns as clean in its last {ROUNDS} rounds that leave "
+        "samples out, beside the share of the labels given to their clients that is right; *found* "
+        "is its recall. *Work* is samples through the network backwards, over the baseline's.",
     ]
     names = [row.method_name for row in table.rows]
     baseline = names.index(BASELINE)
@@ -166,8 +166,11 @@ def _claims(judged: Sequence[Judged]) -> Iterator[str]:
 
 
 def _at_a_glance(table: TableDescription, cells: Mapping[tuple[int, int], Seen]) -> Iterator[str]:
-    """Accuracies by row and column, as far as there is any; the best of a whole column in bold."""
+    """Accuracies by row and column, without columns of which most is missing; the best of a whole
+    column in bold.
+    """
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
+    columns = [c for c in columns if 2 * sum((r, c) in cells for r in rows) >= len(rows)]
     whole = [c for c in columns if all((r, c) in cells for r in rows)]
     highest = {c: format(max(cells[r, c].accuracy for r in rows), ".1f") for c in whole}
     yield " | ".join(["| Method", *(table.columns[c].name for c in columns)]) + " |"
