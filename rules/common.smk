@@ -10,7 +10,7 @@ from uuid import uuid4
 from snakemake.logging import logger
 
 from noisyfl.core.artifacts import Results
-from noisyfl.specs.cost import asked_seconds, estimate
+from noisyfl.specs.cost import estimate
 from noisyfl.experiments.config import check_config, make_plan
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.experiments.demand import unknown_target

@@ -1,12 +1,12 @@
 # The explorer: all of the scale's tables in one page, in which every cell says why it is what it is.
 rule explorer:
     input:
+        # Whose inputs are all runs, so that none is named here again: fewer files are planned faster.
         frames=[
             SCALE / "tables" / part.experiment / f"{part.name}.parquet"
             for part in TABLES
         ],
         claims=[SCALE / "claims.json"] if frames_of_papers() else [],
-        runs=explorer_runs,
         published=PUBLISHED,
     output:
         report(

@@ -57,8 +57,7 @@ def run_gpu_memory(wildcards):
 
 def run_minutes(wildcards, attempt):
     """Minutes that a run asks for: twice what it should take, and more if that was not enough."""
-    seconds = asked_seconds(PLAN.runs[wildcards.run], CONFIG["device"])
-    return int(seconds / 60 * attempt)
+    return int(run_cost(wildcards.run).asked_seconds / 60 * attempt)
 
 
 @cache
@@ -189,13 +188,8 @@ def evidence_folders(wildcards):
     return {run: str(run_files(run).folder) for run in EVIDENCE.run_ids()}
 
 
-def explorer_runs(wildcards):
-    """The runs of the wanted tables."""
-    return artifacts_of(runs_of_parts(TABLES))
-
-
 def explorer_folders(wildcards):
-    """The folder of each of these runs."""
+    """The folder of each run of the wanted tables."""
     return {run: str(run_files(run).folder) for run in runs_of_parts(TABLES)}
 
 

@@ -14,7 +14,7 @@ from noisyfl.experiments.config import ROOT
 from noisyfl.experiments.plan import Plan
 from noisyfl.reporting.descriptions import FigureDescription, TableDescription
 from noisyfl.simulation.schedule import SCHEDULES
-from noisyfl.specs.cost import asked_seconds, estimate, likely_seconds
+from noisyfl.specs.cost import estimate, likely_seconds
 from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
 
@@ -185,7 +185,7 @@ def demands(
             sum(users[run] > 1 for run in runs),
             len(runs) - len(left),
             tuple(sum(some) / 3600 for some in each) or (0.0,) * len(speeds),
-            sum(asked_seconds(plan.runs[run], device) for run in left) / 3600,
+            sum(estimate(plan.runs[run], device).asked_seconds for run in left) / 3600,
             sum(megabytes(plan.runs[run]) for run in left),
         )
 

@@ -52,7 +52,7 @@ class Estimate:
     """What a run should take.
 
     Attributes:
-        seconds: from start to end, as a cluster is asked for: of a GPU, of one that is slow.
+        seconds: from start to end: of a GPU, of one that is slow.
         memory_mb: of the host, at most.
         gpu_memory_mb: of the GPU, at most, CUDA's own included; 0 on a CPU.
     """
@@ -60,6 +60,11 @@ class Estimate:
     seconds: float
     memory_mb: float
     gpu_memory_mb: float
+
+    @property
+    def asked_seconds(self) -> float:
+        """What a cluster is asked for at the first attempt: twice the seconds, and ten minutes."""
+        return 600 + 2 * self.seconds
 
 
 @dataclass(frozen=True)
@@ -153,11 +158,6 @@ def stream_slots(spec: Mapping[str, Any], room_mb: float = ROOM_MB) -> int:
         room_mb: of the GPU.
     """
     return _stream_slots(_work(_one_seed(spec)), room_mb)
-
-
-def asked_seconds(spec: Mapping[str, Any], device: str) -> float:
-    """What a cluster is asked for at the first attempt: twice the estimate, and ten minutes."""
-    return 600 + 2 * estimate(spec, device).seconds
 
 
 def likely_seconds(spec: Mapping[str, Any], speed: Speed) -> float:
