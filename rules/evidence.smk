@@ -3,6 +3,7 @@ rule evidence:
     input:
         runs=evidence_runs,
         claims=SCALE / "claims.json",
+        cells=SCALE / "cells.csv",
         before=Path(workflow.basedir) / "docs" / "evidence.md",
     output:
         SCALE / "evidence.md",

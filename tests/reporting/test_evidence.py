@@ -5,9 +5,24 @@ import dataclasses
 import numpy as np
 import pytest
 
+from noisyfl.reporting.beside_papers import tables_beside
 from noisyfl.reporting.evidence import evidence_page, reasons_in, seen, write_evidence
 from noisyfl.reporting.runs import read_runs
 from small_tables import HIGH, LOW, content, table_in
+
+CELLS = """\
+paper,row,column,value,unit,converged,shown_in,ours,ours_starred
+rofl,A,pair,0.9,fraction,,rofl/table6,80.0,False
+rofl,B,pair,0.8,fraction,false,rofl/table6,85.04,True
+rofl,C,pair,0.7,fraction,,rofl/table6,60.0,False
+rofl,D,pair,0.6,fraction,,rofl/table6,50.0,False
+rofl,E,pair,0.5,fraction,,rofl/table6,,
+rofl,A,symmetric,0.9,fraction,,rofl/table6,80.0,False
+rofl,B,symmetric,0.8,fraction,,rofl/table6,,
+rofl,C,symmetric,0.7,fraction,,rofl/table6,,
+fedrn,A,pair,90.0,percent,,fedrn/table2,,
+fedrn,B,pair,90.0,percent,,,,
+"""
 
 
 @pytest.fixture
@@ -35,7 +50,7 @@ def described(table):
 
 def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
     description = described(table)
-    page = evidence_page(description, read_runs(runs.files), [], {})
+    page = evidence_page(description, read_runs(runs.files), [], {}, {})
     # Means of all evaluations, of which there are fewer than ten: 66.7 % and 55 % for FedAvg.
     assert f"| {LOW} | 3 | 66.7 |  | 80.0," in page
     ahead = "w/o mixup is ahead of FedAvg in 1 of 2 settings: by +3.3 points on level=low"
@@ -50,7 +65,7 @@ def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
 def test_a_row_without_runs_is_named(table, runs):
     table.description["runs"][1] = [[], []]
     table.description |= {"missing": 6}
-    page = evidence_page(described(table), read_runs(runs.files), [], {})
+    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
     assert "Not run yet: w/o mixup." in page
     assert "### w/o mixup" not in page
     assert "6 are there" in page
@@ -59,7 +74,7 @@ def test_a_row_without_runs_is_named(table, runs):
 def test_of_a_column_that_is_not_whole_nothing_is_best(table, runs):
     table.description["runs"][1][1] = []
     table.description |= {"missing": 3}
-    page = evidence_page(described(table), read_runs(runs.files), [], {})
+    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
     assert "| FedAvg | 66.7 | 55.0 |" in page
     assert "| w/o mixup | **70.0** | – |" in page
 
@@ -71,18 +86,24 @@ def test_a_column_of_which_most_is_missing_stands_with_its_methods_alone(table, 
     few = dataclasses.replace(
         description, rows=(fedavg, other, other), runs=(whole, (part[0], ()), (part[0], ()))
     )
-    page = evidence_page(few, read_runs(runs.files), [], {})
+    page = evidence_page(few, read_runs(runs.files), [], {}, {})
     assert f"| Method | {LOW} |\n" in page
 
 
 def test_what_people_wrote_stays_under_its_method(table, runs, tmp_path):
     path, before = tmp_path / "new.md", tmp_path / "old.md"
     reason = "Why: it forgets\nwhat it learned."
-    before.write_text(f"# Evidence\n\n### FedAvg\n\n| a |\n|---|\n\n{reason}\n\nWhy: twice.\n")
-    write_evidence(path, described(table), read_runs(runs.files), [], before)
-    assert reasons_in(path.read_text()) == {"FedAvg": [reason, "Why: twice."]}
+    before.write_text(
+        f"# Evidence\n\n### FedAvg\n\n| a |\n|---|\n\n{reason}\n\nWhy: twice.\n\n"
+        "### RoFL, `rofl_table6`\n\nWhy: small.\n"
+    )
+    cells = tmp_path / "cells.csv"
+    cells.write_text(CELLS)
+    write_evidence(path, described(table), read_runs(runs.files), [], cells, before)
+    kept = {"RoFL, `rofl_table6`": ["Why: small."], "FedAvg": [reason, "Why: twice."]}
+    assert reasons_in(path.read_text()) == kept
     again = path.read_text()
-    write_evidence(path, described(table), read_runs(runs.files), [], path)
+    write_evidence(path, described(table), read_runs(runs.files), [], cells, path)
     assert path.read_text() == again
 
 
@@ -99,3 +120,20 @@ def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
     assert found.base == pytest.approx((80 + 70) / 2)
     assert np.isnan(found.recall)
     assert found.backward == 200
+
+
+def test_a_papers_table_has_ours_beside_it_where_most_of_a_column_is_run(tmp_path):
+    (tmp_path / "cells.csv").write_text(CELLS)
+    assert tables_beside(tmp_path / "cells.csv") == {
+        "RoFL, `rofl_table6`": [
+            "| Method | pair: paper | ours |",
+            "|---|---|---|",
+            "| A | 90.0 | 80.0 |",
+            "| B | 80.0\\* | 85.0\\* |",
+            "| C | 70.0 | 60.0 |",
+            "| D | 60.0 | 50.0 |",
+            "| E | 50.0 | – |",
+            "",
+            "pair: ranks correlate by 0.80 (Spearman) over 4 rows.",
+        ]
+    }

@@ -16,6 +16,7 @@ with job(snakemake.log[0]) as log:
         TableDescription.from_json(snakemake.params.description),
         read_runs({run: RunFiles(Path(folder)) for run, folder in folders.items()}),
         read_judged(Path(snakemake.input.claims)),
+        Path(snakemake.input.cells),
         Path(snakemake.input.before),
     )
     log("done")

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from noisyfl.core.artifacts import replacing
+from noisyfl.reporting.beside_papers import tables_beside
 from noisyfl.reporting.claims.page import by_paper, in_short, tally
 from noisyfl.reporting.claims.verdicts import CANNOT_TELL, Judged
 from noisyfl.reporting.descriptions import Heading, TableDescription
@@ -90,6 +91,7 @@ def evidence_page(
     table: TableDescription,
     runs: Mapping[str, Run],
     judged: Sequence[Judged],
+    papers: Mapping[str, Sequence[str]],
     reasons: Mapping[str, Sequence[str]],
 ) -> str:
     """The page as Markdown.
@@ -98,7 +100,8 @@ def evidence_page(
         table: of every method in common settings, with a row of the baseline.
         runs: by id, all of the table's.
         judged: every claim.
-        reasons: by the name of a row, paragraphs that people wrote.
+        papers: the papers' tables with ours beside them, lines by heading.
+        reasons: by the name of a row, or a heading, paragraphs that people wrote.
 
     Raises:
         ValueError: no row is the baseline's.
@@ -123,6 +126,9 @@ def evidence_page(
         "",
         *_claims(judged),
         "",
+        "## Beside the papers' numbers",
+        "",
+        *_beside(papers, reasons),
         "## The methods",
         "",
         *_at_a_glance(table, cells),
@@ -163,6 +169,22 @@ def _claims(judged: Sequence[Judged]) -> Iterator[str]:
         yield ""
     told = (f"{name}: {tally([one.ours for one in some])}" for name, some in papers.items())
     yield f"Of all claims, ours: {'; '.join(told)}."
+
+
+def _beside(
+    papers: Mapping[str, Sequence[str]], reasons: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Each table under its heading, with what people wrote of it."""
+    yield (
+        "Columns of which most is run, in percent, of smaller federations and networks than the "
+        "papers': what can be held against theirs is the order of the rows. \\*: the "
+        "maximum, since most runs did not converge."
+    )
+    yield ""
+    for heading, lines in papers.items():
+        yield from (f"### {heading}", "", *lines, "")
+        for reason in reasons.get(heading, ()):
+            yield from (reason, "")
 
 
 def _at_a_glance(table: TableDescription, cells: Mapping[tuple[int, int], Seen]) -> Iterator[str]:
@@ -240,6 +262,7 @@ def write_evidence(
     table: TableDescription,
     runs: Mapping[str, Run],
     judged: Sequence[Judged],
+    cells: Path,
     before: Path,
 ) -> None:
     """Write the page.
@@ -249,8 +272,10 @@ def write_evidence(
         table: see :func:`evidence_page`.
         runs: likewise.
         judged: likewise.
+        cells: every published number with ours.
         before: the page as it was, for what people wrote; maybe missing.
     """
     reasons = reasons_in(before.read_text(encoding="utf-8")) if before.exists() else {}
     with replacing(path) as draft:
-        draft.write_text(evidence_page(table, runs, judged, reasons), encoding="utf-8")
+        page = evidence_page(table, runs, judged, tables_beside(cells), reasons)
+        draft.write_text(page, encoding="utf-8")

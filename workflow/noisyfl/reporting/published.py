@@ -11,6 +11,15 @@ from typing import NamedTuple
 from noisyfl.core.options import BadInput, did_you_mean
 from noisyfl.reporting.descriptions import Heading
 
+PAPERS = {
+    "fedcni": "FedCNI",
+    "fedcorr": "FedCorr",
+    "fednoil": "FedNoiL",
+    "fedrn": "FedRN",
+    "rofl": "RoFL",
+}
+"""What each paper calls its method."""
+
 KEY = (
     *("paper", "table", "dataset", "setting_scope", "partition", "noise"),
     *("method", "variant", "metric"),

@@ -26,16 +26,9 @@ from noisyfl.reporting.claims.verdicts import (
     Finding,
     Judged,
 )
+from noisyfl.reporting.published import PAPERS
 
 REPORT = Path(__file__).parents[3] / "report"
-
-PAPERS = {
-    "fedcni": "FedCNI",
-    "fedcorr": "FedCorr",
-    "fednoil": "FedNoiL",
-    "fedrn": "FedRN",
-    "rofl": "RoFL",
-}
 
 TELLING = 3
 """Cases of a condition that are shown: those that decide it."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noisyfl.reporting.claims.numbers import Cell
-from noisyfl.reporting.claims.page import PAPERS, TELLING, counted, in_short, says, shown
+from noisyfl.reporting.claims.page import TELLING, counted, in_short, says, shown
 from noisyfl.reporting.claims.verdicts import Finding, Judged
+from noisyfl.reporting.published import PAPERS
 
 Places = Mapping[tuple[str, str, str], int]
 """Numbers of cells by table, row and column, in our words and in the published numbers'."""
