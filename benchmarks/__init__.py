@@ -1,7 +1,7 @@
-"""How fast the simulation is, beside what else one could use for the same work.
+"""How fast the simulation is, compared with what else one could use for the same work.
 
-:class:`Work` is the work, the same for everyone; the rivals are modules of this package, each with
-a function ``measure`` that answers with a :class:`Speed`.
+:class:`Work` is the work, the same for all rivals; these are modules of this package, each with a
+function ``measure`` that returns a :class:`Speed`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Work:
         batch_size: of a local step.
         learning_rate: of SGD.
         momentum: of SGD.
-        mean: of each channel, of pixels from 0 to 1.
-        std: the same, the standard deviation.
+        mean: the mean of each channel, for pixels from 0 to 1.
+        std: the standard deviation of each channel, likewise.
         rounds: how many.
         device: ``cpu`` or ``cuda``.
         seed: decides who takes part, and seeds torch.
@@ -58,13 +58,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Timing:
-    """One round.
+    """What was measured of one round.
 
     Attributes:
         training: seconds of everything but evaluation.
-        samples: trained on, once an epoch each.
+        samples: how many samples were trained on, each counted once per epoch.
         evaluation: seconds; None if the round was not evaluated.
-        accuracy: share of the test images; None if the round was not evaluated.
+        accuracy: share of the test images that were labelled correctly; None if the round was not
+            evaluated.
     """
 
     training: float
@@ -75,11 +76,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class Speed:
-    """What the table shows.
+    """The speed that the table shows.
 
     Attributes:
         samples_per_second: training samples over training seconds.
-        rounds_per_hour: training, and the evaluation that comes to a round.
+        rounds_per_hour: with the training and a round's share of the evaluation.
     """
 
     samples_per_second: float
@@ -109,14 +110,14 @@ def draw_participants(seed: int, clients: int, participants: int, rounds: int) -
 def normalized(
     images: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...], device: str
 ) -> Tensor:
-    """Float32 [n, channels, height, width] on the device, of uint8 images, channels last."""
+    """Uint8 images, channels last, as float32 [n, channels, height, width] on the device."""
     pixels = torch.from_numpy(images).to(device).permute(0, 3, 1, 2).contiguous().float() / 255
     centre, spread = (torch.tensor(each, device=device).view(-1, 1, 1) for each in (mean, std))
     return (pixels - centre) / spread
 
 
 def clock(device: str) -> float:
-    """Seconds, once the device has done all that it was given."""
+    """The time in seconds, read once the device has done all the work that it was given."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

@@ -33,14 +33,14 @@ PRECISION_OF = {
     "ours, fast, TF32": "tf32",
     "ours, fast, bfloat16": "bfloat16",
 }
-"""Of those whose share of the device's matrix rate is printed."""
+"""The precision of each rival whose share of the device's matrix rate is printed."""
 
 PFL = Path(__file__).parent / ".pfl"
 """The environment of pfl-research, which this benchmark alone needs."""
 
 
 def main() -> None:
-    """Measure, and print a table a device."""
+    """Measure, and print a table for each case on each device."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("cases", nargs="*", default=[], help=f"of {', '.join(CASES)}; all of them")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="measure on this one only")
@@ -108,7 +108,7 @@ def show(case: Case, device: str, repeat: int, rounds: int, python: Path | None)
 
 
 def install_pfl() -> Path:
-    """The Python of an environment that has pfl-research, and torch as this one has it."""
+    """The Python of an environment with pfl-research and this one's torch, installed if missing."""
     python = PFL / "bin" / "python"
     if pfl_fedavg.missing(str(python)):
         print(f"Installing pfl-research into {PFL}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The federations that are measured, and everyone who is measured at them."""
+"""The federations that are measured, and the rivals that are measured on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Case:
     Attributes:
         title: what it is.
         model: a name of :data:`noisyfl.models.MODELS`.
-        dataset: whose shape the images have.
+        dataset: the dataset whose shape the images have.
         participants: of a round.
         samples: of a client.
         batch_size: of a local step.
@@ -44,7 +44,7 @@ class Case:
     on_cpu: tuple[int, int, int]
 
     def work(self, device: str, rounds: int) -> Work:
-        """The case's work on a device; random images, as what they show costs nothing."""
+        """The case's work on a device, with random images: the speed does not depend on them."""
         facts = DATASETS[self.dataset]
         rng = np.random.default_rng(0)
         participants, samples, epochs = (
@@ -70,7 +70,7 @@ class Case:
         )
 
     def whole(self, measured: Speed, work: Work) -> Speed:
-        """The speed with rounds per hour of whole rounds, with the whole test part."""
+        """A measured speed, its rounds per hour scaled to whole rounds and the whole test part."""
         done = work.participants * work.local_epochs * len(work.clients[0])
         seconds = 3600 / measured.rounds_per_hour - done / measured.samples_per_second
         evaluation = seconds * DATASETS[self.dataset].test_size / len(work.test_images)
@@ -94,14 +94,14 @@ Rival = Callable[[Work], Speed]
 
 
 def measure(case: Case, name: str, device: str, rounds: int, python: Path | None) -> Speed:
-    """The speed of one of :func:`rivals` at whole rounds of a case."""
+    """The speed of one of the :func:`rivals` in whole rounds of a case."""
     torch.set_num_threads(1)
     work = case.work(device, rounds)
     return case.whole(rivals(case, device, python)[name](work), work)
 
 
 def rivals(case: Case, device: str, python: Path | None) -> dict[str, Rival]:
-    """Everyone who can do a case's work here, by name."""
+    """All rivals that can do a case's work here, by name."""
     classes = len(DATASETS[case.dataset].classes)
 
     def module() -> torch.nn.Module:
@@ -109,7 +109,7 @@ def rivals(case: Case, device: str, python: Path | None) -> dict[str, Rival]:
 
     def with_ours(executor: str, precision: str = "float32") -> Rival:
         def measure(work: Work) -> Speed:
-            # One round warms up, the last one is evaluated; the rivals add what they need.
+            # One round more warms up, and the last is evaluated; other rivals add their own.
             more = replace(work, rounds=work.rounds + 2)
             return ours.measure(
                 case.model, case.dataset, more, executor=executor, precision=precision

@@ -18,7 +18,7 @@ from benchmarks import Speed, Work, clock, normalized, precision
 from noisyfl.runs.train import keep_freed_memory
 
 BLOCKS = 5
-"""Timed stretches of steps in a measurement, whose median counts."""
+"""How many stretches of steps are timed in a measurement; their median counts."""
 
 LAYOUTS = {False: torch.contiguous_format, True: torch.channels_last}
 
@@ -28,7 +28,7 @@ class Ceiling(Speed):
     """The speed of the best setting, and which it was.
 
     Attributes:
-        rounds_per_hour: of rounds with as many samples as the work has in the mean.
+        rounds_per_hour: for rounds with the mean number of samples of the work's rounds.
         batch_size: of the fastest training.
         channels_last: whether the fastest training had its channels innermost in memory.
     """
@@ -50,17 +50,17 @@ def measure(
 
     Args:
         module: the model; copies of it are trained.
-        work: whose images, optimizer and device.
+        work: the work whose images, optimizer settings and device are used.
         batch_sizes: to try. Left out are those above the number of training images, and those that
             the device has no memory for.
         evaluate_every: rounds that share one evaluation.
         tf32: let a GPU compute with TF32.
-        seconds: that a measurement should take. It takes seven steps at least.
+        seconds: how long a measurement should take. It takes seven steps at least.
 
     Raises:
         ValueError: no batch size is left.
     """
-    # Ours does so too, and a ceiling is what can be had.
+    # The project's simulation does so too, and a ceiling must not be lower than it could be.
     keep_freed_memory()
     device = work.device
     labels = torch.from_numpy(work.train_labels).to(device)
@@ -82,10 +82,12 @@ def measure(
                 )
                 steps = training_steps(model, optimizer, train, labels, size)
                 try:
-                    training[size, last] = rate(steps, seconds, device)
-                    evaluation.append(rate(evaluation_steps(model, test, size), seconds, device))
+                    trained = rate(steps, seconds, device)
+                    evaluated = rate(evaluation_steps(model, test, size), seconds, device)
                 except torch.OutOfMemoryError:
                     continue
+                training[size, last] = trained
+                evaluation.append(evaluated)
     if not evaluation:
         listed = ", ".join(map(str, batch_sizes))
         raise ValueError(
@@ -100,7 +102,7 @@ def measure(
 def training_steps(
     model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor, size: int
 ) -> Iterator[int]:
-    """Train without end, in a new order each epoch; every step says how many samples it took."""
+    """Train without end, in a new order each epoch; yield each step's number of samples."""
     model.train()
     while True:
         for index in torch.randperm(len(images), device=images.device).split(size):
@@ -113,7 +115,7 @@ def training_steps(
 
 
 def evaluation_steps(model: nn.Module, images: Tensor, size: int) -> Iterator[int]:
-    """Label the images again and again; every step says how many it took."""
+    """Label the images again and again; yield each step's number of images."""
     model.eval()
     while True:
         for part in images.split(size):
@@ -125,8 +127,9 @@ def evaluation_steps(model: nn.Module, images: Tensor, size: int) -> Iterator[in
 def rate(steps: Iterator[int], seconds: float, device: str) -> float:
     """Samples per second, the median over :data:`BLOCKS` blocks of steps.
 
-    Two steps come before: one warms up, the next says how many make a block. The device is waited
-    for between blocks only, so that a GPU has its work queued as in a real training.
+    Two steps come before them: one warms up, and the time of the next decides how many steps make a
+    block. The host waits for the device only between blocks, so that a GPU has its work queued as
+    in a real training.
     """
     next(steps)
     begun = clock(device)

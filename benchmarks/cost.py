@@ -1,7 +1,7 @@
 """What a run's seconds grow with: ``python -m benchmarks.cost``.
 
-Runs of one thread that differ in one thing at a time, their processor seconds, and how they compare
-with a straight line through the first two of them and with :mod:`noisyfl.specs.cost`.
+Measures the processor seconds of runs on one thread that differ in one quantity at a time, and
+compares them with a straight line through the first two and with :mod:`noisyfl.specs.cost`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ THINGS = ("rounds", "participants", "local_epochs", "samples", "test images")
 
 
 def main() -> None:
-    """Measure, and print a table a model."""
+    """Measure, and print a table for each model."""
     torch.set_num_threads(1)
     for model, dataset, samples, batch in (
         ("cnn", "digits", 60, 20),
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def work(dataset: str, samples: int, batch_size: int, thing: str, factor: int) -> Work:
-    """A small run with one thing multiplied."""
+    """The work of a small run in which one of :data:`THINGS` is multiplied by a factor."""
     facts = DATASETS[dataset]
     rng = np.random.default_rng(0)
     samples *= factor if thing == "samples" else 1
@@ -80,7 +80,7 @@ def measure(model: str, dataset: str, given: Work) -> float:
 
 
 def estimated(model: str, dataset: str, given: Work) -> float:
-    """What :mod:`noisyfl.specs.cost` says of the same, without the start."""
+    """The seconds that :mod:`noisyfl.specs.cost` estimates for the work, without the start."""
     layers = layers_of(MODELS.canonical(model, "model"), DATASETS[dataset].shape, 10)
     samples = len(given.clients[0])
     updates = given.rounds * given.participants * given.local_epochs

@@ -35,10 +35,10 @@ def train(
 
     Args:
         model: a name of :data:`noisyfl.models.MODELS`, with options.
-        dataset: whose facts the images have.
+        dataset: the dataset whose facts hold for the images.
         work: what to do.
         executor: a name of :data:`noisyfl.runs.train.EXECUTORS`.
-        precision: of :attr:`noisyfl.simulation.schedule.Schedule.precision`.
+        precision: a value of :attr:`noisyfl.simulation.schedule.Schedule.precision`.
         evaluate_every: rounds between two evaluations.
     """
     spec = {
@@ -78,7 +78,7 @@ def measure(
 ) -> Speed:
     """The speed of :func:`train`, after a round that warms up; evaluation is timed by itself.
 
-    ``work`` has three rounds at least, since the last one, which is evaluated, is left out.
+    ``work`` must have three rounds at least, since the last one, which is evaluated, is left out.
     """
     federation = train(
         model,

@@ -1,10 +1,10 @@
 """pfl-research's federated averaging (Granqvist et al., 2024; the package ``pfl``), timed.
 
-pfl lives in an environment of its own, whose Python runs :mod:`benchmarks.pfl_worker`. It gets the
-best case that it has within one process: a client's images are on the device as normalised floats
-before the clock starts, cut into batches once and for all, in no new order later, and there is no
-augmentation. The statistics of batch normalisation are no part of pfl's model updates; they drift
-from client to client.
+pfl lives in an environment of its own, whose Python runs :mod:`benchmarks.pfl_worker`. It is
+measured in its best case within one process: a client's images are on the device as normalised
+floats before the clock starts, they are cut into batches once and are never reordered, and there is
+no augmentation. The statistics of batch normalisation are no part of pfl's model updates; they
+drift from client to client.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def measure(
     evaluate_every: int = 1,
     tf32: bool = False,
 ) -> Speed:
-    """``work.rounds`` rounds after one that warms up; arguments as of :func:`rounds`."""
+    """The speed of ``work.rounds`` rounds after a warm-up round; arguments as of :func:`rounds`."""
     more = replace(work, rounds=work.rounds + 1)
     timings = rounds(python, model, classes, more, evaluate_every=evaluate_every, tf32=tf32)
     return speed(timings, evaluate_every)

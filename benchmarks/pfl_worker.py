@@ -80,7 +80,7 @@ def simulate(work: Work, model: str, classes: int, evaluate_every: int) -> list[
     FederatedAveraging().run(
         NNAlgorithmParams(
             central_num_iterations=work.rounds,
-            # Of participants on their own samples: in the first round, as pfl insists, and no more.
+            # Participants evaluate on their own samples in the first round only, as pfl insists.
             evaluation_frequency=work.rounds,
             train_cohort_size=work.participants,
             val_cohort_size=None,
@@ -135,7 +135,7 @@ class Stopwatch(CentralEvaluationCallback):
         self.timings: list[Timing] = []
 
     def on_train_begin(self, *, model: Any) -> Metrics:
-        """The initial model is evaluated too; the clock starts after that."""
+        """Evaluate the initial model, and start the clock after that."""
         metrics = super().on_train_begin(model=model)
         self.begun = clock(self.device)
         return metrics
@@ -143,7 +143,7 @@ class Stopwatch(CentralEvaluationCallback):
     def after_central_iteration(
         self, aggregate_metrics: Metrics, model: Any, *, central_iteration: int
     ) -> tuple[bool, Metrics]:
-        """Called once the global model is updated."""
+        """Evaluate the updated global model if it is due, and note the timing of the round."""
         trained = clock(self.device)
         answer = super().after_central_iteration(
             aggregate_metrics, model, central_iteration=central_iteration

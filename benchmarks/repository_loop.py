@@ -117,7 +117,7 @@ def rounds(
 
 
 def measure(module: nn.Module, work: Work, *, tf32: bool = False) -> Speed:
-    """``work.rounds`` rounds after one that warms up, each with its evaluation.
+    """The speed of ``work.rounds`` rounds after one that warms up, each with its evaluation.
 
     Args:
         module: the model; a copy is trained.
@@ -147,7 +147,7 @@ def local_update(
             loss = criterion(model(images), labels)
             loss.backward()
             optimizer.step()
-            # Read after every batch, so that a GPU is waited for.
+            # Read after every batch, so that the host waits for a GPU each time.
             batch_losses.append(loss.item())
         epoch_losses.append(sum(batch_losses) / len(batch_losses))
     return model.state_dict()

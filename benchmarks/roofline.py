@@ -12,12 +12,12 @@ from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.specs.extent import layers_of
 
 SIDE = {"cpu": 1024, "cuda": 8192}
-"""Of the square matrices by whose product the rate is measured."""
+"""By device, the side of the square matrices by whose product the rate is measured."""
 
 
 def flops_trained(model: str, dataset: str) -> float:
-    """Floating-point operations of an image's forward and backward pass, a multiplication and its
-    addition counted as two: three products of each layer.
+    """Floating-point operations of one image's forward and backward pass: three products for each
+    layer, in which a multiply-add counts as two operations.
     """
     facts = DATASETS[dataset]
     layers = layers_of({"name": model}, facts.shape, len(facts.classes))
@@ -25,12 +25,12 @@ def flops_trained(model: str, dataset: str) -> float:
 
 
 def matrix_rate(device: str, computed_in: str, seconds: float = 1.0) -> float:
-    """Floating-point operations a second of a product of large matrices; the best of its repeats.
+    """Floating-point operations per second of a product of large matrices, the best of several.
 
     Args:
         device: ``cpu`` or ``cuda``.
         computed_in: a precision of the schedule.
-        seconds: that the repeats take together, at least one of them.
+        seconds: for how long the product is repeated; it is measured once at least.
     """
     side = SIDE[torch.device(device).type]
     kind = torch.bfloat16 if computed_in == "bfloat16" else torch.float32

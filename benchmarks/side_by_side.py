@@ -1,4 +1,4 @@
-"""Several runs on one GPU at once: what they do together, with NVIDIA's MPS and without."""
+"""Several runs on one GPU at once: their speed together, with NVIDIA's MPS and without."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _barrier: Barrier
 
 
 def rounds_an_hour(case: Case, device: str, precision: str, together: int, rounds: int) -> float:
-    """Of all runs together, each evaluated after every round.
+    """Rounds per hour of all runs together, each evaluated after every round.
 
-    A process a run. Each trains a round to warm up, and they begin what is measured at once.
+    Each run has a process of its own. They all start at once, with a round that warms up.
 
     Args:
-        case: of what.
+        case: the federation that each run trains.
         device: ``cpu`` or ``cuda``.
         precision: of the schedule.
         together: how many runs.
-        rounds: that each trains.
+        rounds: how many rounds of each run are measured.
     """
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(together)
@@ -55,7 +55,7 @@ def _turn(case: Case, device: str, precision: str, rounds: int) -> float:
 
 @contextmanager
 def mps() -> Iterator[bool]:
-    """Whether MPS could be started for what is started within; it ends with it."""
+    """Start MPS for what is started in the block, and end it after; yields whether it started."""
     if shutil.which(CONTROL) is None:
         yield False
         return
@@ -76,7 +76,7 @@ def mps() -> Iterator[bool]:
 
 
 def show(case: Case, device: str, precision: str, rounds: int) -> None:
-    """Print a case's table."""
+    """Measure a case on one GPU, and print its table."""
     print(f"\nRuns an hour of one GPU, {precision}, {case.rounds} rounds a run, each evaluated:\n")
     print(f"| | {' | '.join(f'{count} side by side' for count in TOGETHER)} |")
     print("|---" * (1 + len(TOGETHER)) + "|")
@@ -87,7 +87,7 @@ def show(case: Case, device: str, precision: str, rounds: int) -> None:
 
 
 def row(name: str, runs: Sequence[float]) -> str:
-    """A line of the table; of nothing that was measured, it says so."""
+    """A line of the table, which says so if nothing was measured."""
     cells = [f"{each:,.2f}" for each in runs] or ["not started"] * len(TOGETHER)
     return f"| {name} | {' | '.join(cells)} |"
 

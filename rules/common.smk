@@ -32,7 +32,7 @@ PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
 
 try:
     for file in workflow.configfiles:
-        read_yaml(Path(file))  # Snakemake takes the last of two values of a key
+        read_yaml(Path(file))  # refuses a key given twice; Snakemake takes the last
     CONFIG = check_config(config, CONFIG_NAME)
     PLAN = make_plan(
         CONFIG, Path(workflow.basedir) / "config" / "papers", CONFIG_NAME, PUBLISHED
@@ -47,7 +47,7 @@ if not IN_A_JOB:
 
 RESULTS = Results(Path(CONFIG["results"]))
 SCALE = RESULTS.root / PLAN.scale
-ORDER = random.random()  # of this Snakemake alone
+ORDER = random.random()  # another one in each Snakemake, see run_order()
 REPRODUCED = Results(Path(workflow.basedir) / "reproduced")
 
 
@@ -61,7 +61,7 @@ wildcard_constraints:
 
 @cache
 def run_files(run):
-    """The artifact of a run: the tracked one where results lack it and it may be used."""
+    """The artifact of a run in results, or in reproduced/ if only that exists and may be used."""
     trained, tracked = RESULTS.run(run), REPRODUCED.run(run)
     if not CONFIG["reproduced"] or trained.provenance.exists():
         return trained
@@ -70,7 +70,7 @@ def run_files(run):
 
 @cache
 def partition_file(partition):
-    """A noisy partition: that of the tracked runs where results lack it and it may be used."""
+    """A noisy partition in results, or in reproduced/ if only that exists and may be used."""
     made, tracked = RESULTS.partition(partition), REPRODUCED.partition(partition)
     if not CONFIG["reproduced"] or made.exists():
         return made
@@ -86,8 +86,10 @@ if not CONFIG["train_missing"]:
 
 
 def artifacts_of(runs):
-    """Of every run the file that is written last, and of one that is whole any that is lost: the
-    fewer files are named, the faster thousands of runs are planned.
+    """The files that stand for runs as inputs: of every run the one that is written last, and if
+    that is there, those of its other files that are lost.
+
+    The fewer files are named, the faster Snakemake plans thousands of runs.
     """
     paths = []
     for files in map(run_files, runs):
@@ -114,7 +116,7 @@ def figure_files(figure):
 
 
 def parts_of_target(target):
-    """The tables and figures of an experiment, or the one that <experiment>/<name> is."""
+    """The tables and figures of an experiment, or the one that is called <experiment>/<name>."""
     return [
         part
         for parts in (PLAN.tables, PLAN.figures)
@@ -155,7 +157,7 @@ def frames_of_papers():
 
 
 def comparisons():
-    """What compares the wanted tables with the papers, if any of them has published numbers."""
+    """The files that compare the wanted tables with the papers, if any has published numbers."""
     if not frames_of_papers():
         return []
     evidence = [SCALE / "evidence.md"] if EVIDENCE is not None else []
@@ -192,8 +194,9 @@ def partitions_of(runs):
 
 
 class RunWords:
-    """What a run is called on the console, asked for as ``{RUN_WORDS:<id>}``: only a message may be
-    in words, since what a rule is told in its params trains a run anew when it changes.
+    """Tells what a run is called on the console: ``{RUN_WORDS:<id>}`` in a rule's message.
+
+    The words are not in the rule's params, since a change of these would train the run anew.
     """
 
     def __format__(self, run):
@@ -226,9 +229,10 @@ RUN_WORDS = RunWords()
 
 
 def check_targets():
-    """Name the nearest target to one that there is not, which Snakemake takes for a file.
+    """Raise an error that names the nearest target if somebody typed one that does not exist, which
+    Snakemake would take for a file.
 
-    Its own parser is slow, so it is asked only if a word might be such a target.
+    Snakemake's own parser is slow, so it is asked only if a word might be such a target.
     """
     known = {
         "all",

@@ -1,4 +1,4 @@
-# Datasets: official files in, one Parquet file a part out; or a copy of one that is prepared.
+# Datasets: one Parquet file for each part, made from official files or copied from prepared ones.
 rule data:
     output:
         train=RESULTS.data("{dataset}", "train"),
@@ -7,7 +7,7 @@ rule data:
         RESULTS.root / "logs" / "data" / "{dataset}.log",
     benchmark:
         RESULTS.root / "benchmarks" / "data" / "{dataset}.tsv"
-    # Downloads are tried again by themselves; files that are missing or damaged stay so.
+    # Downloads have their own retries, and files that are missing or damaged stay so.
     retries: 0
     localrule: True
     message:

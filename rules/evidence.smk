@@ -1,4 +1,4 @@
-# What the table of every method in common settings says, method by method, and of the papers' claims.
+# What the table of every method in common settings says of each method and of the papers' claims.
 rule evidence:
     input:
         runs=evidence_runs,

@@ -1,7 +1,7 @@
-# The explorer: all of the scale's tables in one page, in which every cell says why it is what it is.
+# The explorer: all of the scale's tables in one page, in which every cell explains its value.
 rule explorer:
     input:
-        # Whose inputs are all runs, so that none is named here again: fewer files are planned faster.
+        # The inputs of these are all runs, so no run is named here: fewer files are planned faster.
         frames=[
             SCALE / "tables" / part.experiment / f"{part.name}.parquet"
             for part in TABLES

@@ -5,8 +5,10 @@ def partition_spec(wildcards):
 
 
 def partition_dataset(wildcards):
-    """The training part that a noisy partition is made from; nothing if it is lost and the
-    partition there, since Snakemake would make both again for it, ancient or not.
+    """The training part that a noisy partition is made from.
+
+    Nothing if the part is lost and the partition is there: otherwise Snakemake would make both
+    again, although the part is marked as ancient.
     """
     file = RESULTS.data(partition_spec(wildcards)["dataset"], "train")
     made = RESULTS.partition(wildcards.partition)
@@ -30,8 +32,10 @@ def run_spec(wildcards):
 
 
 def run_order(wildcards):
-    """The priority of a run. Of users who share runs each trains them in another order, so that two
-    who start together find in the cache what the other one has trained.
+    """The priority of a run: random if users share runs, else 0.
+
+    Each user then trains the runs in another order, so that two who start together find in the
+    cache what the other one has trained.
     """
     order = environ.get("SNAKEMAKE_OUTPUT_CACHE") and random.Random(
         f"{ORDER} {wildcards.run}"
@@ -41,12 +45,12 @@ def run_order(wildcards):
 
 @cache
 def run_cost(run):
-    """What a run should take: asked for several times a job."""
+    """What a run should take; cached, since it is asked for several times per job."""
     return estimate(PLAN.runs[run], CONFIG["device"])
 
 
 def run_memory(wildcards, attempt):
-    """Megabytes that a run asks for: half as many again as it should take, more if that failed."""
+    """Megabytes that a run asks for: 1.5 times what it should take, and more with each attempt."""
     return int(1.5 * run_cost(wildcards.run).memory_mb * attempt)
 
 
@@ -56,24 +60,24 @@ def run_gpu_memory(wildcards):
 
 
 def run_minutes(wildcards, attempt):
-    """Minutes that a run asks for: twice what it should take, and more if that was not enough."""
+    """Minutes that a run asks for: over twice what it should take, and more with each attempt."""
     return int(run_cost(wildcards.run).asked_seconds / 60 * attempt)
 
 
 @cache
 def prepared_files(dataset, partition):
-    """What runs on a noisy partition are trained and tested on, and what of it is there."""
+    """The files that runs on a noisy partition are made from, and those of them that are there."""
     files = [RESULTS.data(dataset, part) for part in ("train", "test")]
     files.append(RESULTS.partition(partition))
     return files, [file for file in files if file.exists()]
 
 
 def train_inputs(wildcards):
-    """What a run is trained and tested on; of a run that is whole what is lost of it is left out,
-    since Snakemake would make that again for it, ancient or not.
+    """The files that a run is trained and tested on; for a whole run, only those that exist.
 
-    The run's id covers what these hold, so equal files made anew retrain nothing. It is one
-    function, since Snakemake takes long to call thousands.
+    Otherwise Snakemake would make the lost ones again for it, although they are marked as ancient.
+    The run's id covers what these files hold, so equal files made anew retrain nothing. One
+    function gives all inputs, since Snakemake takes long to call thousands.
     """
     partition = run_spec(wildcards)["noisy_partition"]
     files, there = prepared_files(partition["dataset"], identity(partition))
@@ -156,7 +160,7 @@ def figure_folders(wildcards):
     return {run: str(run_files(run).folder) for run in figure_of(wildcards).runs}
 
 
-# These are functions, so that one table is planned without them.
+# These are functions, so that they are not called when only one table is planned.
 def claims_runs(wildcards):
     """The runs that claims are held against."""
     return artifacts_of(runs_of_parts(CLAIMED.values()))
@@ -184,7 +188,7 @@ def evidence_runs(wildcards):
 
 
 def evidence_folders(wildcards):
-    """The folder of each of these runs."""
+    """The folder of each run of the table of every method."""
     return {run: str(run_files(run).folder) for run in EVIDENCE.run_ids()}
 
 
@@ -194,13 +198,13 @@ def explorer_folders(wildcards):
 
 
 def explorer_layouts(wildcards):
-    """Where noisy partitions may lie."""
+    """The results folders in which noisy partitions may lie."""
     layouts = [RESULTS, *([REPRODUCED] if CONFIG["reproduced"] else [])]
     return [str(layout.root) for layout in layouts]
 
 
 def scale_options():
-    """What is typed to take this scale."""
+    """The command-line options with which Snakemake takes this scale; empty for the default one."""
     files = [os.path.relpath(file, workflow.basedir) for file in workflow.configfiles]
     if files == ["config/config.yaml"]:
         return ""

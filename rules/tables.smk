@@ -1,5 +1,5 @@
-# Tables: the runs of each cell in a paper's layout, beside the published numbers, which are part of
-# the description: a corrected one prints the tables anew that show it, and no others.
+# Tables: the runs of each cell in a paper's layout, beside the published numbers. These are part of
+# a table's description, so a corrected number prints only those tables anew that show it.
 rule table:
     input:
         runs=table_inputs,
@@ -29,7 +29,7 @@ rule table:
         "../workflow/scripts/table.py"
 
 
-# A view of all frames: one row a published number, with ours and what that amounts to.
+# A view of all frames: one row for each published number, with ours and the verdict on it.
 rule cells:
     input:
         frames=frames_of_papers(),

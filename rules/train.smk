@@ -13,16 +13,16 @@ rule train:
         provenance=RESULTS.run("{run}").provenance,
     log:
         RESULTS.log("{run}"),
-    # Used where $SNAKEMAKE_OUTPUT_CACHE names a folder (profiles/default); `True` would advise everybody
-    # else to switch it on. Snakemake allows no `benchmark:` beside it; time and memory are in the
-    # provenance.
+    # Used where $SNAKEMAKE_OUTPUT_CACHE names a folder (profiles/default); with `True`, Snakemake
+    # would advise everybody else to switch it on. It allows no `benchmark:` beside it; time and
+    # memory are in the provenance.
     cache: "hash-omit-software"
     priority: run_order
     threads: 1
     resources:
         mem_mb=run_memory,
         runtime=run_minutes,
-        # Limits nothing but where a profile says how much there is (profiles/gpus).
+        # Limits something only if a profile says how much there is (profiles/gpus).
         gpu_memory_mb=run_gpu_memory,
     params:
         # Nothing but the spec: whatever stands here retrains the run when it changes.

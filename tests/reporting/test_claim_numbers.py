@@ -170,6 +170,14 @@ def test_each_curve_has_its_own_end_and_level():
     assert told(found.steps()) == {("a", 2): -2, ("a", 3): 1, ("b", 2): 4}
 
 
+def test_the_end_is_the_last_number_also_of_numbers_less_than_a_round_apart():
+    rows = [
+        Number({"work": work}, np.array([value]), Cell("t", "m", "c"))
+        for work, value in ((1.0, 3.0), (1.5, 4.0), (1.75, 2.0))
+    ]
+    assert told(Numbers.of(rows, ["work"], "here").end()) == {(): 2}
+
+
 CLIENTS = np.random.default_rng(1).random((2, 12))
 
 

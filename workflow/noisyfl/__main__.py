@@ -17,7 +17,7 @@ from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import DEFAULTS, EXECUTORS, ROOT, check_device, load_config
 
 CONFIG = ROOT / "config" / "config.yaml"
-"""The scale that commands speak of if none is named: the one that Snakemake makes then."""
+"""The scale that commands take if none is named, as Snakemake does."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -207,7 +207,7 @@ def main() -> None:
     except (BadInput, DamagedArtifact) as error:
         sys.exit(f"error: {error}")
     except BrokenPipeError:
-        # The reader has seen enough (`methods | head`). Python would complain when it ends.
+        # The reader has closed the pipe (`methods | head`); Python would complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""What the command line does, for which Snakemake is not needed."""
+"""The commands of ``python -m noisyfl``, which do not need Snakemake."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def train_specs(
 
 
 def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
-    """Train one run unless it is trained, on data and a partition made where missing.
+    """Train one run unless it is trained already; make its data and partition if they are missing.
 
     Args:
-        job: of the run.
+        job: the run's training job.
         data: the folders of official data files.
     """
     from noisyfl.data import noisy_partition
@@ -130,7 +130,7 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
 
 
 def last_evaluation(files: RunFiles) -> dict[str, float]:
-    """What the last round of a run recorded of its test."""
+    """The test results that a run recorded in its last round."""
     table = read_table(files.rounds)[0]
     names = [name for name in table.column_names if name.startswith("test_")]
     last = {name: table[name][-1].as_py() for name in names}
@@ -140,14 +140,14 @@ def last_evaluation(files: RunFiles) -> dict[str, float]:
 def prepared(
     dataset: str, layout: Results, data: Roots, download: bool, folders: Sequence[Path] = ()
 ) -> tuple[Path, Path]:
-    """The training and the test part of a dataset, made where missing.
+    """The files of a dataset's training and test part, which are made if they are missing.
 
     Args:
         dataset: its name.
         layout: where the parts lie.
         data: the folders of official data files.
-        download: fetch missing ones.
-        folders: that may have it prepared.
+        download: fetch official files that are missing.
+        folders: where the dataset may lie prepared already.
 
     Raises:
         BadInput: official files are missing or damaged.
@@ -235,7 +235,7 @@ def run_selftest(device: str, results: Path) -> None:
 
 
 def read_plan(config: Path) -> Plan:
-    """The plan of a scale's file; what is left out of it is told."""
+    """Make the plan of a scale's file, and print to standard error what is left out of it."""
     plan = make_plan(load_config(config), EXPERIMENTS, str(config))
     for why in plan.left_out.values():
         print(f"left out: {why}", file=sys.stderr)
@@ -278,7 +278,7 @@ def print_progress(
     """Print how far each table is while runs are trained, and when all should be done."""
     plan = read_plan(config)
     wanted = runs_of(plan, target)
-    # A figure that is drawn from some of a table's runs is no part of its own.
+    # A figure that is drawn from a table's runs is none of these parts, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
     layouts = [Results(results), REPRODUCED]
     print(progress_text(plan, layouts, device, counted))
@@ -291,7 +291,7 @@ def print_progress(
 
 
 def done_in(*layouts: Results) -> Callable[[str], bool]:
-    """Whether a run is whole in one of several folders of artifacts."""
+    """Return a function that says whether a run is whole in one of several results folders."""
     return lambda run: any(layout.run(run).provenance.exists() for layout in layouts)
 
 
@@ -323,7 +323,7 @@ def archive_runs(config: Path, results: Path, commit: str | None) -> None:
         for moved_from in (files, Results(results).stored(run)):
             for path in moved_from.all():
                 path.unlink(missing_ok=True)
-            with suppress(OSError):  # a model that was kept stays
+            with suppress(OSError):  # it is not empty if a model was kept
                 moved_from.folder.rmdir()
         print(f"{REPRODUCED.run(run).folder}  {describe_run(spec)}")
         moved += 1

@@ -1,4 +1,4 @@
-"""Rule evidence: what a table of every method says of each, and of the papers' claims."""
+"""Rule evidence: what the table of all methods says of each method and of the papers' claims."""
 
 from pathlib import Path
 

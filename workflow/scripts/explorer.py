@@ -1,4 +1,4 @@
-"""Rule explorer: a page in which every cell says why it is what it is."""
+"""Rule explorer: a page of the scale's tables in which every cell explains its value."""
 
 import json
 from pathlib import Path

@@ -274,6 +274,11 @@ def test_noise_that_cannot_be_is_found_before_any_job(text, dataset, message):
         build_noise(text).check(DATASETS[dataset], 1, "here")
 
 
+def test_four_maps_need_classes_to_differ_in():
+    with pytest.raises(BadInput, match="got covidx with 3 classes, expected at least 7"):
+        build_noise("pair4groups").check(DATASETS["covidx"], 20, "here")
+
+
 @pytest.mark.parametrize("text", EVERY_FLIPPING)
 def test_noise_that_can_be_passes_the_check(text):
     build_noise(text).check(CIFAR10, 20, "here")

@@ -1,1 +1,1 @@
-"""What all else stands on: options, artifacts, random streams, checked YAML. Knows nobody."""
+"""Foundations: options, artifacts, random streams, checked YAML. Imports no other subpackage."""

@@ -1,8 +1,8 @@
 """Where artifacts lie, and how they are written and read: whole or not at all.
 
-Every artifact is a Parquet table that pandas or DuckDB reads, with a JSON text under the metadata
-key ``noisyfl`` that says what made it. A file appears under its name only when it is complete, and
-a file whose content does not fit its checksum is refused.
+Tables are Parquet files that pandas or DuckDB can read, with a JSON text under the metadata key
+``noisyfl`` that says what made them. A file appears under its name only when it is complete, and a
+table whose content does not match its checksum is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 METADATA_KEY = b"noisyfl"
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""What a full file system or a used-up quota says."""
+"""Error numbers of a full file system and of an exhausted quota."""
 
 Made = TypeVar("Made")
 
@@ -49,36 +49,36 @@ class RunFiles:
 
     @property
     def rounds(self) -> Path:
-        """One row a round."""
+        """One row per round."""
         return self.folder / "rounds.parquet"
 
     @property
     def clients(self) -> Path:
-        """One row a (round, client) in which the method estimated something."""
+        """One row per (round, client) for which the method estimated something."""
         return self.folder / "clients.parquet"
 
     @property
     def provenance(self) -> Path:
-        """Versions, device, source digest, time and end (``finished`` or ``diverged``)."""
+        """Versions, device, source digest, times, and outcome (``finished`` or ``diverged``)."""
         return self.folder / "provenance.json"
 
     @property
     def model(self) -> Path:
-        """The global model at the end, where it was asked for; no part of the artifact."""
+        """The final global model, if it was asked for; it is not part of the artifact."""
         return self.folder / "model.safetensors"
 
     def all(self) -> list[Path]:
-        """Every file of the artifact, the one that is written last at the end."""
+        """Every file of the artifact; the file that is written last comes last."""
         return [self.spec, self.rounds, self.clients, self.provenance]
 
     def whole(self) -> bool:
-        """Whether no file of the artifact is missing."""
+        """Whether every file of the artifact exists."""
         return all(path.exists() for path in self.all())
 
 
 @dataclass(frozen=True)
 class Results:
-    """The layout below the results folder. Data, partitions and runs know no scale."""
+    """The layout of the results folder. All scales share its data, partitions and runs."""
 
     root: Path
 
@@ -95,7 +95,7 @@ class Results:
         return RunFiles(self.root / "runs" / identity)
 
     def stored(self, identity: str) -> RunFiles:
-        """The run of that id where its training leaves it, and Snakemake does not delete it."""
+        """The run of that id in the store, where its training writes it, safe from Snakemake."""
         return RunFiles(self.root / "store" / identity)
 
     def checkpoint(self, identity: str) -> Path:
@@ -107,11 +107,11 @@ class Results:
         return self.root / "tensorboard" / identity
 
     def log(self, identity: str) -> Path:
-        """What the training of the run of that id said."""
+        """The log file of that run's training."""
         return self.root / "logs" / "runs" / f"{identity}.log"
 
     def status(self, identity: str) -> Path:
-        """What the run of that id says of itself while it is under way, and after it failed."""
+        """The status file of the run of that id, while it is under way and after it failed."""
         return self.root / "status" / f"{identity}.json"
 
     @property
@@ -124,9 +124,9 @@ def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
     """Write a table with its metadata and a checksum of each, atomically.
 
     Args:
-        path: of the file; folders are made.
-        table: what it holds.
-        metadata: what JSON can hold, kept beside it.
+        path: of the file; missing folders are created.
+        table: the content.
+        metadata: stored with the table; its values must be representable in JSON.
     """
     told = {**metadata, "checksum": checksum(table)}
     told["metadata_checksum"] = _metadata_checksum(told)
@@ -140,17 +140,17 @@ def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
 def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, dict[str, Any]]:
     """A table written by :func:`write_table`, and its metadata.
 
-    The checksum covers the whole table, so it is verified only where all ``columns`` are read.
+    The checksum covers the whole table, so it is verified only if all columns are read.
 
     Raises:
-        DamagedArtifact: the file is truncated, altered, or not one of ours.
-        FileNotFoundError: there is none.
+        DamagedArtifact: the file is truncated, altered, or was not written by noisyfl.
+        FileNotFoundError: there is no such file.
     """
     with _named(path):
-        # Not pq.read_table, which imports pandas: a second, in every run.
+        # Not pq.read_table: it imports pandas, which takes a second in every run.
         with pq.ParquetFile(path, memory_map=True) as file:
             table = file.read(columns)
-            # Of the same file: another user may be replacing it by his own, in the shared cache.
+            # From the open file: in the shared cache, another user may be replacing it.
             metadata = _metadata(path, file.schema_arrow)
         if columns is None and metadata["checksum"] != checksum(table):
             raise DamagedArtifact(
@@ -164,8 +164,8 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata of a table written by :func:`write_table`.
 
     Raises:
-        DamagedArtifact: the file is truncated, altered, or not one of ours.
-        FileNotFoundError: there is none.
+        DamagedArtifact: the file is truncated, altered, or was not written by noisyfl.
+        FileNotFoundError: there is no such file.
     """
     with _named(path):
         return _metadata(path, pq.read_schema(path))
@@ -173,13 +173,13 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Whatever is raised while a file is read becomes an error that names the file."""
+    """Turn whatever is raised while a file is read into an error that names the file."""
     try:
         yield
     except (DamagedArtifact, FileNotFoundError):
         raise
     except Exception as error:
-        # Of a damaged file Arrow raises many things, and what decodes its texts others.
+        # Arrow raises many kinds of errors for a damaged file; decoding its texts raises others.
         why = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise DamagedArtifact(
             f"{_place(path)}: not a whole Parquet file ({why}); delete it to have it made again"
@@ -193,7 +193,7 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
             f"{_place(path)}: not written by noisyfl (no metadata {METADATA_KEY!r})"
         )
     metadata = json.loads(found[METADATA_KEY])
-    # Files that were made by older versions have a checksum of their content only.
+    # Files written by older versions have a checksum of their content only.
     if metadata.get("metadata_checksum", ...) not in (..., _metadata_checksum(metadata)):
         raise DamagedArtifact(
             f"{_place(path)}: the metadata do not fit their checksum, so they were altered; delete "
@@ -203,18 +203,18 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _metadata_checksum(metadata: Mapping[str, Any]) -> str:
-    """SHA-256 of metadata, but for this checksum itself, as JSON with sorted keys."""
+    """SHA-256 of metadata as JSON with sorted keys, without the entry of this checksum itself."""
     content = {key: value for key, value in metadata.items() if key != "metadata_checksum"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _place(path: Path) -> Path:
-    """What to delete: the file in the shared cache, if that is where a path leads."""
+    """The file that a user should delete: of a link into the shared cache, the file there."""
     return path.resolve() if path.is_symlink() else path
 
 
 def checksum(table: pa.Table) -> str:
-    """SHA-256 of the names, types and values of a table, whatever its chunks and compression."""
+    """SHA-256 of a table's column names, types and values, whatever its chunks and compression."""
     digest = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
         digest.update(f"{name}:{_type_name(column.type)}:{len(column)};".encode())
@@ -224,12 +224,12 @@ def checksum(table: pa.Table) -> str:
 
 
 def _type_name(kind: pa.DataType) -> str:
-    """Arrow's own, but for a list's elements, which a Parquet file calls otherwise than Arrow."""
+    """Arrow's name of a type, but without a list's field name, which Parquet files change."""
     return f"list<{_type_name(kind.value_type)}>" if pa.types.is_list(kind) else str(kind)
 
 
 def _parts(chunks: list[pa.Array]) -> Iterator[bytes | memoryview]:
-    """All that a column says: where it has values, of lists how long they are, and the values."""
+    """The content of a column as bytes: where it has values, the lengths of lists, the values."""
     if any(chunk.null_count for chunk in chunks):
         for chunk in chunks:
             yield to_numpy(chunk.is_valid()).data
@@ -263,11 +263,12 @@ def to_numpy(chunk: pa.Array) -> np.ndarray:
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, pa.DataType]) -> pa.Table:
-    """Rows as a table, with a column for every key of any of them.
+    """Rows as a table, with a column for every key that any row has.
 
     Args:
-        rows: by column numbers, text, or lists of these or of lists; None and NaN become null.
-        columns: columns that the table has in any case, and their types.
+        rows: each maps columns to numbers, text, or (nested) lists of these; None and NaN become
+            null.
+        columns: columns that the table always has, and their types.
     """
     lines = [
         json.dumps({key: _without_nan(value) for key, value in row.items()}).encode()
@@ -278,7 +279,7 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, pa.DataTyp
         return options.explicit_schema.empty_table()
     # A row must not be longer than one of the reader's blocks.
     blocks = pa.json.ReadOptions(block_size=max(2**20, *(len(line) + 1 for line in lines)))
-    # Arrow's own constructors import pandas; its JSON reader keeps every bit of a float, too.
+    # Arrow's own constructors import pandas; its JSON reader does not, and is exact for floats.
     return pa.json.read_json(io.BytesIO(b"\n".join(lines)), blocks, options)
 
 
@@ -289,11 +290,11 @@ def _without_nan(value: Any) -> Any:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A mapping that was written as JSON.
+    """The mapping in a JSON file.
 
     Raises:
-        DamagedArtifact: the file holds none.
-        FileNotFoundError: there is none.
+        DamagedArtifact: the file does not hold a mapping in JSON.
+        FileNotFoundError: there is no such file.
     """
     try:
         content = json.loads(path.read_text())
@@ -316,12 +317,12 @@ def write_json(path: Path, content: Any) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A draft beside ``path`` that takes its place when the block ends without an error.
+    """Yield a draft beside ``path``, which replaces it when the block ends without an error.
 
-    After an error (a full disk, say) the draft is gone and what stood at ``path`` still stands.
+    After an error (a full disk, say) the draft is removed, and the file at ``path`` is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")  # as remove_drafts() knows them
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")  # see remove_drafts()
     try:
         yield draft
         with draft.open("rb") as file:
@@ -334,7 +335,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_drafts(path: Path) -> None:
-    """Remove the drafts of a file that killed processes have left, if nobody writes it now."""
+    """Remove drafts of a file left by killed processes; no other process may be writing it."""
     for draft in path.parent.glob(f".{path.name}.*"):
         draft.unlink(missing_ok=True)
 
@@ -342,15 +343,15 @@ def remove_drafts(path: Path) -> None:
 def when_there_is_room(
     write: Callable[[], Made], log: Callable[[str], None], pause: Callable[[float], None]
 ) -> Made:
-    """Write, and as long as the file system is full, wait and write again.
+    """Write; as long as the file system is full, wait and try again.
 
     Args:
-        write: leaves nothing behind when it fails.
+        write: does the writing; leaves nothing behind when it fails.
         log: takes one line.
-        pause: waits so many seconds, or raises if there is a reason to wait no longer.
+        pause: waits for a number of seconds, or raises if there is a reason to stop waiting.
 
     Raises:
-        OSError: it fails for another reason.
+        OSError: the write failed for another reason.
     """
     waited = False
     while True:

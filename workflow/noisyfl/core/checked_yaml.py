@@ -1,4 +1,4 @@
-"""YAML files held against a schema, with errors in words."""
+"""Read YAML files and check them against a schema, with errors in plain words."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 DEEPEST = 40
-"""Levels of lists and mappings in each other; a figure's deepest value has nine."""
+"""Most levels of nested lists and mappings in a file; the deepest value of a figure has nine."""
 
 MOST = 200_000
-"""Values in a file, those that are named and repeated counted each time."""
+"""Most values in a file; those that aliases repeat are counted each time."""
 
 LONGEST = 600
-"""Characters of a message that quotes what is wrong."""
+"""Most characters of a message that quotes what is wrong."""
 
 
 class _Loader(FASTEST):
-    """Refuses a key that stands twice in a mapping; YAML's own loader takes the last."""
+    """A loader that refuses a key given twice in a mapping; PyYAML's own takes the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -74,7 +74,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (ValueError, OverflowError) as error:
         if isinstance(error, BadInput):
             raise
-        # Of a number of thousands of digits, or a day that no calendar has.
+        # Raised for a number with thousands of digits, or a date that does not exist.
         raise BadInput(f"{path}: not YAML: {error}") from error
     if not isinstance(content, dict):
         raise BadInput(f"{path}: got {type(content).__name__}, expected keys and values")
@@ -82,7 +82,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _check_depth(text: str, path: Path) -> None:
-    """Refuse lists in lists in lists before they are made, which would exhaust the stack."""
+    """Refuse deep nesting before the values are made, since that would exhaust the stack."""
     depth = 0
     for event in yaml.parse(text, FASTEST):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -98,14 +98,14 @@ def check_values(content: Any, where: str) -> None:
     """Check that content is made of text, numbers, true, false, null, lists and mappings.
 
     Raises:
-        BadInput: a key that is no text, a number that is not finite or too large, a date, or more
-            than any configuration needs.
+        BadInput: a key is not text, a number is not finite or too large, a value is a date, or
+            there are more values or levels than any configuration needs.
     """
     for count, (place, value) in enumerate(_values((), content)):
         problem = ""
         if isinstance(value, float):
             problem = "" if math.isfinite(value) else f"got {value}, expected a finite number"
-        elif isinstance(value, int):  # bool, too
+        elif isinstance(value, int):  # bool is a kind of int
             problem = "" if abs(value) < LARGEST else "got a number of 2^63 or more"
         elif not isinstance(value, str | list | Mapping | bool | None):
             problem = f"got {value!r}, expected text (in quotes) or a number"
@@ -121,7 +121,7 @@ def check_values(content: Any, where: str) -> None:
 
 
 def _values(place: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """A value and all that it holds, each with its place; what holds others comes first."""
+    """A value and all values in it, each with its place; a container precedes its content."""
     yield place, value
     if isinstance(value, Mapping):
         for key, held in value.items():
@@ -141,7 +141,7 @@ def checked(content: dict[str, Any], schema: str, where: str) -> dict[str, Any]:
     """``content`` if it fits ``workflow/schemas/<schema>.schema.json``.
 
     Args:
-        content: of a file, as YAML gives it.
+        content: of a file, as read from YAML.
         schema: its name.
         where: what the error messages call the file.
 
@@ -158,7 +158,7 @@ def checked(content: dict[str, Any], schema: str, where: str) -> dict[str, Any]:
 
 _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
-    # JSON's schemas take 1.0 for a whole number, and Python's ranges do not.
+    # JSON Schema accepts 1.0 as an integer, but Python's range() does not.
     type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     ),
@@ -175,7 +175,7 @@ def _validator(schema: str) -> Any:
 
 
 def _in_words(error: jsonschema.ValidationError) -> str:
-    """The key, the value, and what was expected."""
+    """A validation error in words: the key, the value, and what was expected."""
     prefix = _place(error.absolute_path)
     if error.validator == "additionalProperties" and isinstance(error.instance, Mapping):
         known = error.schema.get("properties", {})

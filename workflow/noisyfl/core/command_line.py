@@ -1,7 +1,8 @@
-"""What Snakemake is given for a configuration, checked before it reads it.
+"""Check the configuration on Snakemake's command line before Snakemake reads it.
 
-Snakemake takes every word behind ``--configfile`` or ``--config`` for one more value, a target too,
-and ends in a traceback if it is none. It reads ``profiles/default`` before that, which asks here.
+Snakemake takes every word after ``--configfile`` or ``--config``, even a target, as a further value
+of that option, and ends in a traceback if the word is not one. Before that it reads
+``profiles/default``, which calls :func:`check_command_line`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ FILES, VALUES = ("--configfile", "--configfiles"), ("--config", "-C")
 
 
 def check_command_line(words: Sequence[str] = tuple(sys.argv)) -> None:
-    """End with a line if a configuration is given that cannot be one.
+    """Exit with a one-line error if a word given as configuration cannot be one.
 
     Args:
-        words: of the command.
+        words: of the command line.
 
     Raises:
         SystemExit: naming the word, what was expected, and how to write it.
@@ -32,8 +33,8 @@ def check_command_line(words: Sequence[str] = tuple(sys.argv)) -> None:
 
 
 def _given(words: Sequence[str]) -> Iterator[list[str]]:
-    """Options for a configuration, each with the words that Snakemake takes for its values; one
-    value alone if it stands behind an equals sign.
+    """Each option for a configuration, followed by the words that Snakemake takes as its values: a
+    single one if it is given with an equals sign.
     """
     taken: list[str] | None = None
     for word in words:
@@ -54,7 +55,7 @@ def _given(words: Sequence[str]) -> Iterator[list[str]]:
 def _of_file(word: str) -> str:
     path = Path(word)
     if path.exists():
-        from noisyfl.core.checked_yaml import read_yaml  # takes a while, for this alone
+        from noisyfl.core.checked_yaml import read_yaml  # slow to import, and needed only here
 
         try:
             read_yaml(path)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 @contextmanager
 def log_to(path: Path, mode: str = "a", echo: bool = False) -> Iterator[logging.Logger]:
-    """A logger that writes to a job's file; a file that cannot be written ends no job.
+    """A logger that writes to a job's log file. If the file cannot be written, the job goes on.
 
     Args:
-        path: of the file, whose folder is made if it is missing.
-        mode: ``a`` adds to the file, ``w`` begins it anew.
-        echo: print what is said, but for errors, to standard output as well.
+        path: of the file, whose folder is created if it is missing.
+        mode: ``a`` appends to the file, ``w`` overwrites it.
+        echo: also print all messages except errors to standard output.
     """
-    # A logger of its own, in no hierarchy: one process may do several jobs.
+    # Not one of logging.getLogger(), which are shared: one process may do several jobs.
     logger = logging.Logger("noisyfl")
     file = _File(path, mode, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
@@ -35,7 +35,7 @@ def log_to(path: Path, mode: str = "a", echo: bool = False) -> Iterator[logging.
 
 
 class _File(logging.FileHandler):
-    """A log file, which may become impossible to write while a run goes on: disks fill up."""
+    """A log file that ignores failures to write, since a disk may fill up while a run goes on."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 LARGEST = 2**63
-"""Whole numbers are smaller, as those of arrays are."""
+"""Whole numbers must be smaller in absolute value, so that they fit into arrays of int64."""
 
 
 class BadInput(ValueError):
@@ -26,10 +26,10 @@ class BadInput(ValueError):
 
 @contextlib.contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Whatever fails while something of the user's is read becomes a :class:`BadInput`.
+    """Turn whatever fails while something of the user's is read into a :class:`BadInput`.
 
     Args:
-        where: what the message calls it, if nobody could say it better.
+        where: what the message calls it; a :class:`BadInput` keeps its own message.
     """
     try:
         yield
@@ -42,17 +42,19 @@ def reading(where: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """What one option may be.
+    """The declaration of one option.
 
     Attributes:
-        kind: ``int``, ``float``, ``bool`` or ``str``; of each element, where ``many``.
-        many: a list of values.
+        kind: ``int``, ``float``, ``bool`` or ``str``; that of each element if ``many``.
+        many: the value is a list.
         nullable: null is allowed.
         required: there is no default.
         limits: bounds by word ("at least", "above", "at most", "below").
-        share_of: a measure and how much of it the default belongs to: a default of 100 that is a
-            share of ``("rounds", 500)`` is 20 where there are 100 rounds.
-        participants: how many a value takes in a round: with ``(2, 3)`` twice the value and three.
+        share_of: the measure of a run that the default scales with, and the amount of it for which
+            the default is given: with ``("rounds", 500)`` a default of 100 is 20 in a run of 100
+            rounds.
+        participants: how many participants of a round a value needs: with ``(2, 3)``, twice the
+            value plus three.
     """
 
     name: str
@@ -68,7 +70,7 @@ class Option:
     participants: tuple[int, int] | None = None
 
     def default_in(self, measures: Mapping[str, float]) -> Any:
-        """The default; its share, at least one, of a measure that is given."""
+        """The default; if it is a share of a given measure, scaled to that and at least 1."""
         if self.share_of is None or self.share_of[0] not in measures:
             return self.default
         name, whole = self.share_of
@@ -95,7 +97,7 @@ class Declaration:
         Args:
             given: the options that the user has given.
             where: what the error messages call it.
-            measures: what defaults that are shares are shares of, by name.
+            measures: by name, what defaults may scale with (:attr:`Option.share_of`).
 
         Raises:
             BadInput: naming ``where``, the key, the value and what was expected.
@@ -112,7 +114,7 @@ class Declaration:
         return checked
 
     def check(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """The options that are given, checked, with a variant resolved; others may be missing.
+        """The given options, checked, with those of a given variant; others may be missing.
 
         Raises:
             BadInput: as :meth:`canonical`.
@@ -152,14 +154,14 @@ def option(
 
     Args:
         default: of the option; without one it is required.
-        doc: what it means, as the tables of options say it.
+        doc: what the option means; printed in the tables of options.
         at_least: the smallest value.
-        above: what values are greater than.
+        above: values must be greater than this.
         at_most: the largest value.
-        below: what values are less than.
+        below: values must be less than this.
         choices: the only values that are allowed.
-        share_of: the default goes by a run's length (:attr:`Option.share_of`).
-        participants: how many a value takes (:attr:`Option.participants`).
+        share_of: how the default scales with a run's length (:attr:`Option.share_of`).
+        participants: how many participants a value needs (:attr:`Option.participants`).
     """
     limits = {"at least": at_least, "above": above, "at most": at_most, "below": below}
     metadata = {
@@ -183,9 +185,9 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str
 
     Args:
         given: the keys.
-        known: those that there may be.
+        known: the keys that are allowed.
         where: what the error messages call the mapping.
-        kind: what the keys are.
+        kind: what the error messages call a key.
     """
     known = list(known)
     for key in given:
@@ -201,8 +203,8 @@ def find(known: Mapping[str, T], name: str, kind: str, where: str) -> T:
     Args:
         known: by name.
         name: as the user has given it.
-        kind: what is called so.
-        where: what the error messages call its place.
+        kind: what the error messages call a thing that has such a name.
+        where: what the error messages call the place of the name.
     """
     if not isinstance(name, str) or name not in known:
         hint = did_you_mean(str(name), known)
@@ -252,11 +254,11 @@ WORDS = {
 
 
 def check_value(value: Any, option: Option, where: str) -> Any:
-    """``value`` as the option's kind; :class:`BadInput` if it is not one or out of range.
+    """``value`` converted to the option's kind; :class:`BadInput` if it does not fit the option.
 
     Args:
         value: as the user has given it.
-        option: what it is a value of.
+        option: the option that it is given for.
         where: what the error messages call it.
     """
     if value is None and option.nullable:

@@ -1,9 +1,10 @@
-"""Random streams: independent of each other, from one seed, each with a name.
+"""Independent random streams from one seed, each with a name.
 
-A stream is known by what it is for, and by nothing that happened before it was opened. So two
-methods in the same setting and trial see the same partition, the same noise and the same clients in
-the same round, switching one use of randomness off leaves all others as they were, and a run that
-is resumed draws what it would have drawn.
+A stream depends only on the seed and on its name, which says what it is for, and not on anything
+that was drawn before it was opened. So two methods in the same setting and trial see the same
+partition, the same noise and the same clients in the same round; switching one use of randomness
+off leaves all others as they were; and a run that is resumed draws what it would have drawn without
+the interruption.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 
 def stream(seed: int, *name: str | int) -> np.random.Generator:
-    """The generator called ``name`` of a seed.
+    """The generator of the stream called ``name`` under a seed.
 
     >>> stream(1, "batches", 3, 17)  # the batches of client 17 in round 3
     Generator(PCG64) at 0x...
@@ -27,12 +28,12 @@ def stream(seed: int, *name: str | int) -> np.random.Generator:
 
 
 def torch_seed(seed: int, *name: str | int) -> int:
-    """A 63-bit seed for torch's own generator, where a library draws from that one (dropout)."""
+    """A 63-bit seed for torch's own generator, for what draws from that one, such as dropout."""
     return int(stream(seed, *name).integers(2**63))
 
 
 def _key(name: tuple[str | int, ...]) -> tuple[int, ...]:
-    """Spawn keys are integers; a word becomes the first 4 bytes of its SHA-256."""
+    """A name as integers, for a spawn key; a word becomes the first 4 bytes of its SHA-256."""
     return tuple(
         int.from_bytes(hashlib.sha256(part.encode()).digest()[:4], "little")
         if isinstance(part, str)

@@ -2,8 +2,8 @@
 
 Every partition, label noise, noise level, model and method is a frozen dataclass in a
 :class:`Registry`. What a user writes for one, ``dirichlet(alpha=0.5, clients=100)`` or the same as
-a mapping, is checked here once, and becomes a plain mapping with every default filled in. That
-mapping is what a run is named by.
+a mapping, is checked here once, and becomes a plain mapping with every default filled in. From
+such mappings the id of a run is made.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from noisyfl.core.options import BadInput, Declaration, declare, find
 T = TypeVar("T")
 
 LONGEST = 2_000
-"""Characters of a component that is given as text."""
+"""Most characters of a component that is given as text."""
 
 UNREADABLE = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
-"""What Python's parser raises of a text: deep nesting exhausts its stack or its memory."""
+"""What Python's parser may raise; deep nesting in a text exhausts its stack or its memory."""
 
 
 @functools.lru_cache
 def _expression(text: str) -> ast.expr:
-    """What Python reads in a text; a scale has few texts, thousands of times each."""
+    """The syntax tree of a text; cached, since a scale has few texts, thousands of times each."""
     return ast.parse(text, mode="eval").body
 
 
 YAML_WORDS = {"true": True, "false": False, "null": None}
-"""As YAML has them, beside Python's own."""
+"""YAML's words for constants, which are accepted beside Python's own."""
 
 
 def _literal(node: ast.expr) -> Any:
@@ -63,7 +63,7 @@ def parse_component(text: str, where: str) -> dict[str, Any]:
 
 
 def split_sum(text: str) -> list[str]:
-    """The components of ``one(key=value)+another``; of a text without a plus, itself."""
+    """The components of ``one(key=value)+another``, as texts; a text without a plus is one."""
     parts: list[str] = []
     try:
         node = _expression(text[: LONGEST + 1])
@@ -104,7 +104,7 @@ class Registry:
         self._checked: dict[str, dict[str, Any]] = {}
 
     def register(self, name: str) -> Callable[[type[T]], type[T]]:
-        """Class decorator: make the class a frozen dataclass and know it by ``name``."""
+        """Class decorator: make the class a frozen dataclass and register it as ``name``."""
 
         def add(cls: type[T]) -> type[T]:
             if name in self._classes:
@@ -137,7 +137,7 @@ class Registry:
     def canonical(self, given: str | Mapping[str, Any], where: str) -> dict[str, Any]:
         """``{"name": ..., option: value, ...}`` with every default filled in.
 
-        A scale names few components, thousands of times each, so what was checked is remembered.
+        Results are cached, since a scale names few components, thousands of times each.
         """
         key = repr(given)
         if key not in self._checked:

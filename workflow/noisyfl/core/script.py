@@ -14,18 +14,18 @@ from noisyfl.core.options import BadInput
 
 
 def end_quietly_on_ctrl_c() -> None:
-    """From now on Ctrl-C does what SIGTERM does: a training saves where it is, everything else
-    ends, and nothing prints a traceback.
+    """Make Ctrl-C do what SIGTERM does: a training saves its state and ends, everything else ends,
+    and nothing prints a traceback.
     """
     signal.signal(signal.SIGINT, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 @contextmanager
 def job(path: str) -> Iterator[Callable[[str], None]]:
-    """Run a job's work with a log file; gives a function that writes a line to it.
+    """Run a job's work with a log file; yield a function that writes a line to it.
 
-    Whatever is raised ends the process with exit code 1. The log keeps the traceback; standard
-    error gets one line, since Snakemake shows it among many jobs' output.
+    Any error ends the process with exit code 1. The log keeps the traceback; standard error gets
+    one line, since Snakemake shows it among many jobs' output.
     """
     end_quietly_on_ctrl_c()
     with log_to(Path(path), "w") as log:

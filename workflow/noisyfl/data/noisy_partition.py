@@ -1,7 +1,8 @@
 """Noisy partitions: which sample is on which client, with its true and its given label.
 
-The artifact has one row a (client, sample). Rows are sorted by client; within a client they are in
-a random order, in which passes go through its samples. The spec that made it is in its metadata.
+The artifact has one row for each pair of client and sample. Rows are sorted by client; within a
+client they are in a random order, in which forward passes go through its samples. The metadata
+holds the spec that the partition was made from.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from noisyfl.data.partitioning.partition import PARTITIONS, Partition
 from noisyfl.data.roots import Roots
 
 REVISION = 2
-"""Raised when the arithmetic of a partition, a noise level or a label noise changes."""
+"""Increased when the arithmetic of a partition, a noise level or a label noise changes."""
 
 KEYS = ("dataset", "partition", "label_noise", "noise_level", "seed")
-"""What a user gives for a noisy partition."""
+"""The keys that a user gives for a noisy partition."""
 
 COLUMNS = ("client", "sample", "true_label", "given_label")
 
 NONE = {"name": "none"}
 
 UNKNOWN = -1
-"""The true label of a sample of which nobody knows it; null in the file."""
+"""Stands for a true label that is not known; null in the file."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ class ClientSamples:
     """One client's part of a noisy partition; all arrays int64 [samples].
 
     Attributes:
-        samples: rows of the dataset's training part, in the order that passes go through them.
-        true_label: what the dataset says; :data:`UNKNOWN` where its labels are noisy as they come.
-        given_label: what the client is told.
+        samples: row numbers in the dataset's training part, in the order in which forward passes
+            go through them.
+        true_label: the dataset's label; :data:`UNKNOWN` if the dataset's own labels are noisy.
+        given_label: the label that the client is given.
     """
 
     samples: np.ndarray
@@ -57,12 +59,12 @@ class NoisyPartition:
     """A noisy partition as read from its file.
 
     Attributes:
-        spec: what made it, canonical.
-        clients: each client's samples, at the index of its number.
-        noise_levels: the intended level of each client, [clients]; NaN for labels that people, or
-            nobody knows who, have flipped.
-        realised: the share of each client's labels that are not the true ones, [clients]; NaN where
-            these are not known.
+        spec: the canonical spec that it was made from.
+        clients: the samples of each client, indexed by the client's number.
+        noise_levels: the intended level of each client, [clients]; NaN if there is none, for human
+            labels and for datasets whose own labels are noisy.
+        realised: the share of each client's given labels that are wrong, [clients]; NaN if the true
+            labels are not known.
     """
 
     spec: dict[str, Any]
@@ -72,7 +74,7 @@ class NoisyPartition:
 
     @property
     def overall_noise(self) -> float | None:
-        """The share of all labels that are not the true ones; None where these are not known."""
+        """The share of all given labels that are wrong; None if the true labels are not known."""
         true = np.concatenate([client.true_label for client in self.clients])
         given = np.concatenate([client.given_label for client in self.clients])
         return None if UNKNOWN in true else float(np.mean(true != given))
@@ -100,14 +102,15 @@ class _Parts:
 def canonical(given: Mapping[str, Any], where: str, roots: Roots | None = None) -> dict[str, Any]:
     """The spec of a noisy partition, checked and with every default filled in.
 
-    Without noise there is no level, and the other way round: all clean settings share one spec.
+    If either the label noise or the level is ``none``, both become ``none``, so that all clean
+    settings share one spec. The exception is human labels, which have no level.
 
     Args:
         given: a mapping with the keys of :data:`KEYS`; the level may be left out where the label
             noise does not use one.
         where: what the error messages call it.
-        roots: the data folders, where files of human labels may lie; the labels' checksum becomes
-            part of the spec, unless it is given.
+        roots: the data folders, where files of human labels may lie. The checksum of human labels
+            is filled into the spec, unless it is given.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
@@ -133,7 +136,7 @@ def canonical(given: Mapping[str, Any], where: str, roots: Roots | None = None) 
 def _canonical_noise(
     given: Mapping[str, Any], where: str, roots: Roots | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The label noise and its level."""
+    """The label noise and the noise level, both canonical."""
     component = LABEL_NOISES.build(given["label_noise"], f"{where}.label_noise")
     noise = LABEL_NOISES.canonical(given["label_noise"], f"{where}.label_noise")
     if component.uses_level and "noise_level" not in given:
@@ -154,11 +157,11 @@ def _canonical_noise(
 
 
 def check(spec: Mapping[str, Any], where: str) -> None:
-    """Find what is wrong with a canonical spec before any job starts, and without data.
+    """Check a canonical spec without reading data, so that mistakes show before any job starts.
 
     Raises:
-        BadInput: more clients than samples, a map of classes that the dataset does not have, noise
-            on labels that are noisy as they come, ...
+        BadInput: for example, there are more clients than samples, the dataset does not have the
+            map of classes, or noise is to be added to a dataset whose own labels are noisy.
     """
     parts = _Parts.of(spec, where)
     if not parts.facts.true_labels and parts.noise.name != "none":
@@ -182,10 +185,11 @@ def make(
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Make a noisy partition.
 
-    The partition, the levels, each client's flips and the order of its samples have streams of
-    their own: another partition leaves the levels as they are, and another level the partition. A
-    client's samples are in a random order, since a data set's own may be by class, and a model that
-    normalises by the batch would then see batches of one class in passes.
+    The partition, the levels, each client's flips and the order of its samples are drawn from
+    separate random streams: another partition leaves the levels as they are, and another level
+    leaves the partition as it is. A client's samples are put into a random order because a
+    dataset's own order may be by class: in forward passes, a model that normalises by the batch
+    would then see batches of a single class.
 
     Args:
         spec: canonical.
@@ -197,7 +201,7 @@ def make(
         intended and the realised noise level. What is not known is null.
 
     Raises:
-        BadInput: the spec cannot be made, or is of another revision.
+        BadInput: no partition can be made from the spec, or it is of another revision.
     """
     if spec["revision"] != REVISION:
         raise BadInput(
@@ -251,7 +255,7 @@ def write(
     Args:
         path: of the file.
         spec: of the noisy partition, canonical.
-        labels: the dataset's true ones, int64 [n].
+        labels: the training part's labels, int64 [n].
         roots: the data folders, where files of human labels may lie.
     """
     table, metadata = make(spec, labels, roots)
@@ -282,17 +286,17 @@ def read(path: Path) -> NoisyPartition:
 def check_content(
     partition: NoisyPartition, labels: np.ndarray, classes: int, where: object
 ) -> None:
-    """Hold a noisy partition against the training part that it is of.
+    """Check that a noisy partition fits the training part of its dataset.
 
     Args:
-        partition: as read.
+        partition: as :func:`read` returns it.
         labels: of the training part, int64 [n].
-        classes: how many there are.
+        classes: the number of classes.
         where: what the error messages call the partition.
 
     Raises:
-        DamagedArtifact: a sample that the part does not have, or on two clients; a true label that
-            is not the part's; a given label that is no class.
+        DamagedArtifact: the training part does not have a sample; a sample is listed twice; a true
+            label differs from the training part's; a given label is not a class.
     """
     samples, true, given = (
         np.concatenate([getattr(client, name) for client in partition.clients])

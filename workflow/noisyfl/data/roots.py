@@ -1,6 +1,6 @@
-"""Data folders: one, or several that are looked in one after the other.
+"""Data folders: one, or several that are searched one after the other.
 
-All but the last are only read, and may be shared; the last is one's own, where downloads go.
+All but the last are only read, and may be shared; the last is the user's own, where downloads go.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 from noisyfl.core.options import BadInput
 
 Roots = Path | Sequence[Path]
-"""One data folder, or several in the order of looking."""
+"""One data folder, or several in the order in which they are searched."""
 
 Found = TypeVar("Found")
 
 LONGEST = 1_000
-"""Characters of a folder's path, which leaves room for the names of files in it."""
+"""The most characters of a folder's path, which leaves room for the names of files in it."""
 
 
 class NotFound(BadInput):
-    """What a data folder should have is not there, or not as it should be.
+    """Something that a data folder should have is missing or damaged.
 
     Args:
         name: of what was looked for.
@@ -43,19 +43,20 @@ def data_roots(config: Mapping[str, Any]) -> list[Path]:
 
 
 def each(roots: Roots) -> tuple[Path, ...]:
-    """The folders, in the order of looking."""
+    """The folders, in the order in which they are searched."""
     return (roots,) if isinstance(roots, Path) else tuple(roots)
 
 
 def first(roots: Roots, look: Callable[[Path], Found]) -> Found:
-    """What the first folder gives that has it.
+    """What ``look`` returns for the first folder that has what it looks for.
 
     Args:
         roots: at least one.
-        look: what a folder gives; raises :class:`NotFound` if it does not have it.
+        look: searches one folder; raises :class:`NotFound` if nothing suitable is in it.
 
     Raises:
-        NotFound: no folder has it; says what is wrong in each, and what to do in the last.
+        NotFound: no folder has it; the message says what is wrong in each of them, and what to do
+            about the last.
     """
     problems = []
     for root in each(roots):
@@ -93,15 +94,15 @@ def expanded(text: str, where: str) -> str:
 
 
 def checked_folder(text: str, where: str, to_be_made: bool = False) -> str:
-    """A folder's path, expanded.
+    """A folder's path, expanded and checked.
 
     Args:
-        text: as it is given.
+        text: the path as the user gives it.
         where: what an error calls it.
-        to_be_made: it need not be there yet.
+        to_be_made: the folder need not exist yet.
 
     Raises:
-        BadInput: there is no such folder.
+        BadInput: the text is no path, or there is no such folder.
     """
     path = expanded(text, where)
     if "\0" in path or len(path) > LONGEST:

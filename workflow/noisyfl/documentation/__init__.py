@@ -1,1 +1,1 @@
-"""What the documentation says that follows from the declarations: tables, schemas, pages."""
+"""The documentation that is generated from the declarations: tables, schemas, pages."""

@@ -1,4 +1,4 @@
-"""Write what follows from the declarations: ``python -m noisyfl.documentation``."""
+"""Write the files generated from the declarations: ``python -m noisyfl.documentation``."""
 
 from noisyfl.documentation.generated import generated
 

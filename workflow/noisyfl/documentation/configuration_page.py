@@ -1,4 +1,4 @@
-"""A reference of the configuration's keys, made from the schemas that editors are told."""
+"""A reference of the configuration's keys, made from the JSON schemas for editors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMS = {
 
 
 def pages() -> dict[str, str]:
-    """By name in the site, the page."""
+    """The reference page, by its name in the site."""
     lines = ["# Reference of the configuration", ""]
     lines += [
         "Every key, as the schemas in `workflow/schemas/editor/` have it; "
@@ -50,7 +50,7 @@ def _table(schema: Schema, definitions: Schema) -> list[str]:
 
 
 def _rows(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tuple[str, str, str, str]]:
-    """The keys of a mapping and of the mappings in it."""
+    """A row of the table for each key of a mapping and of the mappings in it."""
     for key, value in schema.get("properties", {}).items():
         if not value:
             continue

@@ -1,4 +1,4 @@
-"""Every file of the repository that is written from the declarations, in whole or in part."""
+"""All files of the repository that are generated from the declarations, in whole or in part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noisyfl.experiments.config import ROOT
 
 
 def generated(root: Path = ROOT) -> dict[Path, str]:
-    """By path, what the file should hold.
+    """What each generated file should hold, by path.
 
     Raises:
         BadInput: a comment in a page names something that is not declared.

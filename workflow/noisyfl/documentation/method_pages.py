@@ -23,11 +23,11 @@ from noisyfl.specs.catalogue import MethodDeclaration
 NUMBERS = r"[A-Z]?\d+(?:\.\d+)*(?:(?:, | and | to )\d+)*"
 
 PLACE = re.compile(rf"(?:Eqs?\.|Figs?\.|Algorithm|Tables?|Section|footnote)\s{NUMBERS}")
-"""How docstrings and comments name a place of a paper."""
+"""How docstrings and comments refer to a place in a paper."""
 
 
 def pages() -> dict[str, str]:
-    """By name in the site, a page for each method, and one that lists them."""
+    """A page for each method, and one that lists them, by name in the site."""
     found = {"methods/index.md": index()}
     for name in declared_methods():
         found[f"methods/{name}.md"] = page(name)
@@ -35,7 +35,7 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    """The methods by family, each with its page."""
+    """The page that lists the methods by family, with links to their pages."""
     lines = ["# Methods", ""]
     lines += [
         "A server side and a client side combine: `krum+dividemix`, `distributed+coteaching`.",
@@ -76,7 +76,7 @@ def page(name: str) -> str:
 
 
 def facts(declared: MethodDeclaration, where: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
-    """What a method declares besides its options, in words; its source apart, as a header."""
+    """What a method declares besides its options: the table's header (its source) and the rows."""
     sides = ["server"] * declared.is_server + ["client"] * declared.is_client
     found = [
         ("code", f"[{where}](../../{where})"),
@@ -108,7 +108,7 @@ def allowed(option: Option) -> str:
 
 
 def reasons(name: str) -> str:
-    """A link to the section of the choices that has a method's options."""
+    """A link to the section of ``docs/fidelity.md`` that has the table of a method's options."""
     heading = ""
     for line in (ROOT / "docs" / "fidelity.md").read_text().split("\n"):
         if line.startswith("## "):
@@ -120,7 +120,7 @@ def reasons(name: str) -> str:
 
 
 def places(source: str) -> list[tuple[str, str, str]]:
-    """The functions of a module that name a place of a paper, with their lines in the listing."""
+    """A row for each function or class that names a place of a paper, with a link to its line."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -141,7 +141,7 @@ def markdown(text: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table; nothing where it has no row."""
+    """The lines of a table; a sentence instead if it has no rows."""
     lines = ["| " + " | ".join(" ".join(cell.split()) for cell in row) + " |" for row in rows]
     if not lines:
         return ["Its docstrings name none."]

@@ -1,7 +1,7 @@
-"""Tables in pages that follow from the declarations.
+"""Tables in pages that are filled in from the declarations.
 
-A comment in a page says what the table under it shows. Some columns are then written from the
-declarations, known by their headers; all others are the author's, and stay with their row:
+A comment in a page says what the table under it shows. Some columns, known by their headers, are
+then written from the declarations. All other columns are the author's, and stay with their row:
 
 ======================  =========================================  ==============================
 comment                 rows                                       columns that are written
@@ -9,8 +9,8 @@ comment                 rows                                       columns that 
 ``options: fedcorr``    every option of the component              option, default, alternatives,
                                                                    what it decides
 ``variants: fedcorr``   every variant of the method                variant, sets
-``defaults``            the author's; of those that begin with     default, alternatives
-                        *`option` of `component`*
+``defaults``            the author's; written only in those that   default, alternatives
+                        begin with *`option` of `component`*
 ``components``          partitions, label noises and so on         key, components
 ``methods``             every family of methods                    family, methods
 ======================  =========================================  ==============================
@@ -45,7 +45,7 @@ COMPONENTS = {
     "noise_level": NOISE_LEVELS,
     "model": MODELS,
 }
-"""By key of a setting, what may stand there."""
+"""By key of a setting, the components that may stand there."""
 
 COMMON = ("clients", "samples")
 """Options that every partition has."""
@@ -57,7 +57,7 @@ Row = dict[str, str]
 
 
 def fill(text: str, where: str) -> str:
-    """A page with the tables under its comments written anew.
+    """A page's text, with the tables under its comments written anew.
 
     Args:
         text: Markdown.
@@ -90,7 +90,7 @@ def fill(text: str, where: str) -> str:
 
 
 def _rows(kind: str, name: str | None, rows: Sequence[Row], where: str) -> Iterable[Row]:
-    """The rows of a table: the author's cells of them, and those that are written."""
+    """The rows of a table: generated cells, and the author's other cells of the same rows."""
     if kind == "defaults":
         return [{**row, **_declared_cells(row, where)} for row in rows]
     if kind == "components":
@@ -127,7 +127,7 @@ def option_row(option: Option) -> Row:
 
 
 def default_of(option: Option) -> str:
-    """The default in words; with what it is a share of, where it is one."""
+    """The default in words; if it is a share of something, also what it is a share of."""
     if option.required:
         return "required"
     if option.share_of:
@@ -152,7 +152,7 @@ def variant_row(declared: Declaration, variant: str) -> Row:
 
 
 def components_row(key: str, registry: Registry) -> Row:
-    """Every component of a kind with its options, as a configuration calls it."""
+    """All components of a kind with their options, as they are written in a configuration."""
     called = []
     for name, declared in registry.declarations().items():
         options = [
@@ -211,7 +211,7 @@ def summary(method: str) -> str:
 
 
 def pages(root: Path) -> dict[Path, str]:
-    """The pages of a repository that have such comments, and what they should read."""
+    """The pages of a repository that have such comments, and the text that they should have."""
     found = {}
     for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
         text = path.read_text()
@@ -239,7 +239,7 @@ def _declared_cells(row: Mapping[str, str], where: str) -> Row:
 
 
 def first(row: Mapping[str, str]) -> str:
-    """What a row is known by: its first cell."""
+    """The first cell of a row, by which the row is known."""
     return next(iter(row.values()))
 
 
@@ -249,10 +249,10 @@ def _cells(line: str) -> list[str]:
 
 
 def literal(value: Any) -> str:
-    """A value as YAML has it."""
+    """A value as it is written in YAML."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def python_literal(value: Any) -> str:
-    """A value as a component's text has it."""
+    """A value as it is written in a component's text, ``name(key=value)``."""
     return json.dumps(value) if isinstance(value, str) else repr(value)

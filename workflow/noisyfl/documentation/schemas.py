@@ -1,9 +1,9 @@
-"""JSON schemas of the configuration's files, for editors, and the names that the checked ones list.
+"""Make JSON schemas of the configuration's files for editors, and lists of names for the forms.
 
-The forms in ``workflow/schemas`` say which keys a file has; every start holds the configuration
-against them. What stands behind a key (methods, components, their options) is checked by its
-declaration, whose messages say more than a schema's. An editor's schema is a form with that
-written into it.
+The forms are the schemas in ``workflow/schemas``: they say which keys a file has, and every start
+checks the configuration against them. The values of keys (methods, components, their options) are
+checked by their declarations, whose messages say more than a schema's. A schema for editors is a
+form with the declarations written into it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LIMITS = {
 
 
 def files(root: Path) -> dict[Path, str]:
-    """By path, the schemas that are written: the names, and one for editors a form."""
+    """The generated schemas, by path: the names, and for each form one for editors."""
     folder = root / SCHEMAS.relative_to(SCHEMAS.parents[1])
     found = {folder / "names.schema.json": {"$schema": DIALECT, "$defs": names()}}
     for form in ("config", "experiment"):
@@ -51,7 +51,7 @@ def files(root: Path) -> dict[Path, str]:
 
 
 def names() -> Schema:
-    """What a key may be whose values are known by name, by what the forms call it."""
+    """The allowed values of keys whose values are names, by what the forms call them."""
     return {
         "metric": {"enum": list(METRICS)},
         "statistic": {"enum": list(STATISTICS)},
@@ -61,7 +61,7 @@ def names() -> Schema:
 
 
 def for_editors(form: str) -> Schema:
-    """A form with all that is declared, in one schema that refers to no other file.
+    """A form with all that is declared, as one schema that refers to no other file.
 
     Args:
         form: ``config`` or ``experiment``.
@@ -84,7 +84,7 @@ def _add_defaults(properties: Schema, defaults: Mapping[str, Any]) -> None:
 
 
 def declared() -> Schema:
-    """What the declarations say, by what the forms call it."""
+    """Schemas made from the declarations, by what the forms call them."""
     methods = declared_methods()
     return {
         **{key: _component(registry) for key, registry in COMPONENTS.items()},
@@ -100,7 +100,7 @@ def declared() -> Schema:
                 name: {**_options(one), "description": summary(name)}
                 for name, one in methods.items()
             },
-            # Of a combination, options are of the second.
+            # A combination has the options of its second method.
             "patternProperties": {
                 rf"^\w+\+{name}$": {"$ref": f"#/$defs/methods/properties/{name}"}
                 for name in methods
@@ -110,7 +110,7 @@ def declared() -> Schema:
 
 
 def _component(registry: Registry) -> Schema:
-    """A name, a name with options, either as text, or a mapping of both or of options alone."""
+    """A component: a name or a name with options, as text; or a mapping, maybe without the name."""
     declarations = registry.declarations()
     whats = {
         name: (inspect.getdoc(registry.get(name, "schema")) or "").split("\n")[0]
@@ -131,7 +131,7 @@ def _component(registry: Registry) -> Schema:
 
 
 def _method(methods: Mapping[str, Declaration]) -> Schema:
-    """The same of a method, or of two that are combined."""
+    """A method, as text or as a mapping, or two methods that are combined."""
     found = _named(methods.values(), {name: summary(name) for name in methods})
     called = rf"({'|'.join(methods)})\s*(\(.*\))?"
     found.append({"type": "string", "pattern": rf"^\s*{called}\s*\+\s*{called}\s*$"})
@@ -148,7 +148,7 @@ def _method(methods: Mapping[str, Declaration]) -> Schema:
 
 
 def _named(declarations: Iterable[Declaration], whats: Mapping[str, str]) -> list[Schema]:
-    """Declared components as they may be called, in text and in a mapping."""
+    """Declared components in the ways they may be written, as text and as a mapping."""
     texts, mappings = [], []
     for one in declarations:
         what = whats[one.name]
@@ -170,7 +170,7 @@ def _named(declarations: Iterable[Declaration], whats: Mapping[str, str]) -> lis
 
 
 def _options(declared: Declaration) -> Schema:
-    """A mapping of a component's options, none of which has to be there."""
+    """A mapping of a component's options, none of which is required."""
     properties = {option.name: _option(option) for option in declared.options}
     if declared.variants:
         properties["variant"] = {"enum": list(declared.variants)}
@@ -178,7 +178,7 @@ def _options(declared: Declaration) -> Schema:
 
 
 def _option(option: Option) -> Schema:
-    """One option: what it is, what it may be, and what it is if it is not given."""
+    """One option: its meaning, its allowed values and its default."""
     value: Schema = {"type": KINDS_OF_VALUES[option.kind]}
     value |= {LIMITS[word]: bound for word, bound in option.limits.items()}
     if option.choices is not None:

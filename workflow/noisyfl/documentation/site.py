@@ -1,8 +1,9 @@
 """MkDocs' hooks: pages that are made while the site is built, and links that leave it.
 
-Pages are written for a reader of the repository, so that a link may lead to any of its files. In
-the site a link to a page stays, and one to another file leads to the repository, at the commit that
-the site is built from. Where no repository is known, a clone without a remote, its text is left.
+Pages are written for a reader of the repository, so a link may lead to any of its files. In the
+site, a link to a page leads to that page of the site, and a link to another file leads to the
+repository, at the commit that the site is built from. If no repository is known, in a clone without
+a remote, only the link's text is left.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*
 
 
 def made_pages() -> dict[str, str]:
-    """By name in the site, the pages that no file has."""
+    """The pages that are made, not read from a file, by name in the site."""
     return {**method_pages.pages(), **configuration_page.pages()}
 
 
 def on_config(config: Any) -> Any:
-    """Name the repository, and each method's page in the navigation."""
+    """Set the repository's address, and list each method's page in the navigation."""
     config.repo_url, config.edit_uri = repository(), None
     for entry in config.nav:
         if "Methods" in entry:
@@ -58,13 +59,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def relinked(markdown: str, name: str, pages: set[str], repository: str | None) -> str:
-    """A page whose links fit the site; one that leads nowhere is left, for MkDocs to complain of.
+    """A page with its links adapted to the site; a link that leads nowhere stays as it is.
+
+    MkDocs reports such links.
 
     Args:
         markdown: its text.
         name: of the page in the site.
         pages: every page and image of the site.
-        repository: its address at a commit, or None.
+        repository: the repository's address, or None.
     """
     sites = {page: path for path, page in MOVED.items()}
     source = posixpath.dirname(sites.get(name, f"docs/{name}"))
@@ -99,6 +102,6 @@ def commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """What git prints; nothing where it fails."""
+    """What git prints; an empty string if it fails."""
     done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else ""

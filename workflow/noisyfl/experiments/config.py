@@ -30,7 +30,7 @@ from noisyfl.runs.events import check_tensorboard
 ROOT = Path(__file__).parents[3]
 
 EXECUTORS = ("fast", "loop")
-"""The names of :data:`noisyfl.runs.train.EXECUTORS`, which need torch."""
+"""The names in :data:`noisyfl.runs.train.EXECUTORS`, whose import would need torch."""
 
 BOOLEANS = {"true": True, "false": False}
 
@@ -69,13 +69,13 @@ TAKEN = sorted(
         )
     }
 )
-"""Folders of the results that all scales share, after which no scale is called."""
+"""Folders of the results that all scales share; no scale may have one of these names."""
 
 
 def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A scale's configuration, checked against its schema, with defaults filled in.
 
-    In the names of folders environment variables and ``~`` are replaced.
+    Environment variables and ``~`` in the names of folders are expanded.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
@@ -85,7 +85,7 @@ def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    # Snakemake's `--config key=true` gives a text.
+    # Snakemake's `--config key=true` gives the text "true".
     words = {
         key: BOOLEANS.get(value, value) if isinstance(value, str) else value
         for key, value in config.items()
@@ -117,16 +117,16 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def check_device(name: str, where: str) -> None:
-    """Raise :class:`BadInput` unless a device is called so, be it on this machine or another."""
+    """Raise :class:`BadInput` unless ``name`` can be a device, on this machine or another one."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
         raise BadInput(f"{where}: got {name!r}, expected auto, cpu, cuda or cuda:<number>")
 
 
 def scale_file(name: str | None, folder: Path) -> Path:
-    """The file in a folder that has the scale of a name; the default one's if there is no name.
+    """The file in a folder that has the scale of that name; the default scale's for no name.
 
     Raises:
-        BadInput: no file has it.
+        BadInput: no file has that scale.
     """
     if name is None:
         return folder / "config.yaml"
@@ -142,8 +142,8 @@ def check_scale(name: str | None, files: Sequence[Path]) -> None:
     """Check that a scale's name and its files do not contradict each other.
 
     Args:
-        name: as ``--config`` gives it, if it does.
-        files: as ``--configfile`` or a profile gives them.
+        name: the scale that ``--config`` names; None if it names none.
+        files: those that ``--configfile`` or a profile gives.
 
     Raises:
         BadInput: a file is of another scale.
@@ -196,7 +196,7 @@ def make_plan(
         path = find(known, name, "experiment", f"{where}: experiments")
         try:
             part = kept_plan(functools.partial(expand, name, path, None), used, path, published)
-            # Ids have the checksums of the labels that people gave, which only their files know.
+            # Ids depend on the checksums of human labels, for which their files must be read.
             if not all(
                 spec["label_noise"].get("sha256", True) for spec in part.partitions.values()
             ):

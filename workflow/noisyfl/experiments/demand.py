@@ -1,4 +1,4 @@
-"""What can be asked for, what it costs before it is paid for, and what costs least."""
+"""The targets of a scale, what each of them would cost, and which cells are the cheapest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
 
 Done = Callable[[str], bool]
-"""Whether the run of an id is there."""
+"""Whether the run of an id is done."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Demand:
 
     Attributes:
         target: what a person types to have it.
-        runs: how many it is made from.
+        runs: number of runs that it is made from.
         shared: how many of these another table or figure is made from too.
-        done: how many are there.
-        hours: for the others, likely ones of each device that was asked about.
-        asked: hours of the others that a cluster is asked for.
-        megabytes: on disk, for the others' artifacts.
+        done: how many of these are done.
+        hours: likely hours of the runs left, on each device that was asked about.
+        asked: hours that a cluster is asked for, for the runs left.
+        megabytes: on disk, for the artifacts of the runs left.
     """
 
     target: str
@@ -46,16 +46,16 @@ class Demand:
 
     @property
     def left(self) -> int:
-        """How many are to be trained."""
+        """How many runs are still to be trained."""
         return self.runs - self.done
 
 
 def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str]]:
-    """The ids of the runs of every table, and of every figure that is not drawn from a table's.
+    """The ids of the runs of every table, and of every figure with runs that no table has.
 
     Args:
         plan: of a scale.
-        target: of which these tables and figures are, see :func:`runs_of`.
+        target: what the tables and figures are part of, see :func:`runs_of`.
 
     Raises:
         BadInput: there is no such target; names the nearest.
@@ -75,8 +75,8 @@ def runs_of(plan: Plan, target: str | None) -> list[str]:
 
     Args:
         plan: of a scale.
-        target: a table or figure, an experiment, or ``all``; None for what the scale makes if
-            nothing is named.
+        target: a table or figure, an experiment, or ``all``; None for what the scale makes if no
+            target is named.
 
     Raises:
         BadInput: there is no such target; names the nearest.
@@ -99,14 +99,15 @@ def runs_of(plan: Plan, target: str | None) -> list[str]:
 
 
 def runs_by_claim(plan: Plan, target: str | None) -> dict[str, list[str]]:
-    """The ids of the runs that it takes to judge each claim by our numbers, the claim that needs
-    the fewest first; claims of which there are none are left out.
+    """The ids of the runs that are needed to judge each claim by our numbers.
+
+    The claim that needs the fewest runs comes first; claims that need none are left out.
 
     Args:
         plan: of a scale.
-        target: whose tables and figures have the numbers, see :func:`runs_of`.
+        target: what the tables and figures with the numbers are part of, see :func:`runs_of`.
     """
-    # Snakemake plans with this module, and has no use for what claims are judged with.
+    # Imported here, since Snakemake plans with this module and needs no claims for that.
     from noisyfl.reporting.claims.lines import needed
     from noisyfl.reporting.claims.wanted import all_claims
 
@@ -124,12 +125,12 @@ def _by_size(item: tuple[str, list[str]]) -> int:
 
 
 def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
-    """What a user is told who asked a scale for a target that it does not have.
+    """The message for a user who asked a scale for a target that it does not have.
 
     Args:
         target: as the user has typed it.
-        scale: its name.
-        known: the targets that it has.
+        scale: the name of the scale.
+        known: the targets that the scale has.
     """
     elsewhere = [name for name, targets in targets_of_scales().items() if target in targets]
     if elsewhere:
@@ -143,7 +144,7 @@ def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
 
 
 def targets_of_scales() -> dict[str, set[str]]:
-    """By scale in ``config/``, what it can be asked for; nothing, if the file is wrong."""
+    """The targets of each scale in ``config/``, by its name; wrong files are skipped."""
     found: dict[str, set[str]] = {}
     for path in sorted((ROOT / "config").glob("*.yaml")):
         with suppress(BadInput, OSError):
@@ -163,14 +164,14 @@ def demands(
     speeds: Mapping[str, Speed],
     device: str = "auto",
 ) -> list[Demand]:
-    """What each table or figure needs, and under the name ``all`` what all do together.
+    """What each table or figure needs, and under the name ``all`` what they need together.
 
     Args:
         plan: of a scale.
-        parts: the ids of the runs of each, by what it is called.
-        done: whether a run is there.
-        speeds: of the devices that hours are told of.
-        device: of the configuration, for which a cluster is asked.
+        parts: by name of a table, figure or claim, the ids of its runs.
+        done: whether a run is done.
+        speeds: of the devices for which hours are given.
+        device: of the configuration; decides the hours that a cluster is asked for.
     """
     users = Counter(run for runs in parts.values() for run in runs)
     seconds = {run: [likely_seconds(plan.runs[run], s) for s in speeds.values()] for run in users}
@@ -193,7 +194,7 @@ def demands(
 
 
 def megabytes(spec: Mapping[str, Any]) -> float:
-    """What a run's artifact takes on disk, about: a row a round, and one a participant."""
+    """Rough size of a run's artifact on disk: a row per round, and one per participant in each."""
     schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
     participants = schedule.participants(spec["noisy_partition"]["partition"]["clients"])
     return (8_000 + schedule.rounds * (100 + 40 * participants)) / 1e6
@@ -213,14 +214,14 @@ def plan_text(
     device: str,
     speeds: Mapping[str, Speed] | None = None,
 ) -> str:
-    """The demands as a table of text, and what is to be known of the runs.
+    """The demands as a text table, with remarks on the runs.
 
     Args:
         plan: of a scale.
         parts: see :func:`demands`.
-        done: whether a run is there.
+        done: whether a run is done.
         device: of the configuration.
-        speeds: of devices by name; None: of those that the device may be.
+        speeds: of devices, by name; None: those of the devices that ``device`` may turn out to be.
     """
     speeds = speeds_for(device) if speeds is None else speeds
     header: list[object] = ["target", "runs", "shared", "done", "left", *speeds, "asked", "MB"]
@@ -247,7 +248,7 @@ def plan_text(
 
 
 def remarks(plan: Plan, runs: Iterable[str]) -> list[str]:
-    """What is to be known of some of a plan's runs, a line each, with how many it is true of."""
+    """Remarks on some of a plan's runs, one per line, each with the number of runs it is for."""
     found = Counter(remark for run in runs for remark in remarks_of(plan.runs[run]))
     lines = [
         f"- {remark} ({count} run{'s' if count > 1 else ''})"
@@ -257,14 +258,14 @@ def remarks(plan: Plan, runs: Iterable[str]) -> list[str]:
 
 
 def cheapest_cells(plan: Plan, done: Done, device: str, hours: float) -> list[list[str]]:
-    """The missing runs of each cell that has a paper's number, the cheapest cell first, as many
-    as a device should train in so many hours, one run at a time.
+    """The missing runs of the cells of tables with published numbers, the cheapest cell first.
 
-    A run that several cells share is listed with the first of them.
+    There are as many cells as a device should train in so many hours, one run at a time. A run that
+    several cells share is listed with the first of them.
 
     Args:
         plan: of a scale.
-        done: whether a run is there.
+        done: whether a run is done.
         device: of the configuration.
         hours: of that device.
     """
@@ -293,7 +294,7 @@ def cheapest_cells(plan: Plan, done: Done, device: str, hours: float) -> list[li
 
 
 def aligned(lines: Iterable[list[object]]) -> list[str]:
-    """Lines of cells in columns: the first to the left, the others to the right."""
+    """Lines of cells in columns: the first column aligned left, the others right."""
     texts = [[str(cell) for cell in line] for line in lines]
     widths = [max(len(line[c]) for line in texts) for c in range(len(texts[0]))]
     return [

@@ -27,30 +27,31 @@ PROBES = {
     "detection": ["samples"],
     "features": ["features"],
 }
-"""By kind of figure, what is measured at the end of the runs that it is drawn from."""
+"""By kind of figure, the probes that are measured at the end of the runs it is drawn from."""
 
 
 MOST_RUNS = 200_000
-"""Of a scale: as many as are planned in some ten seconds."""
+"""Most runs that an experiment may expand to; planning so many takes some ten seconds."""
 
 USED = ("scale", "note", "trials", "allow_years", "overlay")
-"""What a configuration says of runs, and how they are shown, but for where human labels lie."""
+"""The keys of a configuration that decide runs and how they are shown, without data folders."""
 
 AXES = ("x", "y", "metrics")
-"""Of a figure, what its axes show: a name, or several."""
+"""The keys of a figure that say what its axes show: a name, or several."""
 
 
 class Expansion:
     """One experiment file under one configuration.
 
     Args:
-        config: :data:`USED` of what :func:`noisyfl.experiments.config.check_config` returns.
-        roots: the data folders, where files of human labels may lie; None: their checksums are not
-            looked up.
+        config: the keys :data:`USED` of what :func:`noisyfl.experiments.config.check_config`
+            returns.
+        roots: the data folders, where files of human labels may lie; None: the checksums of such
+            files are not looked up.
         config_name: what error messages call the configuration.
         name: of the experiment.
-        path: its file.
-        published: every number of the papers'.
+        path: of the experiment's file.
+        published: all published numbers.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Expansion:
             declared_of(key, f"{self.where}: methods")
 
     def expand(self) -> Plan:
-        """Every table and figure, and what they are made from."""
+        """The plan of every table and figure, and of what they are made from."""
         for name, given in self.content.get("tables", {}).items():
             self.plan.tables[f"{self.name}/{name}"] = self._table(name, given)
         for name, given in self.content.get("figures", {}).items():
@@ -94,7 +95,7 @@ class Expansion:
         if len(self.plan.runs) + len(rows) * len(columns) * trials > MOST_RUNS:
             raise BadInput(
                 f"{where}: got {len(rows)} rows, {len(columns)} columns and {trials} trials, "
-                f"expected fewer: a scale has at most {MOST_RUNS:,} runs"
+                f"expected fewer: an experiment has at most {MOST_RUNS:,} runs"
             )
         seeds = range(1, trials + 1)
         lines = [
@@ -124,7 +125,7 @@ class Expansion:
         )
 
     def _kept(self, kind: str, table: str, headers: list[Header]) -> list[Header]:
-        """The rows or columns that the scale keeps; all, unless it names some."""
+        """The rows or columns that the scale keeps: those it names, or all if it names none."""
         kept = self.overlay.get(kind, {}).get(f"{self.name}/{table}")
         if kept is None:
             return headers
@@ -135,7 +136,7 @@ class Expansion:
     def _cell(
         self, setting: str, row: Header, column: Header, seeds: Sequence[int], where: str
     ) -> tuple[tuple[str, ...], bool]:
-        """The runs of a cell, and whether they are made exactly as the paper's."""
+        """The runs of a cell, and whether their setting and method are exactly the paper's."""
         if not column.has_runs:
             return (), False
         name = row.setting or column.setting or setting
@@ -172,14 +173,15 @@ class Expansion:
         )
 
     def _figure_of_a_table(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """What is drawn from the runs of a table of this experiment, or of a part of it."""
+        """The content of a figure drawn from a table of this experiment, or from a part of one."""
         prefix = f"{self.name}/"
         tables = {k.removeprefix(prefix): t for k, t in self.plan.tables.items() if prefix in k}
         table = find(tables, given["table"], "table", f"{where}.table")
         places: dict[str, list[int]] = {}
         for kind, there in (("rows", table.rows), ("columns", table.columns)):
             names = [header.name for header in there]
-            # A scale that keeps a part of the table leaves the figure what is kept of its own.
+            # If the scale keeps a part of the table, the figure shows what is left of its own rows
+            # or columns; if none are left, all that the table keeps.
             headers = (rows_of if kind == "rows" else columns_of)(
                 self.content["tables"][table.name][kind], where
             )
@@ -196,7 +198,7 @@ class Expansion:
         return {"table": part, "runs": tuple(part.run_ids())}
 
     def _figure_of_panels(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """What is drawn from runs of its own, or from noisy partitions alone."""
+        """The content of a figure with runs of its own, or of noisy partitions alone."""
         drawn: list[Panel] = []
         panels = []
         for p, panel in enumerate(given.get("panels", [given])):
@@ -228,7 +230,7 @@ class Expansion:
         """The noisy partition of a panel or a line, and its run if it names a method."""
         probes = PROBES.get(given["kind"])
         setting = {**setting, "probes": probes} if probes else setting
-        # A noisy partition is part of a run's spec; any method makes the run whole.
+        # A noisy partition is checked as part of a run's spec, which has to name some method.
         method = line.get("method", "fedavg")
         (spec,) = self._specs(setting, method, [given.get("seed", 1)], where)
         partition = self.plan.add_partition(spec["noisy_partition"])
@@ -236,7 +238,7 @@ class Expansion:
         return Panel(**_told(line), run=run, partition=partition)
 
     def _figure_of_methods(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """What is drawn from methods' options alone."""
+        """The content of a figure that is drawn from methods' options alone."""
         return {
             "panels": tuple(
                 Panel(
@@ -249,11 +251,11 @@ class Expansion:
     def _setting(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], where: str
     ) -> dict[str, Any]:
-        """A setting as the paper has it: the named one, with what each part lays over it.
+        """A setting as the paper has it: the named one, with each part laid over it.
 
         Args:
             name: of the setting.
-            parts: by place in the file, what is laid over it.
+            parts: by place in the file, what is laid over the setting.
             where: what the error messages call the table or figure.
         """
         setting = dict(find(self.content["settings"], name, "setting", f"{where}.setting"))
@@ -270,9 +272,9 @@ class Expansion:
         options: Mapping[str, Any] | None = None,
         overlay: bool = True,
     ) -> list[dict[str, Any]]:
-        """The canonical specs of runs in a paper's setting, one a seed.
+        """The canonical specs of runs in a paper's setting, one per seed.
 
-        The setting's ``clients`` become the partition's.
+        The setting's ``clients`` becomes an option of the partition, unless that has its own.
 
         Args:
             setting: as the paper has it.
@@ -280,7 +282,7 @@ class Expansion:
             seeds: of the runs.
             where: what the error messages call the runs.
             options: added to the method's.
-            overlay: lay the scale's values over the paper's.
+            overlay: whether to lay the scale's values over the paper's.
         """
         given = dict(setting)
         parts = self._method(method, options or {}, overlay, where)
@@ -317,7 +319,10 @@ class Expansion:
         seeds: Sequence[int],
         options: Mapping[str, Any] | None,
     ) -> None:
-        """Raise the error with the key of the scale's that it comes from, if it is the scale's."""
+        """Raise the error with the overlay's key that it comes from.
+
+        A setting that is wrong without the overlay too raises its own error instead.
+        """
         self._specs(setting, method, seeds[:1], where, options, overlay=False)
         key = blamed(error, where, self.overlay, self.name, setting.get("dataset"))
         place = f"{self.config_name}: overlay{'.' if key else ''}{key}"
@@ -326,7 +331,7 @@ class Expansion:
     def _method(
         self, given: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str
     ) -> list[dict[str, Any]]:
-        """A method's parts: the paper's options, the column's, the row's, the scale's, in order."""
+        """A method's parts, with the options of paper, column, row and scale; later ones win."""
         parts = split_method(given, f"{where}.method")
         if options and len(parts) > 1:
             raise BadInput(
@@ -352,15 +357,15 @@ def with_seed(spec: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """``base`` with the values of ``over``.
+    """``base`` with the values of ``over`` laid over it.
 
-    A component given as a mapping without a name changes the options that the mapping has; given in
+    A component given as a mapping without a name changes only the options in that mapping; given in
     any other form, it replaces the old one.
 
     Args:
         base: a setting.
         over: what is laid over it.
-        where: what the error messages call the latter.
+        where: what the error messages call ``over``.
     """
     merged = dict(base)
     for key, value in over.items():
@@ -375,10 +380,10 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any], where: str) -> dict[
 
 
 def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a spec is the paper's to say: not how precisely our devices compute."""
+    """A spec without its precision, in which it may differ and still be as the paper has it."""
     return {**spec, "schedule": {**spec["schedule"], "precision": None}}
 
 
 def _told(part: Mapping[str, Any]) -> dict[str, Any]:
-    """What a figure's job is told of a panel or a line, beside what its runs are made from."""
+    """What a figure's job is told of a panel or a line, apart from its runs and partitions."""
     return {key: part[key] for key in ("name", "score", "classes") if key in part}

@@ -1,4 +1,4 @@
-"""The part of a plan that needs no training: what can be made of the runs that are there."""
+"""The part of a plan that needs no training: what can be made of the runs that exist."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from noisyfl.reporting.descriptions import (
 from noisyfl.specs.cost import estimate
 
 There = Callable[[str], bool]
-"""Whether the run, or the noisy partition, of an id is there."""
+"""Whether the run, or the noisy partition, of an id exists."""
 
 
 def finished_part(plan: Plan, run_there: There, partition_there: There) -> Plan:
-    """The plan with tables and figures as far as their runs are there.
+    """The plan with its tables and figures cut down to the runs that exist.
 
-    Every table is left: its other cells are empty, and it says how many runs are missing and what
-    they cost. A figure shows the rows and columns of its table of which every cell has a run, or
-    the panels and lines that have theirs; one of which nothing is left goes.
+    Every table stays: cells without runs are empty, and the table says how many runs are missing
+    and what they cost. A figure shows those rows and columns of its table in which every cell has
+    a run, or those panels and lines whose runs exist; a figure with nothing left is dropped.
 
     Args:
-        plan: of everything that the scale asks for; its runs and partitions stay.
-        run_there: asked for the runs of tables and figures.
-        partition_there: asked for the partitions of figures.
+        plan: of everything that the scale asks for; its runs and partitions are kept as they are.
+        run_there: whether a run of a table or figure exists.
+        partition_there: whether a noisy partition of a figure exists.
     """
     part = replace(plan, figures={})
     part.tables = {name: _table(table, plan, run_there) for name, table in plan.tables.items()}

@@ -17,10 +17,10 @@ class Header(Heading):
 
     Attributes:
         place: where it stands in the file.
-        method: of a row the method, of a column the options that it adds to every row's.
-        method_in: of a row, by setting: the method there, where it is another.
+        method: of a row, its method; of a column, options that it adds to every row's method.
+        method_in: of a row, by setting: the method in that setting, where it is another one.
         overlays: what it lays over the setting, by place in the file.
-        setting: another setting than the table's, by name.
+        setting: the name of the setting that it has instead of the table's.
     """
 
     place: str
@@ -37,16 +37,16 @@ def rows_of(given: Sequence[Mapping[str, Any]], where: str) -> list[Header]:
     """A table's rows.
 
     Raises:
-        BadInput: two have one name.
+        BadInput: two rows have the same name.
     """
     return _distinct([_header(part, f"{where}[{n}]") for n, part in enumerate(given)], where)
 
 
 def columns_of(given: Sequence[Any], where: str) -> list[Header]:
-    """A table's columns: as listed, or the product of lists of them, the outermost first.
+    """A table's columns: as listed, or the product of several lists, the outermost list first.
 
     Raises:
-        BadInput: two have one name, or one averages columns that there are not.
+        BadInput: two columns have the same name, or one averages columns without runs of that name.
     """
     if all(isinstance(axis, list) for axis in given):
         axes = [
@@ -64,16 +64,16 @@ def columns_of(given: Sequence[Any], where: str) -> list[Header]:
 
 
 def only(known: Iterable[str], wanted: Iterable[str], kind: str, where: str) -> list[str]:
-    """``wanted``, if all of it is known.
+    """``wanted``, if all of its names are known.
 
     Args:
-        known: names.
+        known: the names that there are.
         wanted: some of them.
-        kind: what is called so.
-        where: what the error messages call the wanted ones.
+        kind: what the error messages call a thing that has such a name.
+        where: what the error messages call the place of ``wanted``.
 
     Raises:
-        BadInput: it is not.
+        BadInput: a wanted name is not known.
     """
     known, wanted = list(known), list(wanted)
     for name in wanted:
@@ -107,7 +107,7 @@ def _header(given: Mapping[str, Any], where: str) -> Header:
 
 
 def _joined(parts: Sequence[Header]) -> Header:
-    """One column of a product. What can be had only once is the innermost's that has it."""
+    """One column of a product. A single value is taken from the innermost part that has one."""
 
     def last(key: str) -> Any:
         return next((getattr(p, key) for p in reversed(parts) if getattr(p, key) is not None), None)

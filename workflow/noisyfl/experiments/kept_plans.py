@@ -1,7 +1,8 @@
-"""What an experiment file comes to, kept in the user's cache folder.
+"""The plans made from experiment files, kept in the user's cache folder.
 
-Every Snakemake reads the whole scale, and so does each that a cluster's job starts. For the paper
-scale that takes longer than all else they do before they can begin.
+Every Snakemake process needs the plan of the whole scale, even one that a cluster's job starts.
+Making that of the paper scale takes longer than all else that such a process does before it can
+begin.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from noisyfl.specs.catalogue import digest_of, keep, kept_file
 
 
 def kept_plan(make: Callable[[], Plan], config: Mapping[str, Any], *files: Path) -> Plan:
-    """The plan that was made of the same files by the same sources; or else it is made.
+    """The kept plan if the same sources made it from the same input; otherwise, make and keep it.
 
     Args:
         make: returns the plan, or raises what is wrong with the files.
         config: all of the configuration that the plan is made from.
-        files: what else it is made from.
+        files: the other files that it is made from; the kept plan is named after the first.
     """
     digest = hashlib.sha256(digest_of(".").encode())
     digest.update(json.dumps(config).encode())

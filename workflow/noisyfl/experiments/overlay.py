@@ -1,4 +1,4 @@
-"""What a scale lays over the experiments, checked before and apart from them."""
+"""Check what a scale lays over the experiments, before and independently of these."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ REGISTRIES = {
     "noise_level": NOISE_LEVELS,
     "model": MODELS,
 }
-"""By key of a setting, the components that it may have."""
+"""By key of a setting, the registry of the components that it may name."""
 
 
 def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
-    """Check all of an overlay that can be without the experiments.
+    """Check all of an overlay that can be checked without the experiments.
 
     Args:
-        overlay: as the schema has it.
+        overlay: of a configuration that fits the schema.
         where: what the error messages call it.
 
     Raises:
@@ -48,11 +48,13 @@ def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
 
 
 def declared_of(key: str, where: str) -> Declaration:
-    """What the method declares that options under a key of ``methods`` are of: the one that the key
-    names, or of a combination, ``centralized+dividemix``, the second.
+    """The declaration of the method whose options stand under a key of ``methods``.
+
+    That is the method that the key names; of a combination, such as ``centralized+dividemix``, the
+    second one.
 
     Raises:
-        BadInput: there is none, or it is not written so.
+        BadInput: there is no such method, or the key names more than two.
     """
     names = key.split("+")
     found = [find(methods(), name, "method", where) for name in names]
@@ -62,7 +64,7 @@ def declared_of(key: str, where: str) -> Declaration:
 
 
 def _check_setting(given: Mapping[str, Any], where: str) -> None:
-    """Check values of a setting, some of which change single options of what they are laid over."""
+    """Check values laid over a setting; a component without a name changes single options only."""
     for key, value in given.items():
         place = f"{where}.{key}"
         if key == "dataset":
@@ -91,13 +93,13 @@ def _check_component(registry: Registry, given: Any, where: str) -> None:
 def blamed(
     error: BadInput, where: str, overlay: Mapping[str, Any], experiment: str, dataset: Any
 ) -> str:
-    """The key of the overlay that a run's mistake comes from; empty if no key of it has that.
+    """The key of the overlay that a run's mistake comes from; empty if it comes from none.
 
     Args:
         error: what is wrong with the run, whose message begins with ``where``.
-        where: what it calls the run.
+        where: what that message calls the run.
         overlay: what was laid over the experiment.
-        experiment: its name.
+        experiment: the experiment's name.
         dataset: of the experiment's setting.
     """
     words = re.findall(r"\w+", str(error).removeprefix(where).partition(": ")[0])
@@ -119,7 +121,7 @@ def blamed(
         if name in part
     ]
     for place, value in found:
-        # A mapping without a name changes some options only.
+        # A mapping without a name changes only the options in it.
         if not isinstance(value, Mapping) or "name" in value or set(options[-1:]) & set(value):
             return place
     return found[0][0] if found else ""

@@ -1,4 +1,4 @@
-"""What a scale asks for, whole, and the same in the papers' own settings."""
+"""The plan of a scale, and the plan of the same cells in the papers' own settings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from noisyfl.experiments.config import make_plan
 from noisyfl.experiments.plan import Plan
 
 PARTS = ("rows", "columns", "trials")
-"""Of an overlay, what it keeps of tables; all else changes settings."""
+"""Keys of an overlay that say how much of a table is kept; all others change settings."""
 
 
 def in_both(
     config: Mapping[str, Any], experiments: Path, where: str, published: Path
 ) -> tuple[Plan, Plan]:
-    """The plan of a scale, and that of the same cells in the papers' settings.
+    """The plan of a scale, and the plan of the same cells in the papers' own settings.
 
     Args:
         config: as :func:`noisyfl.experiments.config.check_config` returns it.

@@ -15,10 +15,10 @@ class Plan:
     """Everything a scale asks for, by name and by id.
 
     Attributes:
-        targets: the experiments, tables and figures that are made if none is asked for by name; all
-            if there are none here.
-        left_out: by experiment that cannot be planned, since the human labels that it needs are
-            missing, what to do about it.
+        targets: the experiments, tables and figures that are made if none is asked for by name;
+            empty for all.
+        left_out: for each experiment that cannot be planned because human labels are missing, what
+            to do about it.
     """
 
     scale: str
@@ -30,20 +30,20 @@ class Plan:
     left_out: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: Plan) -> None:
-        """Ask for what another plan does, too."""
+        """Add the tables, figures, runs and partitions of another plan."""
         self.tables |= other.tables
         self.figures |= other.figures
         self.runs |= other.runs
         self.partitions |= other.partitions
 
     def why_left_out(self, target: str) -> str:
-        """Why a target cannot be made, if it is of an experiment that is left out; else empty."""
+        """Why a target cannot be made if its experiment is left out; otherwise empty."""
         words = re.split("[_/]", target)
         names = ("_".join(words[:end]) for end in range(1, len(words) + 1))
         return next((self.left_out[name] for name in names if name in self.left_out), "")
 
     def add_run(self, spec: dict[str, Any]) -> str:
-        """Note a run and its partition; returns the run's id."""
+        """Add a run and its noisy partition; return the run's id."""
         run = identity(spec)
         if run not in self.runs:
             self.runs[run] = spec
@@ -51,7 +51,7 @@ class Plan:
         return run
 
     def add_partition(self, spec: dict[str, Any]) -> str:
-        """Note a noisy partition; returns its id."""
+        """Add a noisy partition; return its id."""
         partition = identity(spec)
         self.partitions[partition] = spec
         return partition

@@ -1,4 +1,4 @@
-"""How far a scale is: of each table the runs that are done, under way, failed and left."""
+"""The progress of a scale: for each table, the runs done, under way, failed and left."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from noisyfl.runs.status import failure_text, read_status
 from noisyfl.specs.cost import estimate
 
 LOST_SECONDS = 300.0
-"""Without a sign of life, after which a run is under way no more: its process or node is gone."""
+"""Time without a sign of life after which a run counts as lost: its process or node is gone."""
 
 FEW = 3
-"""Runs of a method and model; if fewer are done, all runs tell how long one of them takes."""
+"""If fewer runs of a method and model are done, their pace is that of all finished runs."""
 
 SHOWN = 20
-"""Runs under way that are listed one by one, at most."""
+"""If more runs than this are under way, they are not listed one by one."""
 
 STATES = ("done", "running", "failed", "left")
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What is seen of a run.
+    """What is seen of a run from outside.
 
     Attributes:
         state: one of :data:`STATES`.
-        status: what it says of itself, if it was begun and is not whole.
-        provenance: of a run that was trained here.
+        status: the content of its status file, if it was begun and is not done.
+        provenance: of the run, if it is done and was trained here.
     """
 
     state: str
@@ -45,20 +45,20 @@ class Sight:
 
     @property
     def lost(self) -> bool:
-        """Whether it was killed, alone or with its node."""
+        """Whether the run was killed, alone or with its node."""
         return bool(self.state == "left" and self.status and self.status["state"] == "running")
 
 
 def look(runs: Iterable[str], layouts: Sequence[Results], now: datetime) -> dict[str, Sight]:
-    """What is seen of runs.
+    """What is seen of each run, by id.
 
     Args:
         runs: their ids.
-        layouts: where runs are trained; then where others may lie that are taken from there.
+        layouts: first where runs are trained, then where else finished runs may lie.
         now: in UTC.
     """
     results, *others = layouts
-    # Before the artifacts: a run that becomes whole meanwhile is seen as done, and not as left.
+    # Read before the artifacts, so that a run which ends meanwhile is seen as done, not as left.
     pattern = results.status("*")
     said = {path.stem: read_status(path) for path in pattern.parent.glob(pattern.name)}
     found = {}
@@ -88,10 +88,11 @@ def _age(status: Mapping[str, Any], now: datetime) -> float:
 
 
 class Pace:
-    """How long runs take: their estimates, times what runs really took of theirs.
+    """How long runs take: their estimates, times the ratio of real to estimated time so far.
 
-    That is the median over the runs of the same method and model that finished on the same kind of
-    device, or over all of these if they are few. A process that slept is outvoted.
+    The ratio is the median over the runs of the same method and model that finished on the same
+    kind of device, or over all runs that did if the former are fewer than :data:`FEW`. A median
+    ignores the odd process that was suspended.
 
     Args:
         specs: by run.
@@ -122,7 +123,7 @@ class Pace:
         return slower * estimate(self._specs[run], self._device).seconds
 
     def left(self, run: str, sight: Sight, now: datetime) -> float:
-        """Seconds that a run still takes: by its own word, or else by its estimate.
+        """Seconds that a run still takes: by its own status, or else by its estimate.
 
         Args:
             run: its id.
@@ -144,8 +145,8 @@ class Pace:
 
 
 def device_of(seen: Mapping[str, Sight], device: str) -> str:
-    """The kind of device that runs are made on: ``auto`` is what made most of those that are done,
-    and a GPU where none is.
+    """The kind of device that runs are made on. ``auto`` becomes the kind that made most of the
+    runs that are done; if there are none, it stays and stands for a GPU.
     """
     made = Counter(_kind(sight.provenance) for sight in seen.values() if sight.provenance)
     return made.most_common(1)[0][0] if device == "auto" and made else device
@@ -162,15 +163,15 @@ def progress_text(
     by_target: Mapping[str, Sequence[str]] | None = None,
     now: datetime | None = None,
 ) -> str:
-    """How far a scale is, as text.
+    """The progress of a scale, as text.
 
     Args:
         plan: the scale's.
-        layouts: where runs are trained; then where others may lie that are taken from there.
+        layouts: first where runs are trained, then where else finished runs may lie.
         device: as the configuration has it.
-        by_target: the ids of the runs of every table and figure that counts; all of the scale's
-            if it is left out.
-        now: in UTC; the present if it is left out.
+        by_target: the ids of the runs of each table and figure to be shown; those of the whole
+            scale by default.
+        now: in UTC; the present time by default.
     """
     now = now or datetime.now(UTC)
     by_target = by_target or runs_by_target(plan)
@@ -206,7 +207,7 @@ def progress_text(
 def _end(
     seen: Mapping[str, Sight], seconds: Mapping[str, float], pace: Pace, now: datetime
 ) -> list[str]:
-    """When all is done, and what that and the hours rest on."""
+    """Lines that say when all runs should be done, and what this and the hours are based on."""
     if not any(seconds.values()):
         return []
     running = sum(sight.state == "running" for sight in seen.values())

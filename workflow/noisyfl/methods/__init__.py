@@ -1,6 +1,7 @@
 """Every method, one file each, of the five papers.
 
-A file in this folder is imported, and what it registers is known, without being named anywhere.
+Every file in this folder is imported automatically, so the methods that it registers need not be
+listed anywhere.
 """
 
 import importlib

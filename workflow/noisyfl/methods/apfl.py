@@ -39,18 +39,18 @@ from noisyfl.simulation.types import (
 ALPHA = "apfl_alpha"
 PRIVATE = "apfl_private"
 RATE = "apfl_rate"
-"""What a client keeps: its share of v, v by the names that it has in a model, and the rate at which
-the share changes in the round."""
+"""Keys of a client's state: its share of v in the mixture; v, by the names of its weights in a
+model; and the rate at which the share changes in the round."""
 
 PLAIN = ClientSide()
-"""What stands behind APFL where nothing else does: FedAvg's cross-entropy."""
+"""The client side behind APFL if no other method is named: FedAvg's cross-entropy."""
 
 
 class Personal(ClientSide):
-    """The client side of APFL over another one.
+    """The client side of APFL, wrapped around another client side, its partner.
 
     Attributes:
-        alpha: see :class:`Apfl`, as the other two.
+        alpha: see :class:`Apfl`, also for the other two.
     """
 
     alpha: float
@@ -59,13 +59,15 @@ class Personal(ClientSide):
 
     @property
     def inner(self) -> ClientSide:
-        """The client side behind it."""
+        """The partner."""
         return PLAIN
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """f(w) + f(alpha v + (1 - alpha) w), the outputs mixed, w in the mixture held fixed.
+        """f(w) + f(alpha v + (1 - alpha) w), where f is the partner's loss. What is mixed are the
+        outputs of v and w, and w is held fixed in the mixture.
 
-        The share descends on the mixture's loss once a round: alpha <- alpha - rate * df/dalpha.
+        Once a round, the share alpha takes a step of gradient descent on the mixture's loss:
+        alpha <- alpha - rate (df/dalpha + shrinkage alpha), kept between 0 and 1.
         """
         shared = self.inner.loss(Part(model, 0, self.inner.networks), part_of(batch, "shared "))
         held = batch.memory[ALPHA]
@@ -80,34 +82,34 @@ class Personal(ClientSide):
                 held.copy_(torch.where(rate > 0, changed, alpha).clamp(0, 1))
         return shared + mixed
 
-    # ---------------------------------------------------------------- what is around it
+    # ---------------------------------------------------------------- around the loss
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """The partner's; and how fast the shares change."""
+        """Call the partner's, and set how fast the participants' shares change."""
         self.inner.before_round(round, participants, federation)
         rate = self.local_schedule(round, federation.schedule).learning_rate
         for client in participants:
             client.state[RATE] = rate
 
     def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
-        """w as the partner would start from it, and the client's v; at first v is w."""
+        """w as the partner starts from it, together with the client's v; at first, v equals w."""
         start = self.inner.received(client, weights, federation)
         private = client.state.get(PRIVATE) or private_copy(start)
         return {**start, **{name: value.to(start[name].device) for name, value in private.items()}}
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The partner's."""
+        """The partner's schedule."""
         return self.inner.local_schedule(round, schedule)
 
     @property
     def by_sample(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The partner's, once for w and once for the mixture."""
+        """The partner's entries, once for w and once for the mixture."""
         return tuple(
             f"{kind} {name}" for kind in ("shared", "private") for name in self.inner.by_sample
         )
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """The partner's, once for w and once for the mixture; and the client's share of v."""
+        """The partner's memory, once for w and once for the mixture; the client's share of v."""
         held = self.inner.memory(client, federation)
         return {
             **{f"shared {name}": value for name, value in held.items()},
@@ -116,15 +118,15 @@ class Personal(ClientSide):
         }
 
     def positions(self, client: Client) -> Any:
-        """The partner's."""
+        """The samples that the partner trains on."""
         return self.inner.positions(client)
 
     def size(self, client: Client) -> float:
-        """The partner's."""
+        """The weight that the partner gives to the local update."""
         return self.inner.size(client)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """The partner's; the share changes in the first step of the round."""
+        """The partner's epoch, for both w and v; the share changes in the round's first step."""
         epoch = self.inner.epoch(client, turn)
         rates = [0.0] * len(epoch.steps)
         if turn.number == 0:
@@ -137,7 +139,7 @@ class Personal(ClientSide):
         return dataclasses.replace(epoch, extras=extras, learns=learns)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """The partner's, on w; each participant keeps v and its share."""
+        """Call the partner's with the memory of w; keep each participant's v and its share."""
         seen = [dataclasses.replace(u, memory=stripped(u.memory, "shared ")) for u in updates]
         self.inner.after_updates(round, seen, federation)
         for update, inner in zip(updates, seen, strict=True):
@@ -148,7 +150,7 @@ class Personal(ClientSide):
             federation.report(update.client, mixing_share=state[ALPHA])
 
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
-        """What the partner predicts by the client's mixture, or by w where no client is named."""
+        """The partner's prediction from the client's mixture, or from w if no client is named."""
         count = self.inner.networks
         shared, private = outputs[:count], outputs[count:]
         if client is None:
@@ -188,22 +190,22 @@ class Apfl(ServerSide, Personal):
     }
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
-        """The partner's loss on w and on the mixture."""
+        """This server side, and a client side with the partner's loss on w and on the mixture."""
         assert isinstance(partner, ClientSide)
         return self, Wrapped(partner, self.alpha, self.adaptive, self.shrinkage)
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """FedAvg's mean of w. What stands for v in the global model means nothing."""
+        """FedAvg's mean of w. The values of v in the global model have no meaning."""
         sent = [dataclasses.replace(u, weights=halves(u.weights)[0]) for u in updates]
         return {**federation.weights, **super().aggregate(sent, federation)}
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
-        """w for each participant, both ways."""
+        """The bytes of w for each participant, both ways."""
         size = size_in_bytes(halves(federation.weights)[0]) * len(updates)
         return size, size
 
     def tested(self, federation: Federation) -> list[Tested]:
-        """Every client's v beside the newest w; v is w where a client never trained."""
+        """Every client's v with the newest w; for a client that never trained, v equals w."""
         start = private_copy(federation.weights)
         return [
             Tested({**federation.weights, **client.state.get(PRIVATE, start)}, client)
@@ -211,13 +213,13 @@ class Apfl(ServerSide, Personal):
         ]
 
     def passes_of_test(self, clients: int) -> float:
-        """w once, and every client's v."""
+        """The mean of one pass for the networks of w and one for each client for those of v."""
         return (1 + clients) / 2
 
 
 @dataclass(frozen=True)
 class Wrapped(Personal):
-    """:class:`Personal` over a partner."""
+    """:class:`Personal` wrapped around a partner."""
 
     side: ClientSide
     alpha: float
@@ -241,7 +243,7 @@ class Wrapped(Personal):
 
 
 class Part(Model):
-    """Some networks of a model as if they were all of it.
+    """Some networks of a model, presented as a model of their own.
 
     Args:
         model: the whole.
@@ -273,7 +275,7 @@ class Part(Model):
 
 
 class Mixture(Part):
-    """The private part of a model; what it says is mixed with what the shared part says.
+    """The private part of a model, whose outputs are mixed with those of the shared part.
 
     Args:
         model: the whole, of which the first half is shared.
@@ -299,7 +301,7 @@ class Mixture(Part):
 
 
 def mix(alpha: Tensor | float, private: Outputs, shared: Outputs) -> Outputs:
-    """Logits and features, alpha of one and the rest of the other.
+    """Mix logits and features: alpha times the private ones plus 1 - alpha times the shared ones.
 
     Args:
         alpha: the private share, 0 to 1.
@@ -318,7 +320,7 @@ def network_of(name: str) -> int:
 
 
 def shifted(name: str, by: int) -> str:
-    """The name of the same weight of a network so many numbers on."""
+    """The name of the same weight in the network whose number is higher by ``by``."""
     number, dot, rest = name.partition(".")
     return f"{int(number) + by}{dot}{rest}"
 
@@ -333,17 +335,17 @@ def halves(weights: Weights) -> tuple[Weights, Weights]:
 
 
 def private_copy(weights: Weights) -> Weights:
-    """w by the names of v."""
+    """The weights of w under the names of v."""
     shared, private = halves(weights)
     count = network_of(next(iter(private)))
     return {shifted(name, count): value for name, value in shared.items()}
 
 
 def part_of(batch: Batch, kind: str) -> Batch:
-    """The batch with the memory of one of the two losses; its tensors are the batch's own."""
+    """The batch with the memory of only one of the two losses; tensors are shared, not copied."""
     return dataclasses.replace(batch, memory=stripped(batch.memory, kind))
 
 
 def stripped(memory: Memory, kind: str) -> Memory:
-    """Those whose names start so, by the rest of their names."""
+    """The entries whose names start with ``kind``, by the rest of their names."""
     return {n.removeprefix(kind): value for n, value in memory.items() if n.startswith(kind)}

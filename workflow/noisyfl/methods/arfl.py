@@ -15,10 +15,10 @@ from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.types import Update, Weights
 
 AT_ONCE = 2**22
-"""Slopes between two clients' values that are held at once: some 100 MiB."""
+"""The most slopes between two clients' values that are held in memory at once: some 100 MiB."""
 
 FEWEST = 3
-"""Clients that a line can be told from."""
+"""The fewest clients through whose values a line is laid."""
 
 
 @METHODS.register("arfl")
@@ -68,7 +68,7 @@ class ARFL(ServerSide):
 
 
 def reweighted(values: Tensor, interval: float, threshold: float) -> tuple[Tensor, Tensor]:
-    """The values of some coordinates as they count, and how much each is trusted.
+    """Replace the outliers in some coordinates, and measure how far each value is trusted.
 
     Args:
         values: [coordinates, clients], at least three clients.
@@ -77,7 +77,8 @@ def reweighted(values: Tensor, interval: float, threshold: float) -> tuple[Tenso
 
     Returns:
         The values, outliers replaced, and the confidences times their standard deviation over the
-        clients: coordinates in which all agree say nothing. Both are [coordinates, clients].
+        clients, so that a coordinate in which all are trusted equally does not count. Both are
+        [coordinates, clients].
     """
     count = values.shape[1]
     ranks = torch.arange(count, dtype=values.dtype, device=values.device)
@@ -115,9 +116,9 @@ def repeated_median_slope(ordered: Tensor) -> Tensor:
 
 
 def shares_of(totals: Tensor) -> Tensor:
-    """[clients], the shares of the mean: squares of the totals, summing to 1.
+    """Each client's share in the mean, [clients]: its squared total, scaled so that they sum to 1.
 
-    All count the same if no coordinate told them apart.
+    All shares are equal if no coordinate tells the clients apart.
     """
     largest = totals.max()
     squared = torch.where(largest > 0, totals / largest.clamp(min=1e-300), 1.0).square()

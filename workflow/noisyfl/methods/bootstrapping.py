@@ -8,7 +8,7 @@ from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.losses import cross_entropy
 
 BETA = {"soft": 0.95, "hard": 0.8}
-"""The paper's, by form."""
+"""The paper's beta for each form of the prediction."""
 
 
 @METHODS.register("bootstrapping")

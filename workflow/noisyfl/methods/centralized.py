@@ -23,8 +23,8 @@ class Centralized(ServerSide):
     A round is the schedule's ``local_epochs`` over all samples. It costs what local updates of all
     clients cost, and counts for as many: with a fifth of the clients in an ordinary round, it is
     five of them. By default there are as many rounds as the federation's budget pays for. The
-    schedule's ``rounds`` become that number, for whatever goes by a share of them. Momentum starts
-    anew in each round, as in a local update.
+    schedule's ``rounds`` are set to that number, for client sides that depend on the share of
+    rounds done. Momentum starts anew in each round, as in a local update.
     """
 
     revision = 2
@@ -40,7 +40,7 @@ class Centralized(ServerSide):
     )
 
     def own_schedule(self, schedule: Schedule, clients: int) -> Schedule:
-        """With as many rounds as there are."""
+        """The schedule with the number of rounds that the method runs."""
         if self.epochs is None:
             updates = schedule.rounds * schedule.participants(clients)
             rounds = max(1, math.floor(updates / clients + 0.5))
@@ -57,16 +57,16 @@ class Centralized(ServerSide):
             torch.cat([getattr(client, column) for client in clients])
             for column in ("rows", "given", "true")
         ]
-        # The batches of a pass must not be of one client each.
+        # Shuffled, as the batches of a pass, which goes in order, must not be of one client each.
         order = stream(federation.seed, "order").permutation(len(pooled[0]))
         chosen = torch.from_numpy(order).to(pooled[0].device)
         rows, given, true = (column[chosen] for column in pooled)
         federation.clients = [Client(0, rows, given, true)]
 
     def slots(self, round: int, federation: Federation) -> int:
-        """A local update of each client that was pooled."""
+        """As many local updates as clients were pooled."""
         return federation.state["pooled_clients"]
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
-        """Nothing: samples are not counted."""
+        """No bytes: the samples that were pooled are not counted."""
         return 0, 0

@@ -133,7 +133,7 @@ class ClusteredFL(ServerSide):
     def _leaving(
         self, updates: list[Update], changes: list[Tensor], federation: Federation
     ) -> list[int]:
-        """Which of a cluster's participants leave it, as positions in the list; often none."""
+        """The positions in ``updates`` of the participants that leave their cluster; often none."""
         state = federation.state
         norms = [float(one.norm()) for one in changes]
         shares = self._shares(updates)
@@ -169,17 +169,19 @@ class ClusteredFL(ServerSide):
 
 
 def similarities(changes: list[Tensor]) -> list[list[float]]:
-    """The cosine of each pair; 0 where a change is nothing or not finite."""
+    """The cosine of each pair; 0 where a change is zero or not finite."""
     rows = torch.stack(changes).double()
     rows = rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-30)
     return (rows @ rows.T).nan_to_num(0.0).clamp(-1, 1).tolist()
 
 
 def bipartition(similarity: list[list[float]], linkage: str) -> tuple[list[int], list[int]]:
-    """Two groups, sorted, the larger one first; of equal ones, that of the first element.
+    """Split the elements into two groups, each sorted; the larger group comes first.
+
+    Of equal groups, the one with the first element comes first.
 
     Args:
-        similarity: of each pair of elements, at least two.
+        similarity: of each pair of elements; there are at least two elements.
         linkage: the most similar groups are joined until two are left; the similarity of groups is
             that of their least similar elements (``complete``) or their most similar ones
             (``single``).

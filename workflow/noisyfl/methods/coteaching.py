@@ -28,7 +28,7 @@ from noisyfl.simulation.types import (
 
 @dataclass(frozen=True)
 class ForgetRate(ClientSide):
-    """A client side that leaves out a share of each batch, which may be the true noise level."""
+    """A client side that leaves out a share of each batch: a given one, or the true noise level."""
 
     forget_rate: float | None = option(
         None, doc="tau: share of a batch left out; null: the true noise level", at_least=0, below=1
@@ -56,9 +56,9 @@ class ForgetRate(ClientSide):
 class CoTeaching(ForgetRate):
     """Each network learns from the samples of a batch whose losses the other finds smallest.
 
-    Algorithm 1; an epoch of its forget-rate ramp is a round, and a client side averages both
-    networks, each with its like. The label precision and recall of a round are those of the first
-    network's picks in the last local epoch.
+    Algorithm 1; an epoch of its forget-rate ramp is a round here, and the server averages the
+    clients' first networks with each other, and likewise the second ones. The label precision and
+    recall of a round are those of the first network's picks in the last local epoch.
     """
 
     reference = (
@@ -92,7 +92,7 @@ class CoTeaching(ForgetRate):
     }
 
     def rate(self, client: Client, round: int) -> float:
-        """1 - R(t), the share that is left out in a round."""
+        """1 - R(t), the share of a batch that is left out in a round."""
         steps = max(1, self.ramp_rounds - (self.ramp == "linspace"))
         return min(round / steps, 1.0) * client.state["forget_rate"]
 
@@ -101,7 +101,7 @@ class CoTeaching(ForgetRate):
         return {"picked": torch.zeros_like(client.labels, dtype=torch.bool)}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """How many samples count, for each step: R(t) of the batch, rounded down, at least one."""
+        """Set how many samples of each step count: R(t) of them, rounded down, at least one."""
         epoch = super().epoch(client, turn)
         share = 1 - self.rate(client, turn.round)
         # 0.7 * 30 is 20.999999999999996 in floating point, and means 21.
@@ -109,7 +109,7 @@ class CoTeaching(ForgetRate):
         return Epoch(epoch.steps, epoch.targets, {"kept": kept})
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Algorithm 1's two updates in one sum, as the networks share no weight."""
+        """The losses of Algorithm 1's two updates in one sum, as the networks share no weight."""
         losses = [cross_entropy(model(batch.images, n).logits, batch.target) for n in (0, 1)]
         first, second = (smallest(values, batch["kept"]) for values in losses)
         batch.memory["picked"][batch.positions] = first
@@ -117,7 +117,7 @@ class CoTeaching(ForgetRate):
         return loss / batch["kept"] if self.double_division else loss
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Report the picks."""
+        """Report the picks and the forget rate."""
         for update in updates:
             federation.report_selection(update.client, update.memory["picked"])
             federation.report(update.client, forget_rate=float(self.rate(update.client, round)))

@@ -18,9 +18,9 @@ from noisyfl.simulation.types import Batch, Client, Epoch
 
 @METHODS.register("coteaching_plus")
 class CoTeachingPlus(CoTeaching):
-    """As co-teaching, but after a warm-up only those samples of a batch are picked from whose
-    predicted classes differ between the networks (Algorithm 1). Of them as large a share is left
-    out as co-teaching leaves out of the batch. The picks that are reported are among them too.
+    """Co-teaching, but after a warm-up the networks pick only among those samples of a batch for
+    which they predict different classes (Algorithm 1). The share of these that is left out is the
+    share that co-teaching leaves out of the batch. The picks that are reported are among them too.
     """
 
     reference = (
@@ -52,8 +52,8 @@ class CoTeachingPlus(CoTeaching):
     small = {"ramp_rounds": 2, "warm_up_rounds": 2}  # noqa: RUF012 (a class variable, not an option)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """How many of each number of disagreed samples count, for each step; in the warm-up as
-        co-teaching.
+        """Set for each step, and for every number of samples that the networks may disagree on, how
+        many of these count; in the warm-up, as co-teaching.
         """
         if turn.round < self.warm_up_rounds:
             return super().epoch(client, turn)

@@ -86,9 +86,10 @@ class DeepSelfLearning(ClientSide):
         return (1 - batch["share"]) * own + batch["share"] * corrected
 
     def _corrected(self, client: Client, turn: Turn) -> Tensor:
-        """[samples], the class with the largest mean cosine to its prototypes.
+        """The class of each sample, [samples]: the one whose prototypes have the largest mean
+        cosine to the sample's features.
 
-        A class that the client has no sample of has no prototypes, and is nobody's.
+        A class that the client has no sample of has no prototypes, and is given to no sample.
         """
         outputs = turn.outputs("prototype images", 0, self.view)
         features = normalize(outputs.features)
@@ -105,13 +106,15 @@ class DeepSelfLearning(ClientSide):
     def find(self, similarity: Tensor) -> Tensor:
         """The prototypes among the samples of a class: their indices, the densest first.
 
-        The density of a sample is the number of others nearer than a threshold less that of those
-        farther. Samples of high density come first, but none that is too similar to a denser one.
+        The density of a sample is the number of samples whose similarity to it is above a
+        threshold, minus the number of those below. The densest samples become prototypes, except
+        those that are too similar to a denser sample.
 
         Args:
             similarity: [m, m], cosines.
         """
-        # A product may differ from its transpose in the last bit, and so from the threshold.
+        # Rounding can make the product asymmetric; then only one of the two entries of a pair might
+        # equal the threshold.
         similarity = (similarity + similarity.T) / 2
         ranked = similarity.flatten().sort().values
         threshold = ranked[int(self.density_rank * len(ranked))]

@@ -25,11 +25,11 @@ class Distributed(ServerSide):
         return client.state.get("own_model", federation.weights)
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """The model that all started from, as it is."""
+        """The global model, unchanged: the one that all clients started from."""
         return federation.weights
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
-        """Nothing."""
+        """No bytes, as nothing is exchanged."""
         return 0, 0
 
     def tested(self, federation: Federation) -> list[Tested]:
@@ -37,10 +37,10 @@ class Distributed(ServerSide):
         return [Tested(self.start(client, federation), client) for client in federation.clients]
 
     def passes_of_test(self, clients: int) -> float:
-        """One a client."""
+        """One for each client."""
         return clients
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Each participant keeps what it ended with."""
+        """Keep the model that each participant's local update ended with."""
         for update in updates:
             update.client.state["own_model"] = update.weights

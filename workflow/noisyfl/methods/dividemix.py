@@ -26,14 +26,14 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Batch, Client, Epoch, Outputs, Update, batches
 
 TOLERANCE, REGULARISATION = 1e-2, 5e-4
-"""Of a mixture's fit, in the official code."""
+"""The settings of a mixture's fit in the official code."""
 
 SPLIT = "dividemix"
-"""In a client's state during a round: float64 [2, samples], what each network takes for the
-probability that a label is clean."""
+"""The key, in a client's state during a round, of the probability that each label is clean, as each
+of the two networks estimates it: float64 [2, samples]."""
 
 LEARNS = ("first learns", "second learns")
-"""Which of a batch's extras there is says which network learns."""
+"""Names of extras: the one that a batch has says whether the first or the second network learns."""
 
 
 @METHODS.register("dividemix")
@@ -141,7 +141,7 @@ class DivideMix(ClientSide):
         return dataclasses.replace(schedule, local_epochs=2 * epochs)  # type: ignore[type-var]
 
     def epochs_of_round(self, round: int, schedule: Schedule) -> int:
-        """Every other one."""
+        """Half of the epochs, as each network learns in every other one."""
         return self.local_schedule(round, schedule).local_epochs // 2
 
     # ---------------------------------------------------------------- the split
@@ -183,11 +183,11 @@ class DivideMix(ClientSide):
         )
 
     def _unlabelled(self, pool: np.ndarray, sizes: list[int], turn: Turn) -> list[np.ndarray]:
-        """The samples without label of each step, of a pool that is gone through as often as it
-        takes, in a new order each time.
+        """The samples without label of each step. All such samples are gone through as often as
+        needed, in a new order each time.
 
         Args:
-            pool: positions of all that there are.
+            pool: positions of all samples without label.
             sizes: labelled samples of each step.
             turn: the local epoch.
         """
@@ -204,7 +204,7 @@ class DivideMix(ClientSide):
         return steps[: len(sizes)]
 
     def _plain(self, client: Client, turn: Turn, network: int) -> Epoch:
-        """All samples with their labels."""
+        """An epoch of plain training: one network learns all samples with their labels."""
         epoch = super().epoch(client, turn)
         extras = {LEARNS[network]: [True] * len(epoch.steps)}
         warm = turn.round < self.warm_up_rounds
@@ -213,8 +213,8 @@ class DivideMix(ClientSide):
         return Epoch(epoch.steps, epoch.targets, extras, learns=learns, fresh_momentum=fresh)
 
     def _clean_probability(self, client: Client, turn: Turn, network: int) -> Tensor:
-        """float64 [samples], how probable a network's losses make each label (Section 3.1): 1 where
-        they do not tell samples apart.
+        """float64 [samples], the probability that each label is clean, given a network's losses
+        (Section 3.1); 1 for all samples if the losses are all equal or not all finite.
         """
         logits = turn.outputs(f"split {network}", network, self.split_view).logits
         losses = cross_entropy(logits, client.labels).double()
@@ -232,7 +232,7 @@ class DivideMix(ClientSide):
     # ---------------------------------------------------------------- the loss
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """L_x + lambda_u L_u + lambda_r L_reg (Eqs. 9 to 12), or the warm-up's."""
+        """L_x + lambda_u L_u + lambda_r L_reg (Eqs. 9 to 12), or the loss of the warm-up."""
         network = LEARNS.index(next(name for name in LEARNS if name in batch))
         if "share" not in batch:
             return self._warm_up_loss(model(batch.images, network).logits, batch.target)
@@ -277,7 +277,7 @@ class DivideMix(ClientSide):
             network: which one learns.
             labelled: both views of a clean samples.
             unlabelled: both views of b other samples.
-            batch: what they come from.
+            batch: the batch that the views are from.
         """
         evaluating = self.own_guess == "evaluation"
         guessed = self._guess(model, network, unlabelled, evaluating=evaluating)
@@ -294,8 +294,9 @@ class DivideMix(ClientSide):
     def _guess(
         self, model: Model, network: int, views: list[Tensor], *, evaluating: bool
     ) -> Tensor:
-        """[n, classes], the mean probabilities of two views, each in a pass of its own. Those of a
-        single sample share one: batch normalisation cannot do with one value a channel.
+        """[n, classes], the mean of the probabilities of two views, each in a pass of its own. The
+        views of a single sample share a pass: batch normalisation cannot train on one value per
+        channel.
         """
         parts = [torch.cat(views)] if len(views[0]) == 1 else views
         outputs = [model.look(part, network, evaluating=evaluating) for part in parts]

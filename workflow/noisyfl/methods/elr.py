@@ -13,7 +13,7 @@ from noisyfl.simulation.model import Model
 from noisyfl.simulation.types import Batch, Client, Memory, Update
 
 LEAST = 1e-4
-"""Probabilities are kept so far from 0 and 1 (official code)."""
+"""Probabilities are kept at least this far from 0 and 1 (official code)."""
 
 
 @METHODS.register("elr")
@@ -46,7 +46,7 @@ class EarlyLearning(ClientSide):
         return {"targets": weight.new_zeros(len(client), federation.classes)}
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """See the class; the running mean moves before it is used."""
+        """See the class; the running mean is updated before it is used."""
         logits = model(batch.images).logits
         probability = logits.softmax(1).clamp(LEAST, 1 - LEAST)
         said = probability.detach() / probability.detach().sum(1, keepdim=True)
@@ -58,6 +58,6 @@ class EarlyLearning(ClientSide):
         return supervised + self.weight * (1 - agreement).log().mean()
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Keep the means."""
+        """Keep the running means of the participants' samples."""
         for update in updates:
             update.client.state["targets"] = update.memory["targets"]

@@ -23,10 +23,10 @@ from noisyfl.simulation.model import Model
 from noisyfl.simulation.types import Batch, Client, Epoch, Outputs, Update
 
 FEWEST = 4
-"""Samples of a class from which on a mixture is fitted; all of fewer are clean."""
+"""The fewest samples of a class that a mixture is fitted to; if there are fewer, all are clean."""
 
 FLOOR = 1e-4
-"""Added to a mixture's variances, of similarities scaled to [0, 1]."""
+"""Added to the variances of a mixture that is fitted to similarities scaled to [0, 1]."""
 
 
 @METHODS.register("fedcni")
@@ -119,7 +119,7 @@ class FedCNI(ClientSide):
         """Split the samples, label the noisy ones anew, and choose mixup's indices.
 
         Targets are [samples, 2]: the label to learn, and whether the sample is noisy. A step holds
-        its samples and then, unless there is no mixup, as many that they are mixed with.
+        its samples, followed, if there is mixup, by the samples that they are mixed with.
         """
         outputs = turn.outputs("detection", 0, self.detection_view)
         prototypes, similarity = self.compared(outputs, client.labels)
@@ -153,9 +153,9 @@ class FedCNI(ClientSide):
         return prototypes, similarity.masked_fill(~present, -math.inf)
 
     def thresholds(self, outputs: Outputs, client: Client, clean: Tensor) -> Tensor:
-        """The confidence asked for each class, [classes] (Eqs. 7, 8), from that before.
+        """The confidence required for each class, [classes] (Eqs. 7, 8), updated from the last one.
 
-        Stays as it was where no class has a sample that the model is sure of.
+        It stays as it was if there is no clean sample whose label the model predicts confidently.
 
         Args:
             outputs: of the client's model on all of its samples, in their order.
@@ -174,8 +174,8 @@ class FedCNI(ClientSide):
         return torch.where(easiest > 0, scaled, before)
 
     def guesses(self, similarity: Tensor, client: Client, clean: Tensor) -> Tensor:
-        """The class of the nearest prototype of each noisy sample that is nearer to it than its
-        threshold asks, [samples] (Eqs. 9, 10); -1 for all others.
+        """The pseudo-label of each noisy sample, [samples] (Eqs. 9, 10): the class of its nearest
+        prototype, if its similarity to that is above the class's threshold; -1 for all others.
 
         Args:
             similarity: of each sample's features and each prototype, float [samples, classes].
@@ -190,7 +190,9 @@ class FedCNI(ClientSide):
     def _mixed(
         self, steps: list[np.ndarray], target: Tensor, clean: Tensor, turn: Turn
     ) -> tuple[list[np.ndarray], list[np.float32]]:
-        """The steps with what each sample is mixed with, and each step's share of itself."""
+        """The steps, each followed by the samples that its own are mixed with; and for each step
+        the share of its own samples in the mixtures.
+        """
         rng = turn.random_stream("mixup")
         shares = rng.beta(self.mixup_alpha, self.mixup_alpha, size=len(steps))
         anywhere = clean.cpu().numpy() | (self.mixup == "vanilla")
@@ -199,21 +201,21 @@ class FedCNI(ClientSide):
         return pairs, list(shares.astype(np.float32))
 
     def _size(self, client: Client, round: int) -> float:
-        """Eq. 14 and Table 7."""
+        """The number of the client's samples, or of the clean ones, by option (Eq. 14, Table 7)."""
         late = self.aggregation == "clean_samples" and round + 1 >= self.aggregation_round
         if late or self.aggregation == "always_clean_samples":
             return float(client.state["clean"].sum())
         return float(len(client))
 
     def size(self, client: Client) -> float:
-        """As the last local epoch found it."""
+        """The weight of a local update, as its last local epoch determined it."""
         return client.state["size"]
 
     # ---------------------------------------------------------------- the local update
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Eq. 13: mixup's cross-entropies (Eq. 11) and the distance to prototypes (Eq. 12). Of each
-        the mean over the batch's noisy samples, and over its clean ones.
+        """Eq. 13: mixup's cross-entropies (Eq. 11), their mean over the batch's noisy samples plus
+        their mean over its clean ones; and the noisy samples' mean distance to prototypes (Eq. 12).
         """
         images, (target, noisy) = batch.images, batch.target.unbind(1)
         if "share" in batch:
@@ -224,7 +226,7 @@ class FedCNI(ClientSide):
             outputs = model(mixed)
             losses = share * cross_entropy(outputs.logits, target)
             losses = losses + (1 - share) * cross_entropy(outputs.logits, other)
-            # Eq. 12 compares the sample itself.
+            # Eq. 12 compares the sample itself with the prototype, not the mixed image.
             outputs = model(images) if self.similarity_weight else outputs
         else:
             outputs = model(images)
@@ -248,20 +250,20 @@ class FedCNI(ClientSide):
 
 
 def split(similarity: Tensor, labels: Tensor, scaled: bool) -> Tensor:
-    """Which samples are clean, bool [samples]: of each class those that the mixture's component of
-    higher similarity claims. All of a class are if they are few or all alike (those of a model that
-    diverged are).
+    """Which samples are clean, bool [samples]: in each class, those that the mixture assigns to the
+    component of higher similarity. If a class has few samples, or all are equally similar (as under
+    a model that diverged), all of them are clean.
 
     Args:
-        similarity: [samples, classes], of which those to the own class count.
+        similarity: [samples, classes]; only the similarity to a sample's own class is used.
         labels: [samples].
-        scaled: whether each class's are scaled to [0, 1] first.
+        scaled: whether the similarities of each class are scaled to [0, 1] first.
     """
     own = similarity.gather(1, labels[:, None]).double()[:, 0].nan_to_num()
     member = labels[:, None] == torch.arange(similarity.shape[1], device=labels.device)
     counts = member.sum(0)
     place = member.cumsum(0).gather(1, labels[:, None])[:, 0] - 1
-    # A row a class, filled from the left.
+    # One row per class, filled from the left.
     values = own.new_zeros(similarity.shape[1], int(counts.max()))
     values[labels, place] = own
     mask = torch.arange(values.shape[1], device=labels.device) < counts[:, None]
@@ -278,14 +280,14 @@ def split(similarity: Tensor, labels: Tensor, scaled: bool) -> Tensor:
 def mixup_index(
     step: np.ndarray, labels: np.ndarray, anywhere: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """What each sample of a step is mixed with: those in ``anywhere`` with any sample of the
-    client, the others with one in ``anywhere`` that has the same label, or, if there is none, any
-    of that label.
+    """The sample that each sample of a step is mixed with. Samples in ``anywhere`` are mixed with
+    any sample of the client; the others with one in ``anywhere`` that has the same label or, if
+    there is none, with any sample of that label.
 
     Args:
         step: int64 [batch], positions among the client's samples.
-        labels: int64 [samples], as they are learnt.
-        anywhere: bool [samples], the clean ones.
+        labels: int64 [samples], the labels that are learnt.
+        anywhere: bool [samples], the clean ones; all in vanilla mixup.
         rng: the stream to draw from.
     """
     drawn = rng.random(len(step))

@@ -149,8 +149,8 @@ class FedCorr(ServerSide, ClientSide):
     }
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
-        """Another method's third stage, in place of FedAvg's (Fig. 4). Where it has no client side,
-        local updates stay FedCorr's own.
+        """The sides of a run whose third stage is another method's, in place of FedAvg's (Fig. 4).
+        If that method has no client side, local updates stay FedCorr's own.
         """
         assert isinstance(partner, ServerSide)
         client: Any = self
@@ -159,7 +159,7 @@ class FedCorr(ServerSide, ClientSide):
             client = MixedUp(partner, self.mixup_alpha) if mixup else partner
         return Continued(self, partner), client
 
-    # ---------------------------------------------------------------- which round is what
+    # ---------------------------------------------------------------- the stages
 
     def _iteration_rounds(self, federation: Federation) -> int:
         """Rounds in which pre-processing visits every client once."""
@@ -209,7 +209,7 @@ class FedCorr(ServerSide, ClientSide):
     # ---------------------------------------------------------------- the server's choices
 
     def select(self, round: int, federation: Federation) -> np.ndarray:
-        """The next of the iteration's order, then clean clients, then any."""
+        """By stage: the next clients in the iteration's order, clean clients, or any clients."""
         stage = self.stage(round, federation)
         if stage == "preprocessing":
             return self._next_visited(round, federation)
@@ -251,7 +251,7 @@ class FedCorr(ServerSide, ClientSide):
         return Epoch(steps, epoch.targets, extras)
 
     def _mixes(self, stage: str) -> bool:
-        """Whether a stage has mixup; another method's rounds are of the third."""
+        """Whether a stage has mixup; stages of a method that follows FedCorr count as the third."""
         mixing = {
             "all": True,
             "first_two": stage in ("preprocessing", "finetuning"),
@@ -294,13 +294,13 @@ class FedCorr(ServerSide, ClientSide):
             state["losses"] = self._losses(outputs.logits, client)
 
     def _losses(self, logits: Tensor, client: Client) -> Tensor:
-        """[samples], what noise levels are read from."""
+        """float64 [samples], the losses that noise levels are estimated from."""
         if self.loss_form == "double_softmax":
             logits = logits.softmax(1)
         return cross_entropy(logits, client.labels).double()
 
     def _end_iteration(self, round: int, federation: Federation) -> None:
-        """Algorithm 1, lines 8 to 13."""
+        """Estimate noise levels and correct labels (Algorithm 1, lines 8 to 13)."""
         self._split(federation.clients)
         wrong = self._estimate(federation)
         if self.correction:
@@ -308,7 +308,7 @@ class FedCorr(ServerSide, ClientSide):
         self._report_iteration(federation)
 
     def _split(self, clients: list[Client]) -> None:
-        """Noisy clients are those of the upper component of the cumulative LID scores."""
+        """Call the clients in the upper component of the cumulative LID scores noisy."""
         for client in clients:
             state = client.state
             # A client that no round of the iteration drew adds 0 to its score, as in the code.
@@ -368,8 +368,8 @@ class FedCorr(ServerSide, ClientSide):
             self._adopt(client, predicted, candidates, federation)
 
     def _correct_after_finetuning(self, round: int, federation: Federation) -> None:
-        """Give every sample of the remaining noisy clients the global model's label if it is sure
-        of it (Section 3.3).
+        """Give the samples of the remaining noisy clients the global model's labels, wherever it is
+        sure of them (Section 3.3).
         """
         key, above = ("noisy", 0.5)
         if self.finetuning_relabels == "above_threshold":
@@ -390,8 +390,8 @@ class FedCorr(ServerSide, ClientSide):
     def _adopt(
         self, client: Client, logits: Tensor, candidates: Tensor, federation: Federation
     ) -> None:
-        """Relabel those candidates of which the model is sure (Eq. 7), and report how many of the
-        new labels are true.
+        """Relabel those candidates of which the model is sure (Eq. 7), and report the share of the
+        new labels that are true.
         """
         confidence, label = logits.softmax(1).max(1)
         sure = candidates & (confidence > self.confidence)
@@ -400,5 +400,5 @@ class FedCorr(ServerSide, ClientSide):
 
 
 def low_component(values: Tensor) -> Tensor:
-    """bool [n]: which values the lower component of a two-component mixture claims."""
+    """bool [n]: which values belong to the lower component of a two-component mixture of them."""
     return fit_two(values[None]).low(values[None])[0]

@@ -20,11 +20,11 @@ from noisyfl.simulation.types import Batch, Client, Epoch, Outputs
 class Continued(ServerSide):
     """FedCorr until finetuning ends, then another method's sides.
 
-    The other one sees the rounds counted from the run's first. Its ``rounds`` and ``stage`` are not
-    asked for.
+    The other method sees rounds that are counted from the first round of the run. The number of
+    rounds, and the stage that is recorded for each, are FedCorr's.
 
     Attributes:
-        first: FedCorr, whose file imports this one.
+        first: FedCorr; its type is not named, since its file imports this one.
         second: the other method.
     """
 
@@ -42,20 +42,20 @@ class Continued(ServerSide):
         return self.first, self.first
 
     def begin(self, federation: Federation) -> None:
-        """Both methods'."""
+        """Call ``begin`` of both methods."""
         self.first.begin(federation)
         self.second.begin(federation)
 
     def rounds(self, federation: Federation) -> int:
-        """FedCorr's."""
+        """FedCorr's number of rounds."""
         return self.first.rounds(federation)
 
     def stage(self, round: int, federation: Federation) -> str:
-        """FedCorr's."""
+        """FedCorr's name for the stage."""
         return self.first.stage(round, federation)
 
     def slots(self, round: int, federation: Federation) -> int:
-        """Of whose round it is."""
+        """The slots of the method whose round it is."""
         server = self.second if self._continued(round, federation) else self.first
         return server.slots(round, federation)
 
@@ -71,12 +71,12 @@ class Continued(ServerSide):
 class MixedUp:
     """Another method's client side, which learns from mixup's images and labels.
 
-    Its loss is taken of the mixed images with each of the two labels. What it adds to cross-entropy
-    for the weights alone, such as FedDyn's regulariser, stays as it is, since the shares of both
-    labels add up to 1.
+    Its loss on the mixed images is computed with each of the two labels, and both losses are added
+    in the labels' shares. A term that depends on the weights alone, such as FedDyn's regulariser,
+    is unchanged by this, since the shares add up to 1.
 
     Attributes:
-        side: the client side; all that is not said here is its own.
+        side: the client side; whatever is not defined here is looked up in it.
         alpha: of mixup's Beta distribution.
     """
 
@@ -87,7 +87,7 @@ class MixedUp:
         return getattr(self.side, name)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """The side's, with what mixup draws for each step."""
+        """The side's epoch, with what mixup draws for each step."""
         epoch = self.side.epoch(client, turn)
         extras = {**epoch.extras, **mixup_draws(epoch.steps, turn, self.alpha)}
         return dataclasses.replace(epoch, extras=extras)
@@ -105,7 +105,7 @@ class MixedUp:
 
 
 class _Answered(Model):
-    """A model that has seen the images of a step already."""
+    """A model that answers every call with outputs that were computed before."""
 
     def __init__(self, model: Model, outputs: Outputs) -> None:
         self.weights, self.received = model.weights, model.received

@@ -1,6 +1,7 @@
 """FedDiv (Li et al., AAAI 2024): all clients' mixtures of losses make one filter of noisy labels.
 
-Equation numbers are the paper's, whose text this is. Its authors have withdrawn the code.
+Equation numbers are the paper's. The code follows its text, as the
+authors have withdrawn theirs.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.types import Batch, Client, Epoch, Pass, Update, batches
 
 CANDIDATES, GUESSED, BIAS, FILTER = "candidates", "guessed", "bias", "filter"
-"""In a client's state: bool [samples], those that a local update may learn from; int64 [samples],
-what the global model takes them for; [classes], the local model's mean prediction; float64
-[3, 2], means, variances and weights of the mixture of its losses, as the federation's filter is.
+"""Keys of a client's state. ``candidates``, bool [samples]: the samples that a local update may
+learn from. ``guessed``, int64 [samples]: the classes that the global model predicts. ``bias``,
+[classes]: the running mean of the local models' mean predictions. ``filter``, float64 [3, 2]:
+means, variances and weights of the mixture of the client's losses; the federation's filter has the
+same form.
 """
 
 FILTER_BYTES = 3 * 2 * 8
@@ -112,15 +115,15 @@ class FedDiv(ServerSide, ClientSide):
     # ---------------------------------------------------------------- a local update
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """The samples that both models agree about (Eqs. 9 to 11), mixup's draws, and what the
-        prior weighs. Of fewer than two such samples, all that may be learnt; of fewer than two of
-        those, all.
+        """The samples that both models agree about (Eqs. 9 to 11), mixup's draws, and the weight
+        of the prior. If there are fewer than two such samples, all candidates are learnt; if there
+        are fewer than two of those, all samples.
         """
         positions = np.arange(len(client))
         if CANDIDATES in client.state:
             logits = turn.outputs("consistency", 0, "weak").logits
             bias = client.state.get(BIAS)
-            # A bias that is alike for all classes, as before the first local update, moves nothing.
+            # Before the first local update the bias is equal for all classes: it changes no argmax.
             debiased = logits if bias is None else logits - self.debias * bias.to(logits).log()
             candidates = client.state[CANDIDATES]
             agreed = candidates & (debiased.argmax(1) == client.state[GUESSED])
@@ -165,7 +168,7 @@ class FedDiv(ServerSide, ClientSide):
             federation.exchange(up=FILTER_BYTES)
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """The filter: the mean, weighted by size, of all mixtures so far (Eq. 5)."""
+        """Make the filter: the mean, weighted by size, of all clients' latest mixtures (Eq. 5)."""
         known = [client for client in federation.clients if FILTER in client.state]
         parts = torch.stack([client.state[FILTER] for client in known])
         sizes = parts.new_tensor([len(client) for client in known])
@@ -173,7 +176,7 @@ class FedDiv(ServerSide, ClientSide):
         federation.exchange(down=len(updates) * FILTER_BYTES)
 
     def size(self, client: Client) -> float:
-        """All samples, whatever was learnt from (Eq. 1)."""
+        """The number of all the client's samples, also of those not learnt from (Eq. 1)."""
         return float(len(client))
 
 

@@ -53,7 +53,7 @@ class FedDyn(ServerSide, ClientSide):
     variants = {"server_model": {"tested_model": "server"}}  # noqa: RUF012 (not an option)
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The round's, with gradients clipped, and without momentum."""
+        """The round's schedule, with gradients clipped and, by default, without momentum."""
         schedule = super().local_schedule(round, schedule)
         return dataclasses.replace(  # type: ignore[type-var]
             schedule,
@@ -78,7 +78,7 @@ class FedDyn(ServerSide, ClientSide):
         return super().loss(model, batch) + memory["alpha"] * penalty
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """The participants add their drift."""
+        """Add each participant's drift in this round to its d_k."""
         sent = flat(federation.weights)
         for update in trained(updates):
             state = update.client.state
@@ -99,11 +99,11 @@ class FedDyn(ServerSide, ClientSide):
         return replaced(mean, flat(mean) + drift)
 
     def tested(self, federation: Federation) -> list[Tested]:
-        """See the option."""
+        """See the option ``tested_model``."""
         return [Tested(federation.state.get("average", federation.weights))]
 
 
 def _drift(state: dict, like: Tensor) -> Tensor:
-    """What a state keeps of d, 0 at first, where ``like`` is."""
+    """The accumulated drift that a state holds, zeros at first, on the device of ``like``."""
     drift = state.get("drift")
     return torch.zeros_like(like) if drift is None else drift.to(like.device)

@@ -51,7 +51,7 @@ class FedELC(TwoStages):
     small = {"warm_up_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """Beside ``log_prior``, ``label_logits`` [samples, classes]."""
+        """FedNoRo's ``log_prior``, and the client's ``label_logits`` [samples, classes]."""
         held = super().memory(client, federation)
         if "label_logits" in client.state:
             return {**held, "label_logits": client.state["label_logits"]}
@@ -59,17 +59,21 @@ class FedELC(TwoStages):
         return {**held, "label_logits": self.label_scale * one_hot}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """Of the given labels, whatever those learnt say; and whether these are learnt."""
+        """Take the given labels as targets, even where the client has learnt others, and mark the
+        steps that learn labels: those of a noisy client in the second stage.
+        """
         epoch = dataclasses.replace(super().epoch(client, turn), targets=client.given)
         if not self.correcting(client, turn.round):
             return epoch
         return dataclasses.replace(epoch, extras={"correcting": [True] * len(epoch.steps)})
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Of a noisy client, with C classes: KL(prediction || learnt label) / C + alpha
-        cross-entropy of the given label and the learnt one + beta entropy of the prediction / C
-        (PENCIL's). The label logits' gradient is written out, and taken at once: a sample comes
-        once an epoch.
+        """For a noisy client in the second stage, with C classes: KL(prediction || learnt label)
+        / C + alpha cross-entropy of the given label and the learnt one + beta entropy of the
+        prediction / C (PENCIL's loss).
+
+        The gradient of the label logits is computed in closed form, and their step is taken here:
+        a sample occurs only once in an epoch.
         """
         if "correcting" not in batch:
             return super().loss(model, batch)
@@ -95,7 +99,7 @@ class FedELC(TwoStages):
         return (divergence + self.entropy_weight * entropy) / classes + self.given_weight * given
 
     def held(self, losses: Tensor) -> Tensor:
-        """[n], how much each sample's label logits are held near the given label.
+        """[n], how strongly each sample's label logits are held near the given label.
 
         Args:
             losses: [n], cross-entropies of the given labels.
@@ -103,7 +107,7 @@ class FedELC(TwoStages):
         return torch.ones_like(losses)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Merge the noisy clients' label logits with what their models say."""
+        """Merge the noisy clients' label logits with the predictions of their local models."""
         noisy = [update for update in updates if self.correcting(update.client, round)]
         requests = [Pass(update.client, update.weights, "merging") for update in noisy]
         for update, outputs in zip(noisy, federation.passes(requests, round), strict=True):
@@ -115,5 +119,5 @@ class FedELC(TwoStages):
             federation.report(client, label_accuracy=client.accuracy_of(client.labels))
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """As FedNoRo."""
+        """FedNoRo's distance-aware mean."""
         return distance_aware(updates, federation)

@@ -30,7 +30,9 @@ from noisyfl.simulation.types import (
 )
 
 GLOBAL, PERSONAL = "0.", "1."
-"""What names of weights begin with: w, which is exchanged, and theta, which is not."""
+"""Prefixes of the names of weights: those of the global model w, which is exchanged, and those of
+the personal model theta, which is not.
+"""
 
 LEAST = 1e-8
 """Added to probabilities in the regulariser (code)."""
@@ -76,12 +78,14 @@ class FedFixer(ServerSide, ClientSide):
         )
 
     def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
-        """The global model twice."""
+        """The received global model, as both the global and the personal one."""
         own = {name: value for name, value in weights.items() if name.startswith(GLOBAL)}
         return {**own, **{PERSONAL + n.removeprefix(GLOBAL): value for n, value in own.items()}}
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """Which samples the global model learnt when it last saw them, and how often it learnt."""
+        """``picked`` [samples], whether the global model learnt a sample when it last saw it, and
+        ``learnt``, how many samples it learnt over all its steps.
+        """
         device = client.labels.device
         return {
             "picked": torch.zeros_like(client.labels, dtype=torch.bool),
@@ -89,14 +93,14 @@ class FedFixer(ServerSide, ClientSide):
         }
 
     def grown(self, round: int) -> float:
-        """beta in a round: 0 for a fifth of ``selection_round``, then in even steps to its value in
-        as many rounds as that.
+        """The weight beta in a round: 0 for the first ``selection_round`` / 5 rounds, then growing
+        linearly to its full value over ``selection_round`` rounds.
         """
         done = (round - self.selection_round // 5) / self.selection_round
         return self.beta * min(max(done, 0.0), 1.0)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """Each batch K times for the personal model, then once for the global one."""
+        """Take each batch K times for the personal model, then once for the global one."""
         epoch = super().epoch(client, turn)
         times = self.personal_steps + 1
         count = times * len(epoch.steps)
@@ -109,7 +113,7 @@ class FedFixer(ServerSide, ClientSide):
         return Epoch(steps, epoch.targets, extras)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """See the class. The model that a step is not for has a gradient of 0."""
+        """See the class. A step trains one of the models, and the other's gradient is 0."""
         logits = [model(batch.images, network).logits for network in (0, 1)]
         clean = [confidence(values, batch.target, 1.0) <= 0 for values in logits]
         picks = [mask | ~batch["selecting"] for mask in clean]
@@ -128,7 +132,9 @@ class FedFixer(ServerSide, ClientSide):
         return (of_personal + of_global) / (1 + beta)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Count the updates by what the global models learnt, and report it."""
+        """Weight each update by the samples that its global model learnt in an epoch, and report
+        which samples these are.
+        """
         epochs = self.local_schedule(round, federation.schedule).local_epochs
         for update in updates:
             update.size = float(update.memory["learnt"]) / epochs
@@ -136,31 +142,32 @@ class FedFixer(ServerSide, ClientSide):
                 federation.report_selection(update.client, update.memory["picked"])
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
-        """Global models alone."""
+        """Bytes of the global models alone; the personal ones are not sent."""
         names = [name for name in federation.weights if name.startswith(GLOBAL)]
         size = size_in_bytes(federation.weights, names) * len(updates)
         return size, size
 
 
 def _network(weights: Weights, begin: str) -> Weights:
-    """The weights of one network, by the same names for both."""
+    """The weights of one network, without the prefix, so that both networks have the same names."""
     return {
         name.removeprefix(begin): value for name, value in weights.items() if name.startswith(begin)
     }
 
 
 def _held(weights: Weights) -> Weights:
-    """The same without gradients."""
+    """The same weights, through which no gradient flows."""
     return {name: value.detach() for name, value in weights.items()}
 
 
 def confidence(logits: Tensor, target: Tensor, beta: Tensor | float) -> Tensor:
-    """[n], cross-entropy less beta times its mean over all classes as labels, which is bounded, so
-    that predictions do not grow for ever.
+    """[n], cross-entropy less beta times its mean over all classes taken as the label.
+
+    The mean is bounded, so that minimising the difference does not make predictions grow for ever.
 
     Args:
         logits: [n, classes].
         target: labels, int64 [n].
-        beta: how much the second part counts.
+        beta: weight of the mean.
     """
     return cross_entropy(logits, target) + beta * (logits.softmax(1) + LEAST).log().mean(1)

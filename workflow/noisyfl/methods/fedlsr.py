@@ -14,7 +14,7 @@ from noisyfl.simulation.model import Model
 from noisyfl.simulation.types import Batch, Client, Epoch
 
 LEAST = 1e-6
-"""Probabilities that are compared are at least this (official code)."""
+"""Lower bound that probabilities are clamped to (official code)."""
 
 
 @METHODS.register("fedlsr")
@@ -56,7 +56,9 @@ class FedLSR(ClientSide):
     small = {"ramp_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """Two views; the share of the first in the mixture, and gamma, for each step."""
+        """Ask for two views, and set the first view's share in the mixture, and gamma, for each
+        step.
+        """
         epoch = super().epoch(client, turn)
         count = len(epoch.steps)
         grown = min(1.0, turn.round / self.ramp_rounds) if self.ramp_rounds else 1.0
@@ -88,7 +90,9 @@ def entropy_of(probability: Tensor) -> Tensor:
 
 
 def jensen_shannon(one: Tensor, other: Tensor) -> Tensor:
-    """The mean, over samples and classes [n, classes], of the Jensen-Shannon divergence's terms."""
+    """The terms of the Jensen-Shannon divergence of distributions [n, classes], averaged over
+    samples and classes.
+    """
     middle = ((one + other) / 2).log()
     parts = [(part * (part.log() - middle)).mean() for part in (one, other)]
     return (parts[0] + parts[1]) / 2

@@ -35,13 +35,15 @@ from noisyfl.simulation.types import (
 )
 
 STATE = "fednoil"
-"""In a client's state during a round."""
+"""Key in a client's state of what the method keeps there during a round."""
 
 SCORE_BYTES = 4
-"""Of the one number that every client sends."""
+"""Bytes of the score, the one number that every client sends."""
 
 HIGH_NOISE_SHARE, LOW_NOISE_SHARE = 0.35, 0.55
-"""rho in the paper's two modes, whose mean noise levels are 0.55 to 0.65, and 0.45."""
+"""rho in the paper's modes of high noise, with mean noise levels of 0.55 to 0.65, and of low noise,
+with 0.45.
+"""
 
 
 @METHODS.register("fednoil")
@@ -137,10 +139,10 @@ class FedNoiL(ServerSide, ClientSide):
     # ---------------------------------------------------------------- the schedule
 
     def local_epochs(self, round: int) -> int:
-        """T_r of a round counted from 1, to the nearest whole number.
+        """T_r, the local epochs of a round counted from 1, rounded to the nearest integer.
 
-        psi is such that T_min is reached at r_min; from there on it is kept, where Eq. 10 as
-        printed would climb again.
+        psi is chosen so that T_min is reached at r_min. From that round on T_r stays at T_min,
+        where Eq. 10 as printed would climb again.
         """
         if round >= self.least_from:
             return self.least_epochs
@@ -151,16 +153,17 @@ class FedNoiL(ServerSide, ClientSide):
         return math.floor(self.least_epochs + (self.most_epochs - self.least_epochs) * left + 0.5)
 
     def even_epochs(self, round: int, rounds: int) -> int:
-        """As many epochs in each round, counted from 1, as T_r has on average over all rounds.
+        """The local epochs of a round, counted from 1, when all rounds have the mean of T_r.
 
-        Where the mean is no whole number, rounds have the two next to it by turns: any number of
-        first rounds is within one epoch of its share, and all rounds have what T_r adds up to.
+        Where the mean is not an integer, each round has one of the two integers next to it, so that
+        the epochs of the first r rounds are within one of r times the mean, for every r, and those
+        of all rounds sum to the same total as T_r.
         """
         total = sum(self.local_epochs(r) for r in range(1, rounds + 1))
         return round * total // rounds - (round - 1) * total // rounds
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The run's, with this round's number of epochs (Section 4.3)."""
+        """The run's schedule with this round's number of local epochs (Section 4.3)."""
         schedule = super().local_schedule(round, schedule)
         if self.epochs == "constant":
             return schedule
@@ -173,7 +176,7 @@ class FedNoiL(ServerSide, ClientSide):
     # ---------------------------------------------------------------- who takes part
 
     def select(self, round: int, federation: Federation) -> np.ndarray:
-        """Clients drawn by the sums of their confidences (Eq. 5)."""
+        """Draw the participants, each client weighted by the sum of its confidences (Eq. 5)."""
         if not self.client_sampling:
             return super().select(round, federation)
         clients = federation.clients
@@ -185,7 +188,7 @@ class FedNoiL(ServerSide, ClientSide):
         return drawn(scores, federation.participants, rng)
 
     def _score(self, round: int, clients: list[Client], federation: Federation) -> None:
-        """Each client's confidence in each of its labels."""
+        """Compute how confident the global model is of each label of each client."""
         requests = [Pass(c, federation.weights, "confidence", view="plain") for c in clients]
         for client, outputs in zip(clients, federation.passes(requests, round), strict=True):
             probability = (outputs.logits.double() / self.temperature).softmax(1)
@@ -194,7 +197,7 @@ class FedNoiL(ServerSide, ClientSide):
             federation.report(client, estimated_noise_level=1 - float(confidence.mean()))
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
-        """The model goes to all clients, and a score comes from all."""
+        """Bytes of a round; with client sampling all clients receive the model and send a score."""
         down, up = super().exchange(updates, federation)
         if not self.client_sampling:
             return down, up
@@ -203,14 +206,16 @@ class FedNoiL(ServerSide, ClientSide):
         return size * count, up + SCORE_BYTES * count
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Nothing of a round is kept."""
+        """Delete what was kept on the clients during the round."""
         for client in federation.clients:
             client.state.pop(STATE, None)
 
     # ---------------------------------------------------------------- the local update
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """Confidences, if the server did not ask for them; pseudo-labels (Eq. 8)."""
+        """Compute the participants' confidences, unless the server has asked for them, the sizes of
+        their labelled sets, and their pseudo-labels (Eq. 8).
+        """
         unscored = [c for c in participants if c.state.get(STATE, {}).get("round") != round]
         self._score(round, unscored, federation)
         for client in participants:
@@ -233,7 +238,7 @@ class FedNoiL(ServerSide, ClientSide):
         return min(max(math.floor(expected + 0.5), 1), len(client))
 
     def _clean_share(self, clients: list[Client]) -> float:
-        """rho. The paper sets it by the noise that it knows to be there (Section 5.1)."""
+        """rho. The paper sets it by the true noise level, taken for known (Section 5.1)."""
         if self.clean_share is not None:
             return self.clean_share
         high = float(np.mean(known_noise_levels(clients, "fednoil.clean_share"))) > 0.5
@@ -315,13 +320,13 @@ class FedNoiL(ServerSide, ClientSide):
 def drawn(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """``count`` positions, drawn one after the other without replacement by weight.
 
-    The largest of the weights' logarithms, each with Gumbel noise, are such a draw, and one that
-    does not fail where fewer than ``count`` weights are positive.
+    Adding Gumbel noise to the logarithms of the weights and taking the largest sums amounts to such
+    a draw, and does not fail where fewer than ``count`` weights are positive.
 
     Args:
         weights: of each position, float64 [n], not negative.
         count: how many are drawn, all if there are fewer.
-        rng: draws.
+        rng: draws the noise.
     """
     keys = np.log(np.maximum(weights, np.finfo(np.float64).tiny)) + rng.gumbel(size=len(weights))
     return np.argsort(-keys, kind="stable")[:count]
@@ -330,14 +335,14 @@ def drawn(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarr
 def side_by_side(
     labelled: np.ndarray, unlabelled: np.ndarray, size: int, batch: str
 ) -> list[np.ndarray]:
-    """Steps in which labelled and other samples stand in the same proportion.
+    """Steps that all have labelled and unlabelled samples in the same proportion.
 
     A last step of a single sample is left out: batch normalisation cannot train on it.
 
     Args:
         labelled: positions, at least one, in the order in which steps take them.
         unlabelled: positions of the others, likewise.
-        size: samples of a step; of the last one what is left.
+        size: samples of a step, as ``batch`` counts them; the last step takes what is left.
         batch: which samples ``size`` counts, the ``labelled`` ones or ``all``.
     """
     count, others = len(labelled), len(unlabelled)

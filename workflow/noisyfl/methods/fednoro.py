@@ -35,18 +35,21 @@ from noisyfl.simulation.types import (
 )
 
 FITS = 9
-"""Mixtures that are fitted, from one seed each; most of them decide (official code)."""
+"""Mixtures that are fitted, each from its own seed; the most frequent result decides (official
+code).
+"""
 
 NOISY = "noisy"
-"""In a client's state, once it is known: whether the client is noisy."""
+"""Key in a client's state of whether the client is noisy; set once that is known."""
 
 
 @dataclass(frozen=True)
 class TwoStages(ServerSide, ClientSide):
-    """A warm-up on logits adjusted by the client's classes, then noisy clients are found, once.
+    """A warm-up with logits adjusted by the client's class shares, then a stage for which the noisy
+    clients are found, once.
 
-    When the second stage begins, every client tells its mean loss of each class under the global
-    model, and mixtures of two Gaussians split the clients.
+    When the second stage begins, every client sends its mean loss of each class under the global
+    model, and mixtures of two Gaussians split the clients into clean and noisy ones.
     """
 
     partner = ""
@@ -60,7 +63,7 @@ class TwoStages(ServerSide, ClientSide):
         return "warm-up" if round < self.warm_up_rounds else "training"
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """Find the noisy clients, among all, when the second stage begins."""
+        """Find the noisy ones among all clients when the second stage begins."""
         if round != self.warm_up_rounds:
             return
         clients = federation.clients
@@ -81,15 +84,15 @@ class TwoStages(ServerSide, ClientSide):
         federation.exchange(down=(len(clients) - len(participants)) * model, up=told)
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """``log_prior`` [classes], the logarithms of the shares of the client's labels; minus
-        infinity where it has none.
+        """``log_prior`` [classes], the logarithm of each class's share of the client's labels;
+        minus infinity for a class that it does not have.
         """
         counts = torch.bincount(client.given, minlength=federation.classes)
         weight = federation.weights["0.classifier.weight"]
         return {"log_prior": (counts / counts.sum()).to(weight.dtype).log()}
 
     def correcting(self, client: Client, round: int) -> bool:
-        """Whether a local update is a noisy client's in the second stage."""
+        """Whether the round is in the second stage and the client noisy."""
         return round >= self.warm_up_rounds and client.state.get(NOISY, False)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
@@ -124,7 +127,9 @@ class FedNoRo(TwoStages):
     small = {"warm_up_rounds": 3, "ramp_end": 6}  # noqa: RUF012 (a class variable, not an option)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """What distillation weighs, if the client is noisy."""
+        """Set the weight of distillation for each step, if the client is noisy and the second stage
+        has begun.
+        """
         epoch = super().epoch(client, turn)
         if not self.correcting(client, turn.round):
             return epoch
@@ -140,12 +145,14 @@ class FedNoRo(TwoStages):
         return math.exp(-5 * (1 - min(max(done, 0.0), 1.0)) ** 2)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Of a noisy client: w KL(received || adjusted) + (1 - w) adjusted cross-entropy."""
+        """For a noisy client in the second stage: w KL(received || adjusted) + (1 - w) adjusted
+        cross-entropy, where w is the weight of distillation.
+        """
         if "distillation" not in batch:
             return super().loss(model, batch)
         weight = batch["distillation"]
         log_probability = (model(batch.images).logits + batch.memory["log_prior"]).log_softmax(1)
-        # Of classes that the client does not have; the code takes 0 for their infinite values.
+        # Classes that the client does not have are at minus infinity, for which the code takes 0.
         log_probability = log_probability.masked_fill(log_probability.isinf(), 0.0)
         teacher = (model.received(batch.images).logits / self.temperature).softmax(1)
         divergence = (torch.xlogy(teacher, teacher) - teacher * log_probability).sum(1).mean()
@@ -153,15 +160,17 @@ class FedNoRo(TwoStages):
         return weight * divergence + (1 - weight) * own
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """The mean weighted by size and by exp(-D), where D is 0 of a clean client, and of a noisy
-        one its model's distance to the nearest clean one's, over the largest such distance. With no
-        clean or no noisy participant, FedAvg's.
+        """The mean of the local models, weighted by size times exp(-D).
+
+        D is 0 for a clean client. For a noisy one it is the distance of its model to the nearest
+        clean client's model, divided by the largest such distance. With no clean or no noisy
+        participant the mean is FedAvg's.
         """
         return distance_aware(updates, federation)
 
 
 def distance_aware(updates: list[Update], federation: Federation) -> Weights:
-    """See :meth:`FedNoRo.aggregate`. Clients are noisy as their states say, or else clean."""
+    """See :meth:`FedNoRo.aggregate`. A client is clean unless its state says that it is noisy."""
     sent = trained(updates)
     if not sent:
         return federation.weights
@@ -181,18 +190,19 @@ def distance_aware(updates: list[Update], federation: Federation) -> Weights:
 
 
 def model_distance(one: Weights, other: Weights) -> float:
-    """The sum, over all tensors but counters, of the Euclidean distances."""
+    """The Euclidean distances between two models' tensors, summed over all but the counters."""
     return float(sum((one[name] - other[name]).norm() for name in numbers(one)))
 
 
 def noisy_rows(means: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """bool [clients]: who is noisy by the mean losses of its classes.
+    """bool [clients]: which clients are noisy, judged by their mean losses of each class.
 
-    A class that a client does not have is given the least loss of the class, each class is scaled
-    to [0, 1], and the mixture's component with the larger sum of means is the noisy clients'.
+    A client that does not have a class is given the smallest loss that any client has in it. Each
+    class is scaled to [0, 1], and the mixture component with the larger sum of means is that of the
+    noisy clients.
 
     Args:
-        means: float64 [clients, classes].
+        means: float64 [clients, classes], the mean losses.
         known: bool [clients, classes], whether the client has the class.
     """
     from sklearn.exceptions import ConvergenceWarning

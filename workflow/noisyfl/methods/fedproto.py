@@ -67,12 +67,14 @@ class FedProto(ServerSide, ClientSide):
     # ---------------------------------------------------------------- the local update
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """The global prototypes [classes, width], and which are known [classes]."""
+        """The global prototypes [classes, width], and which of them are known [classes]; nothing
+        before there are any.
+        """
         names = ("prototypes", "known") if "prototypes" in federation.state else ()
         return {name: federation.state[name] for name in names}
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """See the class; without the distance in the first round."""
+        """See the class; before there are prototypes, cross-entropy alone."""
         if "prototypes" not in batch.memory:
             return super().loss(model, batch)
         outputs = model(batch.images)
@@ -83,7 +85,7 @@ class FedProto(ServerSide, ClientSide):
     # ---------------------------------------------------------------- prototypes
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Average the participants' prototypes, and count the bytes of all."""
+        """Average the participants' prototypes, and count the bytes of their exchange."""
         requests = [Pass(u.client, u.weights, "prototypes", view="plain") for u in updates]
         answers = federation.passes(requests, round)
         if not answers:
@@ -116,35 +118,35 @@ class FedProto(ServerSide, ClientSide):
     # ---------------------------------------------------------------- the server
 
     def start(self, client: Client, federation: Federation) -> Weights:
-        """The global model, or the client's own."""
+        """The global model, or the client's own once it has one."""
         return client.state.get("own_model", federation.weights)
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """FedAvg's, or the model that all started from."""
+        """FedAvg's mean, or, if weights are not exchanged, the initial model."""
         if self.sharing == "nothing":
             return federation.weights
         return super().aggregate(updates, federation)
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
-        """Models, if they are averaged; prototypes are counted where they are made."""
+        """Bytes of models, if they are averaged; :meth:`after_updates` counts the prototypes."""
         return (0, 0) if self.sharing == "nothing" else super().exchange(updates, federation)
 
     def tested(self, federation: Federation) -> list[Tested]:
         """The global model, or every client's own."""
         if self.sharing == "nothing":
             return [Tested(self.start(client, federation), client) for client in federation.clients]
-        # Every client knows the same prototypes.
+        # Any client will do, since all know the same prototypes.
         anyone = federation.clients[0] if self.inference == "prototype" else None
         return [Tested(federation.weights, anyone)]
 
     def passes_of_test(self, clients: int) -> float:
-        """One, or one a client."""
+        """One, or one for each client if each has its own model."""
         return clients if self.sharing == "nothing" else 1.0
 
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
-        """The classifier's logits, or minus the mean squares to the prototypes.
+        """The classifier's logits, or minus the mean squared differences to the prototypes.
 
-        A class without a prototype is farther than any that has one.
+        A class without a prototype ranks below every class that has one.
         """
         if self.inference == "head" or client is None or "prototypes" not in client.state:
             return outputs[0].logits

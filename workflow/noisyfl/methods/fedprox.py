@@ -26,7 +26,9 @@ class FedProx(ClientSide):
     )
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """See :meth:`ClientSide.epoch`; the norm sits the first step of an epoch out."""
+        """Set the weight of the proximal term for each step; in the form ``norm`` it is 0 in an
+        epoch's first step.
+        """
         epoch = super().epoch(client, turn)
         weights = proximal_weights(self.mu, len(epoch.steps), self.prox_form)
         return Epoch(epoch.steps, epoch.targets, {"proximal": weights})

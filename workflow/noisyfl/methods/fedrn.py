@@ -36,7 +36,7 @@ from noisyfl.simulation.types import (
 )
 
 TOLERANCE, FLOOR = 1e-2, 5e-4
-"""When a mixture stops, and what is added to its variances (code)."""
+"""The tolerance at which the fit of a mixture stops, and what is added to its variances (code)."""
 
 
 @METHODS.register("fedrn")
@@ -95,7 +95,7 @@ class FedRN(ClientSide):
     }
 
     def later(self, federation: Federation) -> dict[str, int]:
-        """The choice of clean samples."""
+        """The round in which the choice of clean samples begins."""
         return {"the choice of clean samples (warm_up_rounds)": self.warm_up_rounds}
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
@@ -129,18 +129,21 @@ class FedRN(ClientSide):
         return client.state["weights"] if stale else federation.weights
 
     def chosen(self, probability: Tensor) -> Tensor:
-        """bool [samples]: those probably clean (Eqs. 8, 9), or all if fewer than two are."""
+        """bool [samples]: the samples that are probably clean (Eqs. 8, 9), or all if fewer than two
+        are.
+        """
         chosen = probability > self.threshold
         return chosen if int(chosen.sum()) > 1 else torch.ones_like(chosen)
 
     def team(
         self, client: Client, round: int, federation: Federation
     ) -> tuple[list[Client], list[float]]:
-        """A client's neighbours (Definition 4.1); the reliability weights of itself and of them.
+        """A client's neighbours (Definition 4.1), and the reliability weights of the client and of
+        each neighbour, which sum to 1.
 
         Args:
             client: who looks for neighbours.
-            round: its number.
+            round: counted from 0.
             federation: whose other clients are asked.
         """
         if "answer" not in client.state:
@@ -163,8 +166,8 @@ class FedRN(ClientSide):
         return [others[number] for number in best], (weights / weights.sum()).tolist()
 
     def reliability(self, client: Client, others: list[Client]) -> Tensor:
-        """R of the client itself and of each other (Eqs. 3 to 5): float64 [1 + others], on the
-        host.
+        """The reliability R of the client itself, then of each other client (Eqs. 3 to 5): float64
+        [1 + others], on the host.
         """
         known = [client, *others]
         accuracy = torch.tensor([c.state["expertise"] for c in known], dtype=torch.float64)
@@ -176,7 +179,7 @@ class FedRN(ClientSide):
         return self.alpha * min_max(accuracy) + (1 - self.alpha) * similarity
 
     def positions(self, client: Client) -> np.ndarray:
-        """The clean set; in the warm-up, all."""
+        """The clean set, or all samples as long as the client has none, as in the warm-up."""
         if "clean" not in client.state:
             return super().positions(client)
         return np.flatnonzero(client.state["clean"].cpu().numpy())
@@ -186,7 +189,9 @@ class FedRN(ClientSide):
         return float(len(client))
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """What the server keeps of each client (Algorithm 1, lines 16 to 18)."""
+        """Keep what the server stores of each participant: its model, training accuracy and answer
+        to the random image (Algorithm 1, lines 16 to 18).
+        """
         image = federation.random_image()
         requests = [Pass(update.client, update.weights, "expertise") for update in updates]
         answers = federation.passes(requests, round)
@@ -202,7 +207,9 @@ class FedRN(ClientSide):
 
 
 class FineTuning(ClientSide):
-    """One epoch of a neighbour's classifier on what a client alone takes for clean (Eq. 9)."""
+    """Train a neighbour's classifier for one epoch on the samples that the client's own model alone
+    finds clean (Eq. 9).
+    """
 
     name: ClassVar[str] = "fedrn's fine-tuning"
 
@@ -213,26 +220,28 @@ class FineTuning(ClientSide):
         )
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """The auxiliary set; only the classifier learns."""
+        """Draw batches from the auxiliary set; only the classifier learns."""
         positions = np.flatnonzero(client.state["auxiliary"].cpu().numpy())
         steps = batches(positions, turn.batch_size, turn.random_stream("fine-tuning"))
         return Epoch(steps, client.labels, learns="0.classifier")
 
 
-# One for all rounds: an executor knows the steps that it captured by their side.
+# A single object for all rounds, since an executor finds the steps that it captured by their client
+# side.
 FINE_TUNING = FineTuning()
 
 
 def clean_probabilities(
     models: Sequence[Task | Update], round: int, federation: Federation
 ) -> list[Tensor]:
-    """How probably a model's client's samples are clean in its eyes (Eq. 6): of each model float64
-    [samples], the posterior of the component of smaller losses.
+    """For each model, the probabilities that its client's samples are clean (Eq. 6).
+
+    They are the posterior of the mixture component with the smaller losses, float64 [samples].
 
     Args:
         models: each with the client whose samples it sees.
-        round: its number, for the random streams.
-        federation: passes are made, and counted, by it.
+        round: counted from 0, for the random streams.
+        federation: makes the passes, and counts them.
     """
     requests = [Pass(model.client, model.weights, "clean set") for model in models]
     if not requests:
@@ -250,7 +259,7 @@ def clean_probabilities(
 
 
 def min_max(values: Tensor, same: float = 1.0) -> Tensor:
-    """``values`` [n] moved and scaled to [0, 1]; ``same`` where they are all equal."""
+    """``values`` [n] shifted and scaled to [0, 1]; ``same`` everywhere if they are all equal."""
     low, high = values.min(), values.max()
     apart = high > low
     return torch.where(apart, (values - low) / torch.where(apart, high - low, 1.0), same)

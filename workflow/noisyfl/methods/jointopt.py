@@ -66,11 +66,11 @@ class JointOpt(ClientSide):
     }
 
     def later(self, federation: Federation) -> dict[str, int]:
-        """New labels."""
+        """The round in which the change of labels begins."""
         return {"the change of labels (start_round)": self.start_round}
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The run's, with more local epochs once the labels move where ``local_epochs`` says so."""
+        """The run's schedule; from ``start_round`` on, with ``local_epochs`` epochs if set."""
         current = super().local_schedule(round, schedule)
         if self.local_epochs is None or round < self.start_round:
             return current
@@ -79,7 +79,9 @@ class JointOpt(ClientSide):
         )
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """``outputs`` [samples, Q, classes], a ring, and ``written`` [samples], entries so far."""
+        """``outputs`` [samples, Q, classes], ring buffers of softmax outputs, and ``written``
+        [samples], the number of entries written so far.
+        """
         if "outputs" in client.state:
             return {name: client.state[name] for name in ("outputs", "written")}
         weight = federation.weights["0.classifier.weight"]
@@ -89,7 +91,9 @@ class JointOpt(ClientSide):
         }
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """Whether the labels are new ones, and whether the two terms beside cross-entropy count."""
+        """Set for each step whether it learns from new labels, and whether the two terms beside
+        cross-entropy count.
+        """
         epoch = super().epoch(client, turn)
         started = turn.round >= self.start_round
         # The first local epoch to be followed by new labels still learns from the old ones.
@@ -102,7 +106,8 @@ class JointOpt(ClientSide):
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """L_c + alpha L_p + beta L_e with a uniform prior.
 
-        A sample comes once an epoch, so its ring is now as it was when the last epoch ended.
+        A sample occurs once in an epoch, so that its ring buffer, read before this step's output is
+        written, is as it was when the last epoch ended.
         """
         logits = model(batch.images).logits
         log_softmax = logits.log_softmax(1)
@@ -125,13 +130,17 @@ class JointOpt(ClientSide):
         return classification + batch["terms"] * (self.alpha * prior + self.beta * entropy)
 
     def soft_labels(self, outputs: Tensor, written: Tensor) -> Tensor:
-        """[n, classes], from rings [n, Q, classes] and the number of their entries so far [n]."""
+        """[n, classes], soft labels, from ring buffers [n, Q, classes] and the number of entries
+        written to each so far [n].
+        """
         if self.underfilled == "history":
             return outputs.mean(1)
         return outputs.sum(1) / written.clamp(1, self.history)[:, None]
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Keep the rings; the hard labels are the largest entries of the soft ones."""
+        """Keep the ring buffers; from ``start_round`` on, a client's labels become the classes with
+        the largest entries of its soft labels.
+        """
         for update in updates:
             client = update.client
             client.state.update(update.memory)

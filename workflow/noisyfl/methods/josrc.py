@@ -21,7 +21,7 @@ from noisyfl.simulation.model import Model
 from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update, size_in_bytes
 
 STUDENT, TEACHER = "0.", "1."
-"""How the names of their weights start."""
+"""Prefixes of the names of the student's and of the teacher's weights."""
 
 
 @METHODS.register("josrc")
@@ -68,8 +68,9 @@ class JoSRC(ClientSide):
     # ---------------------------------------------------------------- the schedule
 
     def threshold(self, round: int, rounds: int) -> float:
-        """The clean likelihood that a round asks for: up from 0 in the warm-up, then on to the last
-        threshold.
+        """The likelihood of being clean from which on a sample counts as clean in a round.
+
+        It grows from 0 to ``clean_threshold`` in the warm-up, then on to ``last_threshold``.
         """
         warm = self._warm_up_rounds(rounds)
         if round < warm:
@@ -81,7 +82,7 @@ class JoSRC(ClientSide):
         return math.floor(self.warm_up * rounds + 0.5)
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """The participants learn how far the run is."""
+        """Tell the participants whether the round is a warm-up, and its threshold."""
         rounds = federation.schedule.rounds
         for client in participants:
             client.state["josrc"] = {
@@ -92,11 +93,13 @@ class JoSRC(ClientSide):
     # ---------------------------------------------------------------- the local update
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """Which samples were last taken for clean."""
+        """``clean`` [samples], whether a sample was taken for clean when it was last seen."""
         return {"clean": torch.zeros_like(client.labels, dtype=torch.bool)}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """Two views; what a step adds to the teacher."""
+        """Ask for two views, and set for each step the share of the way that the teacher moves
+        towards the student (all of it in the update's first step) and the threshold.
+        """
         epoch = super().epoch(client, turn)
         count = len(epoch.steps)
         known = client.state["josrc"]
@@ -112,7 +115,7 @@ class JoSRC(ClientSide):
         return Epoch(epoch.steps, epoch.targets, extras, ("weak", "weak"), learns=STUDENT)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """(1 - alpha) L_c + alpha L_o; in the warm-up, cross-entropy of the clean samples."""
+        """(1 - alpha) L_c + alpha L_o; in the warm-up, cross-entropy of the clean samples alone."""
         _move_teacher(model, batch["follow"])
         first, second = (model(view).logits for view in batch.views)
         given = self._smoothed(batch.target, first)
@@ -141,10 +144,10 @@ class JoSRC(ClientSide):
     # ---------------------------------------------------------------- afterwards
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Report what was taken for clean, and leave the teachers behind.
+        """Report which samples were taken for clean, and discard the local teachers.
 
-        Every model has the federation's first teacher again, so that no rule of a server sees a
-        difference between teachers, and their bytes count for nothing.
+        Each local model gets the global model's teacher, still the initial one, so that no server's
+        rule sees a difference between teachers; their bytes are not counted.
         """
         teacher = {k: v for k, v in federation.weights.items() if k.startswith(TEACHER)}
         size = size_in_bytes(teacher)
@@ -159,7 +162,7 @@ class JoSRC(ClientSide):
 
 @torch.no_grad()
 def _move_teacher(model: Model, share: Tensor) -> None:
-    """Move the teacher's weights towards the student's by a share of the way."""
+    """Move the teacher's weights towards the student's by ``share`` of the way."""
     student = [w for name, w in model.weights.items() if name.startswith(STUDENT)]
     teacher = [w for name, w in model.weights.items() if name.startswith(TEACHER)]
     way = torch._foreach_sub(student, teacher)

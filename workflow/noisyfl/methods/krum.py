@@ -68,15 +68,16 @@ class Krum(ServerSide):
 
 
 def krum_scores(models: Tensor, faulty: int) -> Tensor:
-    """[n], the sum of squared distances to the n - f - 2 nearest others, to one at least.
+    """[n], for each model the sum of squared distances to its n - f - 2 nearest others, or to the
+    nearest one if that number is below one.
 
     Args:
-        models: [n, numbers], one a row.
-        faulty: f.
+        models: [n, numbers], one model in each row.
+        faulty: f, the number of faulty participants.
     """
-    # By differences: the faster way over products loses the digits of what is close together.
+    # Computed from differences: the faster way, from products, loses the digits of small distances.
     squared = torch.cdist(models, models, compute_mode="donot_use_mm_for_euclid_dist").square()
-    # What is not finite is far away, and each model is no neighbour of itself.
+    # A model that is not finite is infinitely far away, and no model is its own neighbour.
     squared = squared.nan_to_num(nan=math.inf, posinf=math.inf).fill_diagonal_(math.inf)
     nearest = max(1, len(models) - faulty - 2)
     return squared.sort(1).values[:, :nearest].sum(1)

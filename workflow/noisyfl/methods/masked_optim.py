@@ -15,7 +15,9 @@ from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.types import Update, Weights, average
 
 SMALLEST = 1e-5
-"""The least distance that is divided by, the step at which Weiszfeld's algorithm ends (code)."""
+"""The least distance that Weiszfeld's algorithm divides by; it also ends at the first step shorter
+than this (code).
+"""
 
 
 @METHODS.register("masked_optim")
@@ -44,12 +46,14 @@ class MaskedOptim(FedELC):
     median_steps: int = option(10, doc="most steps of Weiszfeld's algorithm", at_least=1)
 
     def held(self, losses: Tensor) -> Tensor:
-        """1 for the smallest losses, else 0."""
+        """1 for the samples with the smallest losses, else 0."""
         count = int(self.small_loss_share * len(losses) + 1e-9)
         return (losses.argsort(stable=True).argsort() < count).to(losses.dtype)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """See the class; labels are merged with what the local model said before."""
+        """Merge labels with the local models' predictions as in FedELC, and only then average noisy
+        clients' models with the received one.
+        """
         super().after_updates(round, updates, federation)
         for update in updates:
             if self.correcting(update.client, round):
@@ -57,7 +61,7 @@ class MaskedOptim(FedELC):
                 update.weights = average([federation.weights, update.weights], shares)
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """See the class; counters are taken from the first."""
+        """See the class; counters are taken from the first model."""
         models = [update.weights for update in trained(updates)]
         if not models:
             return federation.weights

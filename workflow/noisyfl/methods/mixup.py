@@ -21,12 +21,12 @@ class Mixup(ClientSide):
     )
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """The share and the other order of each step."""
+        """Draw for each step the share, and the order of the images that it mixes in."""
         epoch = super().epoch(client, turn)
         return Epoch(epoch.steps, epoch.targets, mixup_draws(epoch.steps, turn, self.alpha))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """The mixture of both labels' cross-entropies."""
+        """The cross-entropies of both images' labels, mixed in the same share as the images."""
         logits = model(mixed_images(batch)).logits
         other = batch.target[batch["mixup_index"]]
         share = batch["share"]

@@ -38,13 +38,14 @@ class PowerOfChoice(ServerSide):
     )
 
     def select(self, round: int, federation: Federation) -> np.ndarray:
-        """The candidates with the largest losses on the images as they are."""
+        """Choose the candidates with the largest losses on their unaugmented images."""
         candidates = self._candidates(round, federation)
         losses = self._losses(candidates, round, federation)
         for client, loss in zip(candidates, losses, strict=True):
             federation.report(client, global_loss=float(loss))
         order = np.argsort(-losses, kind="stable")[: federation.participants]
-        # Who trains has the model already; the others got it for their losses alone.
+        # The model sent to those who train is counted with the round; the other candidates receive
+        # it too, for their losses alone.
         others = len(candidates) - len(order)
         federation.exchange(
             down=others * size_in_bytes(federation.weights), up=BYTES_OF_A_LOSS * len(candidates)
@@ -75,6 +76,6 @@ class PowerOfChoice(ServerSide):
         return np.array(losses).reshape(len(candidates), len(networks)).mean(1)
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """The plain mean: a client's size counts when candidates are drawn."""
+        """The plain mean, since sizes already count when candidates are drawn."""
         counted = trained(updates)
         return plain_mean(counted) if counted else federation.weights

@@ -28,7 +28,7 @@ class RFA(ServerSide):
     smoothing: float = option(1e-6, doc="nu: the least distance that is divided by", above=0)
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """See the class; counters are taken from the first."""
+        """See the class; counters are taken from the first model."""
         sent = trained(updates)
         if not sent:
             return federation.weights

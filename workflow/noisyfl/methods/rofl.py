@@ -138,13 +138,15 @@ class RoFL(ClientSide):
     # ---------------------------------------------------------------- the client
 
     def later(self, federation: Federation) -> dict[str, int]:
-        """Pseudo-labels."""
+        """The round in which the use of pseudo-labels begins."""
         return {"the use of pseudo-labels (pseudo_label_round)": self.pseudo_label_round - 1}
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """What each participant's samples learn if they are not confident (Eq. 8; given labels
-        before T_pl), where a client's centroids start (Eq. 3 where there are no global ones yet),
-        and how much a batch's small losses are.
+        """Prepare the participants' local updates.
+
+        Set the pseudo-labels that samples learn if they are not confident (Eq. 8; the given labels
+        before T_pl), the centroids that a client starts from where there are no global ones (Eq.
+        3), and the share of a batch that counts as small losses.
         """
         known = self.global_centroids and "centroids" in federation.state
         late = round + 1 >= self.pseudo_label_round
@@ -174,7 +176,7 @@ class RoFL(ClientSide):
                 client.state["pseudo_labels"] = start.new_zeros(len(client), len(start))
 
     def pseudo_label(self, outputs: Outputs) -> Tensor:
-        """[samples, classes], what a model says of each sample; rows sum to 1."""
+        """[samples, classes], the pseudo-labels that a model's outputs make; rows sum to 1."""
         soft = outputs.logits.softmax(1)
         if self.pseudo_label_form == "soft":
             return soft
@@ -187,9 +189,11 @@ class RoFL(ClientSide):
         return {"centroids": centroids, "confident": torch.zeros_like(client.labels)}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """Targets [samples, 1 + classes]: the given label, and then the pseudo-label's share of
-        each class, zeros for none; the size of each step's small-loss set, and the weight of the
-        centroids.
+        """Set targets, and for each step the size of its small-loss set and the weight of the
+        distance to centroids.
+
+        Targets are [samples, 1 + classes]: the given label, then the pseudo-label's share of each
+        class, zeros if there is no pseudo-label.
         """
         epoch = super().epoch(client, turn)
         if self.pseudo_labels == "naive" and turn.round + 1 >= self.pseudo_label_round:
@@ -198,7 +202,8 @@ class RoFL(ClientSide):
         pseudo = client.state["pseudo_labels"]
         targets = torch.cat([client.labels[:, None].to(pseudo.dtype), pseudo], dim=1)
         share = client.state["kept"]
-        # |D'| >= R |D| (Eq. 2); 0.6 * 5 is 3.0000000000000004 in other orders of computing.
+        # |D'| >= R |D| (Eq. 2). What is taken off or added keeps rounding errors from changing the
+        # size: 0.6 * 5 is 3.0000000000000004 in other orders of computing.
         up = self.learns_from == "all"
         kept = [
             max(1, math.ceil(share * len(step) - 1e-9) if up else int(share * len(step) + 1e-9))
@@ -210,7 +215,7 @@ class RoFL(ClientSide):
         return Epoch(epoch.steps, targets, extras)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Eq. 9; then the centroids follow the batch."""
+        """Eq. 9 with the centroids as they were before the step, which also moves them."""
         given, pseudo = batch.target[:, 0].long(), batch.target[:, 1:]
         outputs = model(batch.images)
         centroids = batch.memory["centroids"].clone()
@@ -223,7 +228,7 @@ class RoFL(ClientSide):
             self._follow(batch, outputs.features, losses, given)
         if self.mask:
             learns_given, drawn = confident, confident
-        else:  # Table 4: pseudo-labels stand for all given labels, or for none of them.
+        else:  # Table 4: all samples learn pseudo-labels, or all learn given labels.
             learns_given = torch.full_like(confident, self.pseudo_labels == "none")
             drawn = torch.ones_like(confident)
         log = outputs.logits.log_softmax(1)
@@ -239,8 +244,8 @@ class RoFL(ClientSide):
         return each.mean() if self.reduction == "mean" else each.sum()
 
     def _follow(self, batch: Batch, features: Tensor, losses: Tensor, given: Tensor) -> None:
-        """Move each centroid towards the batch's small-loss samples of its class (Eqs. 2, 3, 13),
-        the further the more alike they are.
+        """Move each centroid towards the mean features of the batch's small-loss samples of its
+        class (Eqs. 2, 3, 13); it moves further the more similar the two are.
         """
         centroids = batch.memory["centroids"]
         small = losses.argsort(stable=True).argsort() < batch["kept"]
@@ -256,8 +261,8 @@ class RoFL(ClientSide):
     # ---------------------------------------------------------------- what the server does
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Average the centroids that came back; report the masks, and how many of the samples that
-        learn a pseudo-label learn their true one.
+        """Average the centroids that the clients send back; report which samples are confident, and
+        the accuracy of the pseudo-labels among the samples that learn them.
         """
         guessed = self.pseudo_labels != "none" and round + 1 >= self.pseudo_label_round
         for update in updates:
@@ -283,7 +288,7 @@ def mean_features(outputs: Outputs, labels: Tensor) -> Tensor:
 
 
 def similarities(features: Tensor, centroids: Tensor) -> Tensor:
-    """The cosine of each sample's features and each centroid: [n, classes]."""
+    """The cosine similarity of each sample's features and each centroid: [n, classes]."""
     return normalize(features, dim=1) @ normalize(centroids, dim=1).T
 
 
@@ -292,8 +297,9 @@ def average_centroids(local: Tensor, before: Tensor | None) -> Tensor:
 
     Args:
         local: [clients, classes, width].
-        before: the last global ones; without them, clients count alike. A client whose centroid
-            points away from it counts nothing.
+        before: the last global ones. A client's centroid is weighted by its cosine similarity to
+            the last global one of the class, or by 0 where that is negative; where there is no last
+            one, clients count alike.
     """
     known = local.any(2).to(local.dtype)
     if before is None:

@@ -54,28 +54,28 @@ class Scaffold(ServerSide, ClientSide):
     variants = {"without_momentum": {"momentum": "off"}}  # noqa: RUF012 (not an option)
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The round's, without momentum if it is off."""
+        """The round's schedule, without momentum if the option ``momentum`` is ``off``."""
         schedule = super().local_schedule(round, schedule)
         if self.momentum != "off":
             return schedule
         return dataclasses.replace(schedule, momentum=0.0)  # type: ignore[type-var]
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """c - c_i, which corrects every step."""
+        """``correction``, c - c_i, which is added to the gradient of every step."""
         control = _server_control(federation)
         return {"correction": control - _control(client, control)}
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Cross-entropy + <c - c_i, y - x>, whose gradient is that of line 10.
 
-        The product is with what has changed since the model x was received, so that the training
-        loss starts as that of FedAvg.
+        With the local model y and the received one x, the product is with y - x and not with y, so
+        that the training loss starts as that of FedAvg.
         """
         drift = flat(model.weights) - flat(model.received)
         return super().loss(model, batch) + batch.memory["correction"].dot(drift)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Lines 12 and 17: new control variates of the participants, and of the server."""
+        """Update the control variates of the participants and of the server (lines 12 and 17)."""
         schedule = self.local_schedule(round, federation.schedule)
         received = flat(federation.weights)
         control = _server_control(federation)
@@ -91,7 +91,9 @@ class Scaffold(ServerSide, ClientSide):
         federation.state["control"] = control + total / len(federation.clients)
 
     def _effective_steps(self, steps: int, schedule: Schedule) -> float:
-        """By how many learning rates a gradient that is the same in all steps moves the model."""
+        """How far a gradient that is the same in all steps moves the model, in learning rates times
+        that gradient.
+        """
         if self.momentum == "as_written":
             return steps
         kept = schedule.momentum
@@ -107,7 +109,7 @@ class Scaffold(ServerSide, ClientSide):
         return replaced(mean, moved)
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
-        """A model each, and a control variate."""
+        """Bytes of a model and of a control variate for each participant, in each direction."""
         down, up = super().exchange(updates, federation)
         weights = federation.weights
         control = size_in_bytes(weights, parameters(weights)) * len(updates)
@@ -115,12 +117,12 @@ class Scaffold(ServerSide, ClientSide):
 
 
 def _server_control(federation: Federation) -> Tensor:
-    """c, a vector over the trainable weights."""
+    """The server's control variate c, a vector over the trainable weights; zeros at first."""
     control = federation.state.get("control")
     return torch.zeros_like(flat(federation.weights)) if control is None else control
 
 
 def _control(client: Client, like: Tensor) -> Tensor:
-    """c_i, where ``like`` is."""
+    """The client's control variate c_i, on the device of ``like``; zeros at first."""
     control = client.state.get("control")
     return torch.zeros_like(like) if control is None else control.to(like.device)

@@ -17,7 +17,7 @@ from noisyfl.simulation.model import Model
 from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update
 
 EMPTY = -1
-"""Stands for no class."""
+"""In the place of a class: there is no prediction, or no new label, yet."""
 
 
 @METHODS.register("selfie")
@@ -82,9 +82,9 @@ class Selfie(ForgetRate):
     }
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """``predictions`` [samples, q], a ring of classes; ``written`` [samples], entries so far;
-        ``refurbished`` [samples], the new label if there is one; ``picked`` [samples], whether the
-        loss was small.
+        """``predictions`` [samples, q], a ring buffer of predicted classes for each sample;
+        ``written`` [samples], the number of entries written so far; ``refurbished`` [samples], the
+        new label if there is one; ``picked`` [samples], whether the loss was small.
         """
         kept = ("predictions", "written", "refurbished")
         picked = torch.zeros_like(client.labels, dtype=torch.bool)
@@ -99,12 +99,12 @@ class Selfie(ForgetRate):
         }
 
     def later(self, federation: Federation) -> dict[str, int]:
-        """Refurbished labels."""
+        """The round in which the choice of small losses, and with it refurbishing, begins."""
         return {"the choice of small losses (warm_up_rounds)": self.warm_up_rounds}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """After the warm-up, how many losses are small: 1 - tau of the batch, rounded up; two at
-        least, since batch normalisation cannot train on one value a channel.
+        """After the warm-up, set how many losses of each batch count as small: a share of 1 - tau,
+        rounded up; at least two, since batch normalisation cannot train on one value a channel.
         """
         epoch = super().epoch(client, turn)
         if turn.round < self.warm_up_rounds:
@@ -112,12 +112,14 @@ class Selfie(ForgetRate):
         share = 1 - client.state["forget_rate"]
         # 0.55 * 20 is 11.000000000000002 in floating point, and means 11.
         kept = [max(min(2, len(step)), math.ceil(share * len(step) - 1e-9)) for step in epoch.steps]
-        # How many samples the second pass has depends on their losses.
+        # The losses decide how many samples the second forward pass has.
         repeatable = not self.own_forward
         return Epoch(epoch.steps, epoch.targets, {"kept": kept}, repeatable=repeatable)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean cross-entropy over small losses and refurbishable samples."""
+        """Mean cross-entropy over the samples with small losses and the refurbishable ones; in the
+        warm-up, over all.
+        """
         memory, positions = batch.memory, batch.positions
         if "kept" not in batch:
             logits = model(batch.images).logits
@@ -152,8 +154,8 @@ class Selfie(ForgetRate):
         """The label most often predicted, and whether a sample is refurbishable.
 
         Args:
-            predictions: [n, q].
-            classes: how many there are.
+            predictions: [n, q], the last q predictions of each sample.
+            classes: the number of classes.
 
         Returns:
             int64 [n] and bool [n].

@@ -35,7 +35,7 @@ class TrimmedMean(ServerSide):
     )
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
-        """See the class; counters are taken from the first."""
+        """See the class; counters are taken from the first model."""
         models = [update.weights for update in trained(updates)]
         if not models:
             return federation.weights

@@ -1,4 +1,4 @@
-"""Network architectures by name. Checking and naming one needs no torch; building one does."""
+"""Network architectures by name. Checking or naming a model needs no torch; building it does."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 MODELS = Registry("model")
 Shape = tuple[int, int, int]
-"""Of an image: height, width, channels."""
+"""The shape of an image: height, width, channels."""
 
 
 @dataclass(frozen=True)
 class WeightFiles:
-    """Where published weights are looked for; after that, in torchvision's cache.
+    """Where published weights are looked for: in data folders, then in torchvision's cache.
 
     Attributes:
-        roots: the data folders; None: only the cache.
-        download: fetch what is in none of them, into the last data folder or else the cache.
+        roots: the data folders; None: only the cache is used.
+        download: fetch weights that are in none of these, into the last data folder or, if there
+            are no data folders, into the cache.
     """
 
     roots: Roots | None = None
@@ -60,18 +61,18 @@ def build_model(
 ) -> nn.Module:
     """A freshly initialised model on the CPU.
 
-    Its input is float [n, channels, height, width]; ``features(x)`` is [n, width], what the
-    linear layer ``classifier`` sees, and ``forward(x)`` is [n, classes], the logits.
+    Its input is float [n, channels, height, width]. ``features(x)`` is [n, width], the input of
+    the linear layer ``classifier``; ``forward(x)`` is [n, classes], the logits.
 
-    PyTorch's default initialisation, drawn from the seed and nothing else; torch's own generators
-    are left as they were.
+    The weights have PyTorch's default initialisation, drawn from the seed and nothing else; torch's
+    own generators are left as they were.
 
     Args:
         spec: the model's name and options.
         shape: of an image: height, width, channels.
         classes: how many.
         seed: the trial's seed.
-        network: which of the networks, for methods that train several.
+        network: the number of the network, for methods that train several.
         files: where published weights are looked for, if the model starts from them.
 
     Raises:
@@ -101,7 +102,7 @@ class Model(ABC):
     minimum: ClassVar[int]
 
     def check(self, shape: Shape, where: str) -> None:
-        """Raise :class:`BadInput` if images of this shape cannot be taken."""
+        """Raise :class:`BadInput` if the model cannot take images of this shape."""
         height, width, _ = shape
         if min(height, width) < self.minimum:
             raise BadInput(
@@ -114,7 +115,7 @@ class Model(ABC):
         """The module, initialised from torch's generator."""
 
     def pretrain(self, module: nn.Module, files: WeightFiles) -> None:  # noqa: B027
-        """Put published weights in the place of the initial ones, if an option says so."""
+        """Replace the initial weights by published ones, if an option says so."""
 
 
 @MODELS.register("cnn")
@@ -158,8 +159,9 @@ class Cnn4Conv(Model):
 
 @MODELS.register("cnn4narrow")
 class Cnn4Narrow(Model):
-    """The project's own, for CIFAR-10 on a CPU: FedRN's network with fewer channels where images
-    are large.
+    """The project's own variant of FedRN's network, for CIFAR-10 on a CPU.
+
+    It has fewer channels where images are large.
     """
 
     minimum = 16
@@ -214,7 +216,7 @@ class ResNet34(Model):
 class ResNet50(Model):
     """ResNet-50 as it is used for Clothing1M (RoFL, FedCorr, FedCNI)."""
 
-    # The network halves an image five times; of a smaller one its last stage sees mostly padding.
+    # The network halves an image five times; of smaller ones the last stage sees mostly padding.
     minimum = 32
 
     pretrained: str = option(
@@ -225,7 +227,7 @@ class ResNet50(Model):
     )
 
     def check(self, shape: Shape, where: str) -> None:
-        """ImageNet's weights also need three channels."""
+        """See :meth:`Model.check`; ImageNet's weights also need images of three channels."""
         super().check(shape, where)
         if self.pretrained != "none" and shape[2] != 3:
             raise BadInput(

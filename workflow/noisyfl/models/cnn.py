@@ -1,8 +1,8 @@
 """Convolutional networks without shortcuts.
 
-Where a paper has an activation before a max-pooling, the pooling comes first here: activations that
-never fall, like these, give the same numbers and the same gradients either way, and have a quarter
-of the work.
+Where a paper has an activation before a max-pooling, the pooling comes first here. As these
+activations are non-decreasing functions, outputs and gradients are the same in either order, and
+after the pooling an activation has a quarter of the work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ConvNet(nn.Module):
     """A body that turns images into flat features, and a linear classifier on top.
 
     Args:
-        body: from images to features [n, width].
+        body: turns images into features [n, width].
         width: of the features.
         classes: how many.
     """
@@ -29,7 +29,7 @@ class ConvNet(nn.Module):
         self.classifier = nn.Linear(width, classes)
 
     def features(self, images: Tensor) -> Tensor:
-        """[n, width], what the classifier sees."""
+        """[n, width], the input of the classifier."""
         return self.body(images)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -57,8 +57,8 @@ def cnn(shape: Shape, classes: int) -> ConvNet:
 def cnn2conv(shape: Shape, classes: int) -> ConvNet:
     """FedNoiL's network for Fashion-MNIST: two convolutions and one linear layer.
 
-    The paper says no more. Kernels of 5x5 with 32 and 64 channels are FedAvg's network (McMahan et
-    al., 2017) for MNIST; padding keeps the size, so that smaller images fit as well.
+    The paper says no more. The 5x5 kernels with 32 and 64 channels are taken from FedAvg's network
+    for MNIST (McMahan et al., 2017); padding keeps the size, so that smaller images fit as well.
     """
     height, width, channels = shape
     body = nn.Sequential(
@@ -77,14 +77,15 @@ def cnn4conv(shape: Shape, classes: int) -> ConvNet:
     """FedRN's network (official code): four 3x3 convolutions of 64 channels, each with pooling.
 
     Its batch normalisation keeps no running statistics: in evaluation too, a batch is normalised
-    by its own, so that an output depends on the batch that it is computed in.
+    by its own statistics, so that an output depends on the batch in which it is computed.
     """
     return _four_convolutions(shape, (64, 64, 64, 64), classes)
 
 
 def cnn4narrow(shape: Shape, classes: int) -> ConvNet:
-    """:func:`cnn4conv` with 32 channels instead of 64 in its first two convolutions, whose images
-    are the largest: less than half of the work.
+    """:func:`cnn4conv` with 32 channels instead of 64 in its first two convolutions.
+
+    These have the largest images, so that the network has less than half of the work.
     """
     return _four_convolutions(shape, (32, 32, 64, 64), classes)
 
@@ -106,8 +107,8 @@ def _four_convolutions(shape: Shape, widths: tuple[int, ...], classes: int) -> C
 def cnn9(shape: Shape, classes: int) -> ConvNet:
     """Co-teaching's nine-layer network (Han et al., 2018, Table 2), which RoFL uses.
 
-    Dropout is off in evaluation. In the official code of Co-teaching it stays on, and blurs every
-    prediction.
+    Dropout is off in evaluation. In the official code of Co-teaching it stays on, which makes every
+    prediction noisy.
     """
 
     def convolution(inputs: int, outputs: int, padding: int) -> list[nn.Module]:

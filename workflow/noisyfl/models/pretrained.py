@@ -1,4 +1,4 @@
-"""Weights that torchvision publishes: from a data folder, or from torchvision's own cache."""
+"""Load weights that torchvision publishes, from a data folder or from torchvision's own cache."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def load_imagenet(network: nn.Module, files: WeightFiles) -> None:
     """Give a ResNet-50 ImageNet's weights, all but those of its classifier.
 
     Raises:
-        BadInput: there is no such file, or it is damaged.
-        NotDownloaded: it is to be downloaded, and cannot be.
+        BadInput: there is no file of the weights, or it is damaged.
+        NotDownloaded: the file should be downloaded, and that failed.
     """
     path = _path(files)
     digest = _digest(path.name)
@@ -42,7 +42,7 @@ def load_imagenet(network: nn.Module, files: WeightFiles) -> None:
 
 
 def _path(files: WeightFiles) -> Path:
-    """Where the file of the weights lies; downloaded if it does not and may be."""
+    """The path of the file of the weights, which is downloaded if it is missing and may be."""
     name = IMAGENET.url.rsplit("/", 1)[-1]
     cache = Path(torch.hub.get_dir()) / "checkpoints" / name
     given = [root / name for root in each(files.roots)] if files.roots is not None else []
@@ -69,5 +69,5 @@ def _path(files: WeightFiles) -> Path:
 
 
 def _digest(name: str) -> str:
-    """The beginning of a file's SHA-256, which torchvision writes into its name."""
+    """The beginning of a file's SHA-256, which torchvision makes part of its name."""
     return Path(name).stem.rsplit("-", 1)[-1]

@@ -1,4 +1,4 @@
-"""Residual networks: torchvision's, with the stem that CIFAR's small images need, and without."""
+"""torchvision's residual networks, and the same with a stem for CIFAR's small images."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class ResNet(torchvision_resnet.ResNet):
     """torchvision's ResNet with its last layer replaced by ``classifier``.
 
     Args:
-        block: what it is made of.
-        layers: blocks of each of the four stages.
+        block: the kind of residual block that the network is made of.
+        layers: number of blocks in each of the four stages.
         classes: how many.
     """
 
@@ -42,7 +42,7 @@ def cifar_resnet(layers: list[int], shape: Shape, classes: int) -> ResNet:
     """A ResNet of basic blocks for small images: a 3x3 stem of stride 1 and no first pooling.
 
     Args:
-        layers: blocks of each of the four stages.
+        layers: number of blocks in each of the four stages.
         shape: of an image: height, width, channels.
         classes: how many.
     """
@@ -53,14 +53,14 @@ def cifar_resnet(layers: list[int], shape: Shape, classes: int) -> ResNet:
 
 
 def resnet50(shape: Shape, classes: int) -> ResNet:
-    """torchvision's ResNet-50, from PyTorch's default initialisation."""
+    """torchvision's ResNet-50, with PyTorch's default initialisation."""
     network = ResNet(torchvision_resnet.Bottleneck, [3, 4, 6, 3], classes)
     network.conv1 = nn.Conv2d(shape[2], 64, 7, stride=2, padding=3, bias=False)
     return _initialised(network)
 
 
 def _initialised(network: ResNet) -> ResNet:
-    """The network as PyTorch initialises its layers; torchvision initialises otherwise."""
+    """The network with its layers initialised as PyTorch does by default, unlike torchvision."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.BatchNorm2d | nn.Linear):
             module.reset_parameters()

@@ -10,14 +10,17 @@ import pandas as pd
 from noisyfl.reporting.published import PAPERS, SCALES
 
 RANKED = 4
-"""Rows at least of which a correlation of ranks says something."""
+"""The fewest rows for which a correlation of ranks is printed."""
 
 
 def tables_beside(cells: Path) -> dict[str, list[str]]:
-    """Of every paper's table the columns of which most is run, as lines of Markdown by heading.
+    """The papers' tables with our numbers beside the printed ones: Markdown lines by heading.
+
+    Only columns of which at least half is run are shown, and only tables that have such columns.
 
     Args:
-        cells: every published number with ours, see :mod:`noisyfl.reporting.tables.tidy`.
+        cells: the CSV file of published numbers with ours, see
+            :mod:`noisyfl.reporting.tables.tidy`.
     """
     numbers = pd.read_csv(cells, dtype={"converged": str, "ours_starred": str})
     numbers["value"] *= numbers["unit"].map(SCALES)
@@ -30,7 +33,7 @@ def tables_beside(cells: Path) -> dict[str, list[str]]:
 
 
 def _table(numbers: pd.DataFrame) -> Iterator[str]:
-    """The lines of a table; none if no column is half run."""
+    """The lines of a table, with the columns of which at least half is run; none without such."""
     share = numbers.groupby("column")["ours"].transform(lambda ours: ours.notna().mean())
     shown = numbers[share >= 0.5]
     columns = list(shown["column"].unique())
@@ -54,13 +57,13 @@ def _table(numbers: pd.DataFrame) -> Iterator[str]:
 
 
 def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
-    """Numbers as they are printed; what is not there is a dash."""
+    """Numbers as they are printed; a dash for each that is missing."""
     printed = numbers.map("{:.1f}".format) + starred.map({True: "\\*", False: ""})
     return printed.where(numbers.notna(), "–")
 
 
 def _alike(column: str, numbers: pd.DataFrame) -> str:
-    """How alike the rows are ranked (Spearman), in a sentence; empty of few rows."""
+    """A sentence on how alike a column ranks the rows (Spearman); empty if it has too few rows."""
     known = numbers[numbers["ours"].notna()]
     if len(known) < RANKED:
         return ""

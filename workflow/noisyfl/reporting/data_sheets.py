@@ -24,13 +24,13 @@ from noisyfl.data.roots import Roots
 from noisyfl.reporting.figures.style import PAGE, house_style, new_figure
 
 SHOWN = {1: 14, 2: 8, 4: 4}
-"""Images of a class, by the columns that the classes stand in."""
+"""How many images of each class are shown, by the number of columns that list the classes."""
 
 DRAWN = 12
-"""Draws of an augmentation."""
+"""How many random draws of each augmentation are shown."""
 
 UNSTAMPED = {"Software": None}
-"""Equal figures give equal bytes."""
+"""PNG metadata without the name of the software, so that equal figures give equal bytes."""
 
 GAP = 0.06
 """White between two images, as a share of an image's side."""
@@ -76,7 +76,7 @@ def draw_data_sheets(
 
 
 def class_examples(facts: Dataset, part: Part) -> Figure:
-    """Images of each class, drawn at random: a line a class, in columns where they are many."""
+    """Random images of each class, one line per class; many classes are split into columns."""
     count = len(facts.classes)
     columns = 1 if count <= 14 else 2 if count <= 50 else 4
     shown = SHOWN[columns]
@@ -97,8 +97,9 @@ def class_examples(facts: Dataset, part: Part) -> Figure:
 
 
 def augmentations(facts: Dataset, part: Part) -> Figure:
-    """One image as it is kept and plain, with each augmentation, and as the strong view shows it;
-    every column is another throw of the rng.
+    """One image as it is kept, plain, under each augmentation, and in the strong view.
+
+    Each column is another random draw.
     """
     image = _one(facts, part)
     rows = {"as it is kept": _channels_last(image[:1])}
@@ -175,7 +176,7 @@ def _draw_rows(axes: Axes, rows: Mapping[str, np.ndarray], fontsize: float) -> N
 
 
 def _some(among: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """A few rows of those marked, in their order."""
+    """At most ``most`` random indices of the marked rows, in ascending order."""
     return np.sort(rng.permutation(np.flatnonzero(among))[:most])
 
 
@@ -194,7 +195,7 @@ def _images(part: Part, rows: np.ndarray) -> np.ndarray:
 
 
 def _shown(images: torch.Tensor) -> np.ndarray:
-    """What a view without normalisation shows, as uint8 [n, height, width, channels]."""
+    """The images of a view without normalisation, as uint8 [n, height, width, channels]."""
     return _channels_last(images.mul(255).round().to(torch.uint8))
 
 

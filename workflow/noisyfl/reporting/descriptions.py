@@ -1,4 +1,4 @@
-"""What the jobs of tables and figures are told: plain data, and JSON on their way to a job."""
+"""Descriptions of tables and figures: plain data that their jobs are given as JSON."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from noisyfl.specs.spec import canonical_json
 T = TypeVar("T")
 
 Runs = tuple[tuple[tuple[str, ...], ...], ...]
-"""Ids of runs by row, then column, then trial."""
+"""Ids of runs, indexed by row, then column, then trial."""
 
 Labels = Mapping[str, str]
-"""By column of the published numbers the text that it holds."""
+"""Texts by the columns of the file of published numbers that hold them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +25,20 @@ class Heading:
     """A row or a column of a table.
 
     Attributes:
-        name: what tells it from the others.
+        name: the name, different from those of the other rows or columns.
         label: what is printed below or beside its group.
         group: the header that it shares with its neighbours; empty for none.
-        method: of a row, as the experiment's file gives it or canonical.
-        published: columns of the published numbers and the texts that select its own; None if it
-            is compared with none.
-        metric: what its cells show, if not what the table does.
-        statistic: what sums up a run, likewise.
+        method: for a row, its method, as the experiment's file gives it or canonical.
+        published: the texts that select its published numbers, by the columns of their file; None
+            if it is not compared with published numbers.
+        metric: the metric that its cells show, if it differs from the table's.
+        statistic: the statistic that summarizes a run, if it differs from the table's.
         x: where a figure draws it.
-        mean_of: names of the columns whose means it averages; it has no runs then.
-        average_rank: of a column, whether it has no runs but the average of the ranks that rows
-            have in the columns with runs.
-        ranked: of a row, whether it has a rank.
+        mean_of: for a column, the names of the columns whose means it averages; it then has no
+            runs.
+        average_rank: for a column, whether it has no runs but shows the average of each row's
+            ranks in the columns with runs.
+        ranked: for a row, whether it has a rank.
     """
 
     name: str
@@ -59,12 +60,12 @@ class Heading:
 
     @property
     def variant(self) -> str:
-        """The variant that the method is given as; empty if none is."""
+        """The variant that the method is given with; empty if there is none."""
         return split_method(self.method, self.name)[0].get("variant", "")
 
     @property
     def has_runs(self) -> bool:
-        """Whether it is not made of other columns."""
+        """Whether its cells have runs of their own, and are not computed from other columns."""
         return not (self.mean_of or self.average_rank)
 
 
@@ -73,22 +74,24 @@ class TableDescription:
     """A table: what its pages say, and the runs behind each cell.
 
     Attributes:
-        scale_note: what the scale says of itself.
-        metric: what cells show whose row and column say nothing else.
-        statistic: what sums up a run, likewise.
-        published: selects the paper's numbers; None of a table of no paper.
+        scale_note: the scale's note, which describes it.
+        metric: the metric of the cells whose row and column name no other.
+        statistic: the statistic that summarizes a run, in the cells whose row and column name no
+            other.
+        published: the texts that select the paper's numbers; None for a table of no paper.
         runs: ids by row, then column, then trial.
         as_published: by row and column, whether the setting and the method are the paper's in
             every option.
-        labels: by row and column, what the cell is called in the file of published numbers: the
-            label columns of its number, or as many as the description of the table gives.
-        left_out: rows that the experiment's file has and the scale does not keep, for what their
-            lines of the paper's table are called.
+        labels: by row and column, the labels of the cell in the file of published numbers: all
+            label columns of its number, or if it has none, as many as the table's description
+            gives.
+        left_out: rows of the experiment's file that the scale does not keep. They give their names
+            to the lines of the paper's table that belong to them.
         numbers: the lines of the file of published numbers that the table shows. They are part of
-            the description, so that a corrected number prints the tables anew that show it, and no
-            others.
+            the description, so that a corrected number causes those tables to be printed anew that
+            show it, and no others.
         missing: how many more runs it would have if all were trained.
-        missing_hours: of one CPU core, about, for these.
+        missing_hours: about how many hours of one CPU core training these would take.
     """
 
     experiment: str
@@ -112,11 +115,11 @@ class TableDescription:
     missing_hours: float = 0.0
 
     def metric_of(self, row: Heading | None, column: Heading) -> str:
-        """What a cell shows: what its row says, else its column, else the table."""
+        """The metric of a cell: its row's if that has one, else its column's, else the table's."""
         return (row and row.metric) or column.metric or self.metric
 
     def statistic_of(self, row: Heading | None, column: Heading) -> str:
-        """What sums up a run of a cell, found likewise."""
+        """The statistic that summarizes a run of a cell, looked up as :meth:`metric_of` does."""
         return (row and row.statistic) or column.statistic or self.statistic
 
     def run_ids(self) -> list[str]:
@@ -124,7 +127,7 @@ class TableDescription:
         return list(dict.fromkeys(run for row in self.runs for cell in row for run in cell))
 
     def part(self, rows: Sequence[int], columns: Sequence[int]) -> TableDescription:
-        """Some of its rows and columns, by number, without the published numbers."""
+        """The table of some of its rows and columns, by number, without the published numbers."""
 
         def kept(lines: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
             return tuple(tuple(lines[r][c] for c in columns) for r in rows)
@@ -162,15 +165,15 @@ class TableDescription:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A panel of a figure, or a line in one.
+    """A panel of a figure, or a line in a panel.
 
     Attributes:
         run: the id of the run that is drawn, if one is.
-        partition: the id of the noisy partition that is drawn, or of the run's.
-        method: canonical, of a line that is drawn from a method's options alone.
-        score: what a figure of detection tells clean samples by.
-        classes: whose samples it shows.
-        lines: what is drawn in the panel, where that is several things.
+        partition: the id of the noisy partition that is drawn, or that the drawn run has.
+        method: the canonical method, for a line that is drawn from a method's options alone.
+        score: the score by which a figure of detection tells clean samples from noisy ones.
+        classes: the group of classes whose samples it shows.
+        lines: the lines of a panel in which several things are drawn.
     """
 
     name: str = ""
@@ -184,7 +187,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Mark:
-    """A vertical line with a label, at so many ordinary rounds."""
+    """A vertical line with a label, drawn after ``at`` ordinary rounds."""
 
     at: float
     label: str
@@ -195,18 +198,18 @@ class FigureDescription:
     """A figure: what is drawn, and what it is drawn from.
 
     Attributes:
-        kind: a name in :data:`noisyfl.reporting.figures.draw.KINDS`; it says which of what follows
-            is used.
+        kind: a name in :data:`noisyfl.reporting.figures.draw.KINDS`; it decides which of the other
+            attributes are used.
         runs: ids of every run that is drawn.
         partitions: ids of every noisy partition that is drawn.
         table: the part of a table whose runs are drawn.
-        panels: what is drawn instead.
-        metrics: what is drawn of them.
-        x: what stands on the axis below; of a figure of clients, a panel each.
-        y: likewise, on the upright axis.
-        xlabel: how the axis below is called, where the table does not say that.
-        rounds: how many are drawn.
-        marks: of a figure by round.
+        panels: what is drawn in a figure that is not drawn from a table.
+        metrics: the metrics of the runs that are drawn.
+        x: what the horizontal axis shows; in a figure of clients, several names, one panel each.
+        y: what the vertical axis shows, likewise.
+        xlabel: the label of the horizontal axis, where the table does not give one.
+        rounds: how many rounds are drawn.
+        marks: the marks of a figure by round.
     """
 
     experiment: str
@@ -232,7 +235,7 @@ class FigureDescription:
         """The part of a table that is drawn.
 
         Raises:
-            BadInput: the figure is drawn of none.
+            BadInput: the figure is not drawn from a table.
         """
         if self.table is None:
             raise BadInput(f"{self.name}: a figure {self.kind!r} is drawn from a table")
@@ -255,10 +258,11 @@ class FigureDescription:
 
 
 def complete_block(runs: Runs) -> tuple[list[int], list[int]]:
-    """Rows and columns, by number, of which every cell has a run: of the columns that most rows
-    have, as many as leave most cells.
+    """Return the numbers of rows and columns that make a block in which every cell has a run.
 
-    Rows can be compared in such a block only, since a mean over other columns is another one.
+    Columns are added one by one, those with runs in most rows first, and only the rows that have
+    runs in all of them are kept; the result is the block with the most cells on the way. Rows can
+    be compared only in such a block, since means over different columns are not comparable.
     """
     having = {
         c: {r for r, row in enumerate(runs) if row[c]} for c in range(len(runs[0]) if runs else 0)
@@ -274,12 +278,12 @@ def complete_block(runs: Runs) -> tuple[list[int], list[int]]:
 
 
 def description_text(description: TableDescription | FigureDescription) -> str:
-    """As canonical JSON: one text, so that what jobs are told compares well."""
+    """Return a description as canonical JSON, so that equal descriptions are equal texts."""
     return canonical_json(asdict(description))
 
 
 def read_description(text: str) -> TableDescription | FigureDescription:
-    """Read what :func:`description_text` has written of either."""
+    """Read what :func:`description_text` has written, of a table or of a figure."""
     kind = FigureDescription if "kind" in json.loads(text) else TableDescription
     return kind.from_json(text)
 

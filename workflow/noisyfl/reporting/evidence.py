@@ -1,7 +1,8 @@
-"""The page of evidence: what a table of every method says of each, and of the papers' claims.
+"""The page of evidence: what our runs say of each method, and of the papers' claims.
 
-Every number on it is made of artifacts. What people make of them stands under a method as
-paragraphs that begin with :data:`REASON`; they are kept when the page is made anew.
+Every number on it is computed from artifacts. Explanations that people wrote are paragraphs that
+begin with :data:`REASON`, each under the heading that it explains; they are kept when the page is
+made anew.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ from noisyfl.reporting.runs import Run
 from noisyfl.reporting.statistics import best, mean_last_10
 
 BASELINE = "fedavg"
-"""The method that all others are held against."""
+"""The method that all others are compared with."""
 
 ROUNDS = 10
-"""Of how many rounds what a method thinks of labels is the mean: one round has few clients."""
+"""Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
 
 REASON = "Why:"
-"""How a paragraph begins that people wrote."""
+"""The beginning of a paragraph that people wrote."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the runs of a cell say, means over the trials; NaN of what no run has.
+    """What the runs of a cell show, as means over the trials; NaN where a run has no value.
 
     Attributes:
-        accuracy: the table's statistic of the test accuracy is the mean of the last ten
-            evaluations; so is this, in percent.
+        accuracy: the mean test accuracy of the last ten evaluations, in percent; the table's
+            statistic is the same.
         best: the highest test accuracy of an evaluation, in percent.
         best_round: after how many rounds that was.
-        precision: of the labels that the method learns as clean, the share that is right, in
-            percent, in the last :data:`ROUNDS` rounds that say so.
-        base: of the labels that the participants of these rounds were given, the share that is
-            right, in percent.
-        recall: of the right labels, the share that it learns as clean, in percent.
-        pseudo: of its pseudo-labels, the share that is right, in percent.
-        backward: samples through the network backwards, of the whole run.
+        precision: the share of right labels among those that the method learns as clean, in
+            percent, in the last :data:`ROUNDS` rounds that have one.
+        base: the share of right labels among all that the participants of these rounds were given,
+            in percent.
+        recall: the share of the right labels that the method learns as clean, in percent.
+        pseudo: the share of its pseudo-labels that is right, in percent.
+        backward: samples through the network backwards, over the whole run.
     """
 
     trials: int
@@ -60,7 +61,7 @@ class Seen:
 
 
 def seen(runs: Sequence[Run]) -> Seen:
-    """What the runs of a cell say; those that diverged are left out."""
+    """Summarize the runs of a cell; those that diverged are left out."""
     counted = [run for run in runs if not run.diverged]
     columns: dict[str, list[float]] = {}
     for run in counted:
@@ -82,7 +83,10 @@ def seen(runs: Sequence[Run]) -> Seen:
 
 
 def _last(run: Run, metric: str, known: str | None = None) -> float:
-    """The mean of a metric over the last rounds that have it, or that have the one ``known``."""
+    """The mean of a metric over the last :data:`ROUNDS` rounds in which it has a value.
+
+    If another metric ``known`` is given, the rounds are those in which that one has a value.
+    """
     there = np.flatnonzero(~np.isnan(run.values(known or metric)))[-ROUNDS:]
     return float(run.values(metric)[there].mean()) if len(there) else float("nan")
 
@@ -101,7 +105,8 @@ def evidence_page(
         runs: by id, all of the table's.
         judged: every claim.
         papers: the papers' tables with ours beside them, lines by heading.
-        reasons: by the name of a row, or a heading, paragraphs that people wrote.
+        reasons: paragraphs that people wrote, by the name of a row, or the heading of a paper's
+            table.
 
     Raises:
         ValueError: no row is the baseline's.
@@ -156,7 +161,7 @@ def evidence_page(
 
 
 def _claims(judged: Sequence[Judged]) -> Iterator[str]:
-    """Those that ours decide, paper by paper, and how many they leave open."""
+    """The table of the claims that our numbers decide, and a count of all verdicts by paper."""
     papers = by_paper(judged)
     decided = [claim for claim in judged if claim.ours.verdict != CANNOT_TELL]
     if decided:
@@ -174,7 +179,7 @@ def _claims(judged: Sequence[Judged]) -> Iterator[str]:
 def _beside(
     papers: Mapping[str, Sequence[str]], reasons: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
-    """Each table under its heading, with what people wrote of it."""
+    """Each paper's table under its heading, with the paragraphs that people wrote on it."""
     yield (
         "Columns of which most is run, in percent, of smaller federations and networks than the "
         "papers': what can be held against theirs is the order of the rows. \\*: the "
@@ -188,8 +193,9 @@ def _beside(
 
 
 def _at_a_glance(table: TableDescription, cells: Mapping[tuple[int, int], Seen]) -> Iterator[str]:
-    """Accuracies by row and column, without columns of which most is missing; the best of a whole
-    column in bold.
+    """The table of accuracies by row and column, without columns of which most cells are missing.
+
+    In a column without missing cells the best is in bold.
     """
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
     columns = [c for c in columns if 2 * sum((r, c) in cells for r in rows) >= len(rows)]
@@ -211,7 +217,7 @@ def _method(
     baseline: Mapping[int, Seen],
     columns: Sequence[Heading],
 ) -> Iterator[str]:
-    """A sentence on where it stands, and a line a setting."""
+    """A sentence that compares a method with the baseline, and a table with a line per setting."""
     if baseline:
         gains = {c: own[c].accuracy - baseline[c].accuracy for c in baseline}
         ahead = sum(gain > 0 for gain in gains.values())
@@ -245,7 +251,7 @@ def _number(value: float) -> str:
 
 
 def reasons_in(page: str) -> dict[str, list[str]]:
-    """The paragraphs that people wrote, by the row that they stand under."""
+    """The paragraphs that people wrote in a page, by the heading that they stand under."""
     found: dict[str, list[str]] = {}
     name = ""
     for paragraph in page.split("\n\n"):
@@ -272,8 +278,9 @@ def write_evidence(
         table: see :func:`evidence_page`.
         runs: likewise.
         judged: likewise.
-        cells: every published number with ours.
-        before: the page as it was, for what people wrote; maybe missing.
+        cells: the file of every published number with ours.
+        before: the previous page, from which the paragraphs that people wrote are taken; it may be
+            missing.
     """
     reasons = reasons_in(before.read_text(encoding="utf-8")) if before.exists() else {}
     with replacing(path) as draft:

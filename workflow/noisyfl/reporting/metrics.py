@@ -19,7 +19,7 @@ FACTORS = {"percent": 100.0, "seconds": 1.0, "bytes": 1e-6, "samples": 1.0, "ran
 """What a value is multiplied by to be shown in its unit: shares in percent, bytes in megabytes."""
 
 SYMBOLS = {"percent": "%", "seconds": "s", "bytes": "MB", "samples": "passes", "ranks": "ranks"}
-"""The units as they are printed; samples through a network, over samples, are passes."""
+"""The units as they are printed. Samples through a network, divided by samples, are passes."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,12 @@ class Metric:
     Attributes:
         label: its name in words, without the unit.
         unit: a key of :data:`FACTORS`. Values of the unit ``percent`` are shares, 0 to 1.
-        values: from the rounds' columns and the run's canonical spec, float64 [rounds]; NaN where
-            a round has no value, and everywhere if the run does not record what it takes.
+        values: computes the values from the rounds' columns and the run's canonical spec, float64
+            [rounds]; NaN where a round has no value, and everywhere if the run does not record the
+            columns that are needed.
         less_is_better: a smaller value is the better one.
-        of_clients: a column of ``clients``, of which a round's value is then the mean over the
-            clients that have one, instead of ``values``.
+        of_clients: a column of ``clients``, if ``values`` is not used: a round's value is then the
+            mean of the column over the clients that have a value.
     """
 
     label: str
@@ -49,15 +50,15 @@ class Metric:
 
     @property
     def factor(self) -> float:
-        """What values are multiplied by on that axis."""
+        """The factor that brings values to the unit of that axis."""
         return FACTORS[self.unit]
 
 
 def mean_samples(spec: Mapping[str, Any]) -> float:
     """The mean number of samples of a client, from a run's canonical spec.
 
-    It is exact: a partition takes either ``per_client`` samples a client, or all of the training
-    set, or of so many ``samples`` of it, but what ``iid`` and ``shard`` leave over.
+    It is exact: a partition either gives each client ``per_client`` samples, or deals out the whole
+    training set, or ``samples`` of it, except for the remainder that ``iid`` and ``shard`` leave.
     """
     partition = spec["noisy_partition"]["partition"]
     size = DATASETS[spec["noisy_partition"]["dataset"]].train_size
@@ -151,15 +152,16 @@ METRICS: dict[str, Metric] = {
         less_is_better=True,
     ),
 }
-"""By the names that experiment files use.
+"""The metrics by the names that experiment files use.
 
-``samples_forward`` and ``samples_backward`` are samples through the network in a round, divided by
-the participants and by the mean samples of a client (:func:`mean_samples`): of a plain local update
-its local epochs (FedRN, Table 10). Where clients differ in size, that is so on average over rounds
-whose participants are drawn uniformly. Bytes are those of a round divided by its participants.
+``samples_forward`` and ``samples_backward`` are the samples that pass through the network in a
+round, divided by the number of participants and by the mean number of samples of a client
+(:func:`mean_samples`). For a plain local update that is its number of local epochs (FedRN,
+Table 10); where clients differ in size, it is so on average over rounds whose participants are
+drawn uniformly. Bytes are those of a round divided by its participants.
 """
 
 RANK = "average rank"
 
 MEASURES = {**METRICS, RANK: Metric(RANK, "ranks", lambda rounds, spec: np.empty(0), True)}
-"""What a cell may show: a metric of its runs, or the average of its row's ranks."""
+"""All that a cell may show: a metric of its runs, or the average of its row's ranks."""

@@ -1,4 +1,4 @@
-"""The papers' own numbers, and which of them belongs beside which cell."""
+"""The papers' own numbers, and which of them belongs to which cell of our tables."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ KEY = (
     *("paper", "table", "dataset", "setting_scope", "partition", "noise"),
     *("method", "variant", "metric"),
 )
-"""Label columns: together they name one number."""
+"""The label columns, which together identify one published number."""
 
 PRINTED = ("value", "std", "unit", "trials", "converged")
-"""Columns that tell what the paper prints."""
+"""Columns that hold what the paper prints."""
 
 LINE = ("setting_scope", "method", "variant")
-"""Label columns that name a line of a printed table."""
+"""Label columns that identify a line of a printed table."""
 
 SCALES = {"percent": 1.0, "fraction": 100.0, "seconds": 1.0}
-"""Units that numbers are published in, and what makes percent of shares."""
+"""Units that numbers are published in, each with the factor that makes shares percentages."""
 
 
 Labels = Mapping[str, str]
-"""By label column, what it holds."""
+"""Texts by label column."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Number:
     """A published number.
 
     Attributes:
-        value: in percent, or the unit that it is published in if that is not a share.
-        std: in the unit of the value, if the paper gives one.
+        value: in percent if it is a share, else in the unit that it is published in.
+        std: the standard deviation in the unit of the value, if the paper gives one.
         starred: the paper prints the maximum, since the runs did not converge.
-        decimals: how many the paper prints of the value.
+        decimals: how many decimals of the value the paper prints.
     """
 
     value: float
@@ -62,8 +62,8 @@ class Published:
     """One row of the file of published numbers.
 
     Attributes:
-        line: where it stands in the file, for messages: nothing is joined by it.
-        fields: by column, as text.
+        line: its line number in the file, which is used in error messages only.
+        fields: its texts by column.
     """
 
     line: int
@@ -71,12 +71,12 @@ class Published:
 
     @property
     def value(self) -> float:
-        """In percent, or the unit that it is published in if that is not a share."""
+        """The value: in percent if it is a share, else in the unit that it is published in."""
         return float(self.fields["value"]) * SCALES[self.fields["unit"]]
 
     @property
     def std(self) -> float | None:
-        """In the unit of the value, if the paper gives one."""
+        """The standard deviation in the unit of the value, if the paper gives one."""
         std = self.fields["std"]
         return float(std) * SCALES[self.fields["unit"]] if std else None
 
@@ -87,12 +87,12 @@ class Published:
 
     @property
     def trials(self) -> int | None:
-        """How many the paper has averaged, if it says so."""
+        """How many trials the paper has averaged, if it says so."""
         return int(self.fields["trials"]) if self.fields["trials"] else None
 
     @property
     def decimals(self) -> int:
-        """How many the paper prints of the value."""
+        """How many decimals of the value the paper prints."""
         printed = len(self.fields["value"].partition(".")[2])
         return max(0, printed - 2) if self.fields["unit"] == "fraction" else printed
 
@@ -141,7 +141,7 @@ def select_one(
 
     Args:
         rows: of the file of published numbers.
-        wanted: by column, its text.
+        wanted: the wanted texts by column.
         where: what the error messages call the cell.
 
     Raises:
@@ -159,11 +159,11 @@ def select_one(
 
 
 def check_labels(rows: Iterable[Published], wanted: Mapping[str, str], where: str) -> None:
-    """Check that the published numbers know the labels that select some of them.
+    """Check that the labels that select published numbers exist among them.
 
     Args:
         rows: of the file of published numbers.
-        wanted: by column, its text.
+        wanted: the wanted texts by column.
         where: what the error messages call the labels.
 
     Raises:
@@ -182,11 +182,11 @@ def check_labels(rows: Iterable[Published], wanted: Mapping[str, str], where: st
 
 
 class Joined(NamedTuple):
-    """What a table shows of the published numbers.
+    """The published numbers of a table.
 
     Attributes:
-        labels: by row and column, the label columns of the cell's number; where it has none, what
-            would select it.
+        labels: by row and column, the label columns of the cell's number; where it has none, the
+            labels that would select one.
         numbers: the label columns and :data:`PRINTED` of every number that may stand in the table.
     """
 
@@ -204,15 +204,16 @@ def join(
 ) -> Joined:
     """Find each cell's number by its labels.
 
-    They are, what comes later going before what came earlier: the metric that the cell shows, the
-    table's selection, the row's method and variant, the column's own labels, the row's.
+    A cell's labels are collected from these sources, of which a later one overrides an earlier one:
+    the metric that the cell shows, the table's selection, the row's method and variant, the
+    column's own labels, the row's own labels.
 
     Args:
         published: every number there is.
-        selection: of the table; None of one without a paper.
+        selection: the table's; None for a table of no paper.
         rows: of the table.
         columns: of the table.
-        metric: what cells show whose row and column say nothing else.
+        metric: the metric of the cells whose row and column name no other.
         where: what the error messages call the table.
 
     Raises:
@@ -240,7 +241,7 @@ def join(
         }
         place = f"{where}: row {row.name!r}, column {column.name!r}"
         compared = row.published is not None and column.published is not None
-        # What a column averages may have a number of its own, which it must select.
+        # A column without runs of its own may have published numbers only if it selects them.
         compared = compared and (column.has_runs or bool(column.published))
         candidates = of_method.get(wanted["method"], [])
         number = select_one(candidates, wanted, place) if compared else None

@@ -1,4 +1,4 @@
-"""Which of several methods are better than which over several settings, by their ranks.
+"""Compare several methods over several settings by their ranks.
 
 After Demsar, Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, 2006,
 Section 3.2.2: Friedman's test says whether the methods differ at all, Nemenyi's which of them do.
@@ -20,11 +20,12 @@ class Ranking:
     Attributes:
         ranks: float64 [methods], the average over the settings; 1 is the best.
         settings: how many were averaged over.
-        statistic: Friedman's chi-square, corrected for ties, of ``methods - 1`` degrees of freedom.
-        p_value: the probability of one as large if all methods were alike.
+        statistic: Friedman's chi-square, corrected for ties, with ``methods - 1`` degrees of
+            freedom.
+        p_value: the probability of a statistic as large if all methods were alike.
         level: of significance.
-        critical_difference: of average ranks, from which on Nemenyi's test calls two methods
-            different at that level.
+        critical_difference: the difference of average ranks from which on Nemenyi's test calls two
+            methods different at that level.
     """
 
     ranks: np.ndarray
@@ -37,8 +38,8 @@ class Ranking:
     def groups(self) -> list[list[int]]:
         """The largest groups of methods that are not told apart, each from its best to its worst.
 
-        Every method is in one at least; a method that differs from all others is alone. If
-        Friedman's test does not reject, nothing is told apart.
+        Every method is in at least one group; one that differs from all others is in a group of its
+        own. If Friedman's test does not reject, all methods are one group.
         """
         order = np.argsort(self.ranks, kind="stable").tolist()
         if self.p_value >= self.level:
@@ -48,21 +49,21 @@ class Ranking:
         for first, best in enumerate(order):
             limit = self.ranks[best] + self.critical_difference
             last = int(np.searchsorted(self.ranks[order], limit, side="left"))
-            if last > reached:  # else it is all in the group before
+            if last > reached:  # else the group before has all of them
                 found.append(order[first:last])
                 reached = last
         return found
 
 
 def rank(values: Sequence[Sequence[float]] | np.ndarray, level: float = 0.05) -> Ranking:
-    """Compare methods by what they reach.
+    """Compare methods by the values that they reach.
 
     Args:
         values: [settings, methods], larger is better; NaN, for what has no value, is the worst.
         level: of significance.
 
     Raises:
-        ValueError: there are not two methods and a setting at least.
+        ValueError: there are fewer than two methods, or no settings.
     """
     table = np.asarray(values, dtype=float)
     if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
@@ -81,7 +82,7 @@ def rank(values: Sequence[Sequence[float]] | np.ndarray, level: float = 0.05) ->
 
 
 def ranks_within(table: np.ndarray) -> np.ndarray:
-    """The rank of each method in each setting, [settings, methods]; equals share their mean."""
+    """The rank of each method in each setting, [settings, methods]; ties share their mean."""
     from scipy.stats import rankdata
 
     return rankdata(np.where(np.isnan(table), np.inf, -table), axis=1)
@@ -90,9 +91,10 @@ def ranks_within(table: np.ndarray) -> np.ndarray:
 def friedman(ranks: np.ndarray) -> tuple[float, float]:
     """Friedman's chi-square of ranks [settings, methods], corrected for ties, and its p-value.
 
-    The variance of the ranks that there are stands for the one that they would have without ties
-    (which gives Demsar's formula). If all methods tie in all settings it is 0, and p is 1. SciPy's
-    ``friedmanchisquare`` is the same number, but refuses two methods and divides by zero here.
+    Demsar's formula has the variance that ranks have without ties; here the actual variance of the
+    ranks takes its place. If all methods tie in all settings, the statistic is 0 and p is 1.
+    SciPy's ``friedmanchisquare`` gives the same number, but refuses two methods, and divides by
+    zero if everything ties.
     """
     from scipy.stats import chi2
 
@@ -106,13 +108,14 @@ def friedman(ranks: np.ndarray) -> tuple[float, float]:
 
 
 def critical_difference(methods: int, settings: int, level: float) -> float:
-    """Nemenyi's, of average ranks: ``q sqrt(methods (methods + 1) / (6 settings))``.
+    """Nemenyi's critical difference of average ranks.
 
-    q is the quantile of the studentized range of so many methods over the square root of 2.
+    It is ``q sqrt(methods (methods + 1) / (6 settings))``, where q is the ``1 - level``
+    quantile of the studentized range for that many methods, divided by the square root of 2.
 
     Args:
         methods: how many are ranked.
-        settings: in how many.
+        settings: in how many settings they are ranked.
         level: of significance.
     """
     from scipy.stats import studentized_range

@@ -26,9 +26,9 @@ class Run:
     """What a report needs of a run.
 
     Attributes:
-        spec: what names it.
-        provenance: what made it.
-        all_rounds: the columns of ``rounds``.
+        spec: the canonical spec, whose identity is the run's id.
+        provenance: how the run was made.
+        all_rounds: the columns of ``rounds``, for all rounds.
     """
 
     id: str
@@ -44,15 +44,15 @@ class Run:
 
     @property
     def diverged(self) -> bool:
-        """The global model ceased to be finite, which ended the run early."""
+        """Whether the global model ceased to be finite, which ended the run early."""
         return self.provenance["status"] == "diverged"
 
     @property
     def rounds(self) -> Columns:
         """The columns of the rounds that count.
 
-        The last one of a run that diverged does not: it has the evaluation of a global model that
-        is no longer finite.
+        The last round of a run that diverged does not count: its evaluation is of a global model
+        that is not finite.
         """
         last = -1 if self.diverged else None
         return {name: column[:last] for name, column in self.all_rounds.items()}
@@ -67,13 +67,15 @@ class Run:
         return _columns(_table(self.id, self.files.clients))
 
     def work(self, unit: str = "ordinary_rounds") -> np.ndarray:
-        """How much was done by the end of each round, float64 [rounds], the last one included.
+        """The work that was done by the end of each round, float64 [all rounds].
+
+        The last round of a run that diverged is included.
 
         Args:
-            unit: ``ordinary_rounds``, the local updates over the participants of an ordinary
-                round; or ``batches``, the training batches of all clients. A batch is
-                ``batch_size`` samples through the network backwards: methods whose steps are
-                larger, or that train several networks, are counted by what they compute.
+            unit: ``ordinary_rounds``, the number of local updates divided by the participants of an
+                ordinary round; or ``batches``, the training batches of all clients. A batch is
+                ``batch_size`` samples through the network backwards, so that methods whose steps
+                are larger, or that train several networks, are counted by what they compute.
         """
         if unit == "ordinary_rounds":
             return self.all_rounds[unit]
@@ -81,7 +83,7 @@ class Run:
         return samples / self.spec["schedule"]["batch_size"]
 
     def values(self, metric: str) -> np.ndarray:
-        """A metric by round, float64 [rounds that count]; NaN where a round has no value.
+        """The values of a metric by round, float64 [rounds that count]; NaN where there is none.
 
         Args:
             metric: a name in :data:`noisyfl.reporting.metrics.METRICS`.
@@ -95,9 +97,10 @@ class Run:
         return found.values(self.rounds, self.spec)
 
     def of_clients(self, column: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What a column of ``clients`` has in the rounds that count: round, client and value.
+        """The round, client and value of each entry in a column of ``clients``.
 
-        Each is float64 [values], in the order of rounds; empty if the run lacks the column.
+        Only rounds that count are included. Each array is float64 [values], in the order of rounds;
+        empty if the run lacks the column.
         """
         rounds, clients = self.clients["round"], self.clients["client"]
         values = self.clients.get(column, np.full(len(rounds), np.nan))
@@ -112,16 +115,21 @@ class Run:
         return found
 
     def series(self, metric: str, unit: str = "ordinary_rounds") -> tuple[np.ndarray, np.ndarray]:
-        """The work until each value of a metric, and the values, both float64 [values]."""
+        """The work by the end of each round with a value of a metric, and the values.
+
+        Both are float64 [values].
+        """
         values = self.values(metric)
         there = ~np.isnan(values)
         return self.work(unit)[: len(values)][there], values[there]
 
     @functools.cached_property
     def confusion(self) -> np.ndarray | None:
-        """Of the last evaluation, how many test samples of each class (rows) were taken for each
-        (columns): int64 [classes, classes]; over its diagonal and the sums of its rows the accuracy
-        of each class follows. None of a run that diverged, or was trained before this was kept.
+        """The confusion matrix of the last evaluation, int64 [classes, classes].
+
+        It counts the test samples by true class (rows) and predicted class (columns); its diagonal
+        divided by the sums of its rows is the accuracy of each class. None for a run that diverged,
+        or was trained before the matrix was recorded.
         """
         table = _table(self.id, self.files.rounds)
         last = table["confusion"][-1].as_py() if "confusion" in table.column_names else None
@@ -129,8 +137,9 @@ class Run:
 
     @functools.cached_property
     def class_accuracies(self) -> np.ndarray | None:
-        """The share of the test samples of each class that the last evaluation recognised: float64
-        [classes], NaN of a class without samples; None where there is no confusion matrix.
+        """The test accuracy of each class in the last evaluation, as shares: float64 [classes].
+
+        NaN for a class without samples; None if the run has no confusion matrix.
         """
         if self.confusion is None:
             return None
@@ -139,15 +148,15 @@ class Run:
 
     @functools.cached_property
     def accuracies(self) -> tuple[float, ...]:
-        """The test accuracy of each evaluation, a share."""
+        """The test accuracy of each evaluation, as a share."""
         return tuple(self.series("test_accuracy")[1].tolist())
 
 
 def read_run(run: str, files: RunFiles) -> Run:
-    """Read a run; its table of clients is read when it is asked for.
+    """Read a run; its table of clients is read when it is first used.
 
     Raises:
-        DamagedArtifact: a file is damaged, or the folder holds another run's.
+        DamagedArtifact: a file is damaged, or the folder holds another run.
     """
     spec = read_json(files.spec)
     if identity(spec) != run:
@@ -169,7 +178,7 @@ def _table(run: str, path: Path) -> pa.Table:
 
 
 def _columns(table: pa.Table) -> dict[str, np.ndarray]:
-    """Its columns of numbers."""
+    """The numeric columns of a table."""
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     return {name: _numbers(column) for name, column in columns.items() if _numeric(column.type)}
 

@@ -1,9 +1,9 @@
-"""What a run's values are summed up by, and how trials are averaged.
+"""The statistics that summarize a run's values, and how they are averaged over trials.
 
 A run is evaluated after the rounds that its schedule names, which need not be all of them. Every
-statistic takes the values of a metric in order, those of rounds that have one, so "the last ten"
-of the test accuracy are the last ten evaluations: ten rounds where every round is evaluated, and
-more where fewer are.
+statistic takes the values of a metric in the order of the rounds, without the rounds that have
+none. So "the last ten" of the test accuracy are the last ten evaluations, which span ten rounds if
+every round is evaluated, and more otherwise.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Value(NamedTuple):
     """A statistic of one run.
 
     Attributes:
-        value: in the unit of the metric; a share, 0 to 1, of an accuracy.
-        starred: it is a maximum, since the run did not converge (``final_or_max`` alone).
+        value: in the unit of the metric; an accuracy is a share, 0 to 1.
+        starred: it is a maximum, since the run did not converge (only with ``final_or_max``).
     """
 
     value: float
@@ -38,8 +38,8 @@ class Summary:
     """A statistic over the trials of a cell.
 
     Attributes:
-        mean: in the unit of the metric; a share, 0 to 1, of an accuracy.
-        std: the sample standard deviation (``ddof=1``); None of a single trial.
+        mean: in the unit of the metric; an accuracy is a share, 0 to 1.
+        std: the sample standard deviation (``ddof=1``); None for a single trial.
         trials: how many were averaged.
         starred: it is a mean of maxima, since most trials did not converge.
     """
@@ -61,7 +61,7 @@ def last(values: Sequence[float]) -> Value:
 
 
 def mean_last_10(values: Sequence[float]) -> Value:
-    """The mean of the last ten values, or of all where there are fewer."""
+    """The mean of the last ten values, or of all if there are fewer."""
     return Value(float(np.mean(values[-10:])))
 
 
@@ -74,7 +74,7 @@ def final_or_max(values: Sequence[float]) -> Value:
     """FedNoiL's rule: the last test accuracy of a run that converged, else the largest, starred.
 
     A run has converged if the last five evaluations differ by less than 2 percentage points from
-    one to the next. One with fewer evaluations has not shown that it did.
+    one to the next. A run with fewer evaluations counts as not converged.
     """
     tail = values[-STEADY:]
     if len(tail) == STEADY and bool(np.all(np.abs(np.diff(tail)) < STEP)):
@@ -93,18 +93,18 @@ WORDS = {
     "final_or_max": "at the end of a run, or its maximum (*) where most runs did not converge",
     "mean": "mean over a run",
 }
-"""The statistics as a table's page names them, after the metric."""
+"""How a table's page describes each statistic, after the name of the metric."""
 
 
 def over_trials(statistic: str, trials: Sequence[Sequence[float]]) -> Summary:
     """A statistic over trials.
 
-    The paper of ``final_or_max`` stars a whole cell. It is starred here if more than half of its
-    trials are, and all of its trials then give their maximum, else all their last accuracy.
+    With ``final_or_max`` the paper stars whole cells. Here a cell is starred if more than half of
+    its trials are; then every trial contributes its maximum, and otherwise its last accuracy.
 
     Args:
         statistic: a name in :data:`STATISTICS`.
-        trials: the values of each trial, in order; at least one of each.
+        trials: the values of each trial, in order; each trial has at least one.
     """
     found = [STATISTICS[statistic](values) for values in trials]
     starred = 2 * sum(value.starred for value in found) > len(found)
@@ -114,6 +114,6 @@ def over_trials(statistic: str, trials: Sequence[Sequence[float]]) -> Summary:
 
 
 def summary(numbers: Sequence[float], starred: bool = False) -> Summary:
-    """Mean and spread of numbers."""
+    """The mean and the sample standard deviation of numbers."""
     std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
     return Summary(float(np.mean(numbers)), std, len(numbers), starred)

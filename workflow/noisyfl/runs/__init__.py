@@ -1,1 +1,1 @@
-"""From a spec to an artifact: the only door to training."""
+"""From a spec to an artifact: the only entry point to training."""

@@ -26,29 +26,32 @@ from noisyfl.core.options import BadInput
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 MARGIN_MB = 512.0
-"""Of a GPU that nobody is given: the driver keeps some of it without calling it used."""
+"""Megabytes of each GPU that nobody may claim: the driver keeps some memory that it does not report
+as used."""
 
 POLL_SECONDS = 5.0
-"""Between two looks at whether there is room."""
+"""Seconds between two checks whether a GPU has room."""
 
 SETTLING_SECONDS = 300.0
-"""After which a process has taken from its GPU what it claimed: data are read, steps captured."""
+"""Seconds after which a process is taken to have allocated what it claimed: by then its data are
+read and its steps captured."""
 
 _earlier: dict[str, float] = {}
-"""The GPU that this process has claimed before, and its largest claim there, which it may still
-hold. CUDA's choice of a GPU stands, so there is one at most."""
+"""By UUID, the GPU that this process has claimed before, and the megabytes of its largest claim
+there, which it may still hold. There is one at most, since CUDA's choice of a GPU is fixed once
+it is made."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a process has taken of a GPU.
+    """The part of a GPU that a process has claimed.
 
     Attributes:
-        pid, born: the process, and when it began: the system gives a number again.
+        pid, born: the process's number and its start time, since the system reuses numbers.
         gpu: the GPU's UUID.
-        megabytes: how much.
-        others: megabytes that were used there beside all claims when this one was made.
-        since: when that was, seconds since the epoch.
+        megabytes: how much memory is claimed.
+        others: megabytes in use there outside all claims when this one was made.
+        since: when it was made, in seconds since the epoch.
     """
 
     pid: int
@@ -61,13 +64,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as the driver sees it. Its MiB are taken for megabytes, which errs on the safe side.
+    """A GPU as the driver sees it.
+
+    The driver's MiB are treated as megabytes, which errs on the safe side.
 
     Attributes:
-        index: the driver's number.
-        uuid: what CUDA knows it by too.
-        total: megabytes.
-        used: megabytes, by anybody.
+        index: the number that the driver gives it.
+        uuid: its identifier, by which CUDA knows it too.
+        total: its memory in megabytes.
+        used: megabytes in use, by any process.
     """
 
     index: str
@@ -76,15 +81,16 @@ class Gpu:
     used: float
 
     def others(self, claims: Sequence[Claim]) -> float:
-        """Megabytes that are used beside the claims on this GPU, and what this process holds."""
+        """Megabytes in use, less the claims on this GPU and what this process may still hold."""
         claimed = sum(claim.megabytes for claim in claims if claim.gpu == self.uuid)
         return max(0.0, self.used - claimed - _earlier.get(self.uuid, 0.0))
 
     def room(self, claims: Sequence[Claim]) -> float:
-        """Megabytes that may be claimed when all claims on this GPU are used in full.
+        """Megabytes that are left to claim, if all claims on this GPU are used in full.
 
-        Who has just claimed uses nothing yet, so that strangers' memory looks like its own: until
-        it has settled, what it saw of them is believed.
+        A process that has just made its claim uses none of it yet, so that memory of other
+        programs would pass for the claimed memory. Until :data:`SETTLING_SECONDS` have passed,
+        other programs are therefore taken to use at least what was recorded with the claim.
         """
         here = [claim for claim in claims if claim.gpu == self.uuid]
         young = [c.others for c in here if c.since > time.time() - SETTLING_SECONDS]
@@ -94,21 +100,21 @@ class Gpu:
 
 @contextmanager
 def gpu_claim(megabytes: float, log: Callable[[str], None]) -> Iterator[str | None]:
-    """Take part of a GPU, and let CUDA see no other; waits until there is room for it.
+    """Claim part of a GPU as soon as there is room, and let CUDA see no other GPU.
 
-    To be entered before anything in the process asks CUDA for its GPUs, be it only whether there
-    are any (``torch.cuda.is_available()``): from then on CUDA's choice stands. So later claims of
-    the same process are made on the same GPU.
+    Enter this before anything in the process asks CUDA for its GPUs, even if only whether there are
+    any (``torch.cuda.is_available()``): from then on CUDA's choice is fixed. For the same reason,
+    later claims of the process are made on the same GPU.
 
-    A GPU has room if what is claimed of it, and what others use, leave as much as is wanted and
-    :data:`MARGIN_MB`. Of several, the one with most room is taken. A run that needs more memory
-    than any GPU has gets a GPU to itself, which nobody else claims.
+    A GPU has room if the claims on it and the memory that other programs use leave the megabytes
+    wanted and :data:`MARGIN_MB`. Of several such GPUs, the one with the most room is taken. A run
+    that needs more memory than any GPU has gets a GPU to itself, on which there is no other claim.
 
-    Only GPUs of ``CUDA_VISIBLE_DEVICES`` are taken, where it is set. Without a driver or
-    nvidia-ml-py, and on parts of a GPU (MIG), nothing is claimed and nothing changes.
+    If ``CUDA_VISIBLE_DEVICES`` is set, only the GPUs that it names are considered. Without a driver
+    or nvidia-ml-py, and on parts of a GPU (MIG), nothing is claimed and nothing changes.
 
     Args:
-        megabytes: that the process will use at most, CUDA's own included.
+        megabytes: the most that the process will use, including what CUDA itself takes.
         log: takes one line at a time.
 
     Yields:
@@ -116,7 +122,7 @@ def gpu_claim(megabytes: float, log: Callable[[str], None]) -> Iterator[str | No
         claimed.
 
     Raises:
-        BadInput: the folder of the claims is somebody else's.
+        BadInput: the folder of the claims belongs to somebody else, or is open to others.
     """
     gpu = _take(megabytes, log)
     if gpu is None:
@@ -136,7 +142,7 @@ def gpu_claim(megabytes: float, log: Callable[[str], None]) -> Iterator[str | No
 
 
 def _take(megabytes: float, log: Callable[[str], None]) -> str | None:
-    """The UUID of the GPU that is claimed as soon as there is room; None without GPUs."""
+    """Claim a GPU as soon as there is room, and return its UUID; None if there is none to claim."""
     said = False
     while gpus := _usable(log):
         with _claims() as claims:
@@ -160,12 +166,12 @@ def _take(megabytes: float, log: Callable[[str], None]) -> str | None:
 def choose(
     gpus: Sequence[Gpu], claims: Sequence[Claim], megabytes: float
 ) -> tuple[Gpu | None, str]:
-    """The GPU with most room, if any has room for as much, and the choice in words.
+    """Return the GPU with the most room, or None if no room is enough, and the choice in words.
 
     Args:
         gpus: at least one.
         claims: of living processes, on any GPU.
-        megabytes: wanted.
+        megabytes: how much is wanted.
     """
     rooms = {gpu: gpu.room(claims) for gpu in gpus}
     if megabytes + MARGIN_MB > max(gpu.total for gpu in gpus):
@@ -187,7 +193,7 @@ def choose(
 
 
 def _usable(log: Callable[[str], None]) -> list[Gpu]:
-    """The GPUs among which this process may choose; none where it has no choice."""
+    """The GPUs that this process may claim; none if it already uses one without a claim."""
     gpus = _installed(log)
     if _earlier:
         return [gpu for gpu in gpus if gpu.uuid in _earlier]
@@ -202,7 +208,7 @@ def _usable(log: Callable[[str], None]) -> list[Gpu]:
 
 
 def _installed(log: Callable[[str], None]) -> list[Gpu]:
-    """All whole GPUs, as the driver sees them; none where it is not there or cannot say."""
+    """All GPUs that are not split into parts (MIG); none if no driver tells about them."""
     try:
         import pynvml
     except ImportError:
@@ -215,7 +221,7 @@ def _installed(log: Callable[[str], None]) -> list[Gpu]:
     try:
         for index in range(pynvml.nvmlDeviceGetCount()):
             device = pynvml.nvmlDeviceGetHandleByIndex(index)
-            with suppress(pynvml.NVMLError):  # a GPU that knows no parts
+            with suppress(pynvml.NVMLError):  # a GPU that cannot be split
                 if pynvml.nvmlDeviceGetMigMode(device)[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
                     continue
             memory = pynvml.nvmlDeviceGetMemoryInfo(device)
@@ -231,7 +237,7 @@ def _installed(log: Callable[[str], None]) -> list[Gpu]:
 
 @contextmanager
 def _claims() -> Iterator[list[Claim]]:
-    """The claims of living processes, which no other process reads meanwhile; changes are kept."""
+    """The claims of living processes, locked against other processes; changes are saved."""
     folder = Path(tempfile.gettempdir()) / f"noisyfl-gpus-{os.getuid()}"
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -252,7 +258,7 @@ def _claims() -> Iterator[list[Claim]]:
 def _lives(claim: Claim) -> bool:
     try:
         process = psutil.Process(claim.pid)
-        # A process that nobody has waited for yet has given its memory back.
+        # A zombie, which its parent has not waited for yet, has given its memory back.
         return process.create_time() == claim.born and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False

@@ -18,8 +18,10 @@ from noisyfl.specs.spec import identity
 
 
 def evaluate_kept(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
-    """Test the model that a run has kept as the run tested it: on a device of the same kind and
-    with the same torch it says the same to the last digit.
+    """Test the model that a run has kept, in the way in which the run tested it.
+
+    On a device of the same kind and with the same version of torch, the results are the same to the
+    last digit.
 
     Args:
         files: of the run, with a model.
@@ -27,7 +29,7 @@ def evaluate_kept(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
         device: see :func:`noisyfl.runs.train.choose_device`.
 
     Returns:
-        As :func:`noisyfl.simulation.rounds.tested` does.
+        The same as :func:`noisyfl.simulation.rounds.tested`.
 
     Raises:
         DamagedArtifact: a file is damaged, or the model is another run's.

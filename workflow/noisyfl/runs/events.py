@@ -33,12 +33,12 @@ class Events:
         self._writer = SummaryWriter(str(folder))
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Write a round; its number is the step, and what it has no value of is left out."""
+        """Write a round, with its number as the step; what is no finite number is left out."""
         for name, value in row.items():
             if isinstance(value, int | float) and math.isfinite(value) and name != "round":
                 self._writer.add_scalar(name, value, row["round"])
         self._writer.flush()
 
     def close(self) -> None:
-        """Nothing follows."""
+        """Close the event file after the last round."""
         self._writer.close()

@@ -18,15 +18,15 @@ from noisyfl.simulation.stream_slots import CONTEXT_MB
 LAYOUTS = ("contiguous", "channels_last")
 
 SMALLEST_MB = 64.0
-"""That a run may allocate, whatever it claimed."""
+"""Megabytes that a run may allocate in any case, however little it has claimed."""
 
 MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
 
 def prepare_cuda() -> None:
-    """Set what CUDA reads when it starts.
+    """Set the environment variable that CUDA reads when it starts.
 
-    By default a GPU takes work from eight queues; streams beyond them wait for each other.
+    By default a GPU takes work from eight queues, and streams beyond that number wait for others.
     """
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
@@ -37,7 +37,7 @@ def mps_is_there() -> bool:
 
 
 def memory_mb(device: str) -> float:
-    """Of the GPU that a run is given by a device's name; infinite where there is none."""
+    """Megabytes of the GPU that a device's name stands for; infinite if it stands for none."""
     prepare_cuda()
     if device == "cpu" or not torch.cuda.is_available():
         return math.inf
@@ -50,9 +50,9 @@ def limit_memory(device: torch.device, megabytes: float | None) -> None:
 
     Args:
         device: a GPU.
-        megabytes: claimed, with what CUDA takes by itself; None if nothing was claimed.
+        megabytes: how much is claimed, including what CUDA itself takes; None if nothing is.
     """
-    # What an earlier run of this process left would count.
+    # Memory that an earlier run of this process left in the cache would count.
     torch.cuda.empty_cache()
     share = 1.0
     if megabytes is not None:
@@ -68,9 +68,9 @@ class GpuFacts:
 
     Attributes:
         device: its name.
-        slots: how many the fast executor should have at most.
+        slots: the most stream slots that the fast executor should have.
         layout: by precision, one of :data:`LAYOUTS`.
-        factors: for estimates; see docs/speed.md.
+        factors: from which a run's time is estimated; see docs/speed.md.
     """
 
     device: str
@@ -80,7 +80,7 @@ class GpuFacts:
 
     @classmethod
     def read(cls, path: Path) -> GpuFacts | None:
-        """Of a file, None if there is none.
+        """Read the facts from a file; None if there is no such file.
 
         Raises:
             BadInput: it is not what the self-test writes.
@@ -106,7 +106,7 @@ class GpuFacts:
         return facts
 
     def options(self, precision: str) -> dict[str, Any]:
-        """Of the fast executor, on such a GPU."""
+        """Options of the fast executor on such a GPU, for a precision."""
         layout = self.layout.get(precision)
         last = {} if layout is None else {"channels_last": layout == "channels_last"}
         return {"slots": self.slots, **last}
@@ -115,12 +115,12 @@ class GpuFacts:
 def chosen(
     path: Path | None, device: torch.device, precision: str, log: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Options of the fast executor for a GPU: of what was measured, if it was on such a one.
+    """Options of the fast executor as measured on a GPU of the same kind; none otherwise.
 
     Args:
-        path: of ``gpu.json``.
+        path: of ``gpu.json``, if there is one.
         device: where the run is.
-        precision: it computes with.
+        precision: in which the run computes.
         log: takes one line at a time.
     """
     facts = GpuFacts.read(path) if path is not None and device.type == "cuda" else None
@@ -134,8 +134,8 @@ def chosen(
 
 
 def facts_of(device: torch.device) -> dict[str, Any]:
-    """For the provenance: cuDNN's version and the most memory of the GPU that tensors took; null
-    on a CPU.
+    """For the provenance: cuDNN's version and the most GPU memory that torch reserved for tensors;
+    both None on a CPU.
     """
     if device.type != "cuda":
         return {"cudnn": None, "peak_gpu_memory_mb": None}

@@ -1,6 +1,7 @@
-"""A training job, whoever starts it: a script of Snakemake's or a person.
+"""A training job, whether a Snakemake script or a person starts it.
 
-This is the only door to training: one lock, one log, one status and one checkpoint a run.
+This is the only entry point to training: a run has one lock, one log, one status and one
+checkpoint.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Outcome:
     Attributes:
         error: why the run is not whole, in one line, or None if it is.
         interrupted: it was asked to end, and goes on from its checkpoint when started again.
-        rounds_done: by that checkpoint, or None if it had not begun.
+        rounds_done: rounds up to that checkpoint, or None if the run was not interrupted.
     """
 
     error: str | None = None
@@ -50,7 +51,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """All that a process must know to train a run; paths as text, so that it is written as JSON.
+    """All that a process must know to train a run; paths are text, so that JSON can hold it.
 
     Attributes:
         spec: canonical, as :func:`noisyfl.specs.spec.canonical_run` makes it.
@@ -89,10 +90,10 @@ class TrainingJob:
         """The job of the rule ``train``.
 
         Args:
-            spec: of its params.
-            log: the rule's.
-            config: checked.
-            on_slurm: whether it is trained by a job of Slurm's.
+            spec: the spec in the rule's params.
+            log: the rule's log file.
+            config: the checked configuration.
+            on_slurm: whether a Slurm job trains the run.
         """
         files = Results(Path(config["results"])).run(identity(spec))
         return cls(
@@ -125,7 +126,7 @@ class TrainingJob:
         return RunStatus(path, self.spec, self.log, self.alone)
 
     def run(self, echo: bool = False) -> Outcome:
-        """Train the run, or wait for the process that does; what is whole is not made again.
+        """Train the run, or wait for another process that does; a whole run is not trained again.
 
         Args:
             echo: print to standard output what the log says, but for errors.
@@ -158,7 +159,10 @@ class TrainingJob:
         return outcome
 
     def _whole_run(self, log: logging.Logger, status: RunStatus) -> Outcome:
-        """The outcome of what is done under the run's lock; errors are raised."""
+        """Under the run's lock, train it unless the store has it, and put its files in place.
+
+        Errors are raised.
+        """
         run, layout = identity(self.spec), Results(Path(self.results))
         checkpoint = layout.checkpoint(run)
         with only_trainer(checkpoint.with_suffix(".lock"), log.info):
@@ -174,7 +178,10 @@ class TrainingJob:
             return Outcome()
 
     def _is_stored(self, log: logging.Logger) -> bool:
-        """Whether the store has the run; what is damaged there is removed."""
+        """Whether the store has the run, whole and not to be trained anew.
+
+        If it is damaged or to be trained anew, its provenance is removed, so that it is not whole.
+        """
         run = identity(self.spec)
         stored = Results(Path(self.results)).stored(run)
         if not stored.whole():
@@ -229,9 +236,9 @@ class TrainingJob:
         return estimate(self.spec, self.device).gpu_memory_mb
 
     def _claimed_gpu(self, log: Callable[[str], None]) -> AbstractContextManager[str | None]:
-        """Part of a GPU, where any GPU will do; one that the user names is not claimed.
+        """A claim on part of a GPU, if any GPU will do; one that the user names is not claimed.
 
-        To be entered before the process asks CUDA anything.
+        It must be entered before the process asks CUDA anything.
         """
         import torch
 
@@ -241,24 +248,26 @@ class TrainingJob:
 
 
 def is_hopeless(error: Exception) -> bool:
-    """Whether another attempt would end with the same error. Runs are repeated exactly, so only
-    what the machine or the network has done may pass: memory, devices, file systems, downloads; but
-    a full disk stays full.
+    """Whether another attempt would end with the same error.
+
+    A run repeats its computation exactly, so only errors of the machine or the network may pass:
+    those of memory, devices, file systems and downloads. But a full disk stays full, and a missing
+    file stays missing.
     """
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return True
-    passing = OSError | MemoryError | RuntimeError  # as torch says what a GPU or an allocator did
+    passing = OSError | MemoryError | RuntimeError  # the last is torch's, of a GPU or an allocator
     return isinstance(error, FileNotFoundError) or not isinstance(error, passing)
 
 
 @contextmanager
 def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[None]:
-    """Wait until no other process trains the run, one that an aborted Snakemake left behind, say.
+    """Wait until no other process trains the run, such as one left by an aborted Snakemake.
 
-    Where the file system has no locks nothing is waited for.
+    If the file system has no locks, do not wait.
 
     Args:
-        path: of the run's lock, which is there as long as somebody holds it.
+        path: of the run's lock file, which exists as long as somebody holds the lock.
         log: takes one line.
     """
     lock = FileLock(path)
@@ -280,6 +289,6 @@ def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        # Whoever waits for a lock that was removed takes the next one of that name.
+        # A process that waits for this lock file then takes the next file of that name.
         path.unlink(missing_ok=True)
         lock.release()

@@ -37,8 +37,8 @@ def save_model(
         server: the method's server side.
 
     Returns:
-        Whether it was written: a method that is tested by its clients' own models has no single
-        model that its accuracy is of.
+        Whether it was written. It is not if the method is tested with its clients' own models,
+        since its accuracy is then not that of a single model.
     """
     models = server.tested(federation)
     if len(models) != 1 or models[0].client is not None:
@@ -65,7 +65,7 @@ class KeptModel(nn.Module):
     """A model as a run left it, in evaluation mode.
 
     Attributes:
-        networks: of the model; most methods have one.
+        networks: the model's networks; most methods have one.
         facts: what the file says of it: ``run``, ``method``, ``dataset``, ``classes`` (their
             names), ``shape`` (height, width, channels), ``model``, ``normalization``, ``noisyfl``.
     """
@@ -87,7 +87,7 @@ class KeptModel(nn.Module):
 
         Args:
             images: uint8 [n, channels, height, width], as the data set's publisher has them.
-            network: which one.
+            network: the number of the network that computes them.
         """
         view = View(
             DATASETS[self.facts["dataset"]], "none", self.facts["normalization"], images.device
@@ -97,23 +97,23 @@ class KeptModel(nn.Module):
 
 
 def _untrained(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that keep a model from looking for published weights, which ours replace."""
+    """Options that keep a model from looking for published weights, which the kept ones replace."""
     return {"pretrained": "none"} if "pretrained" in model else {}
 
 
 def load_model(path: Path | str) -> KeptModel:
-    """Read what :func:`save_model` has written.
+    """Read a model that :func:`save_model` has written.
 
     Raises:
-        DamagedArtifact: the file is damaged, or none of ours.
-        FileNotFoundError: there is none.
+        DamagedArtifact: the file is damaged, or was not written by :func:`save_model`.
+        FileNotFoundError: there is no such file.
     """
     facts, weights = read_model(Path(path))
     return KeptModel(facts, weights)
 
 
 def read_model(path: Path) -> tuple[dict[str, Any], Weights]:
-    """What a file says of its model, and the weights, on the host; raises as :func:`load_model`."""
+    """A file's facts about its model, and the weights on the host; raises as :func:`load_model`."""
     if not path.exists():
         raise FileNotFoundError(path)
     try:

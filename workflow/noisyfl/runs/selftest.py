@@ -1,8 +1,8 @@
-"""Does the fast path compute what it should, here? ``python -m noisyfl selftest``.
+"""Check that the fast path computes what it should here: ``python -m noisyfl selftest``.
 
-Needs no data: the images are scikit-learn's digits. What is found out about a GPU is written down
-for the executor and the estimates (:class:`noisyfl.runs.gpu.GpuFacts`). On a CPU the same list runs
-as far as a CPU goes.
+It needs no data: the images are scikit-learn's digits. What is found out about a GPU is written
+down for the executor and the estimates (:class:`noisyfl.runs.gpu.GpuFacts`). On a CPU the same
+checks are made, as far as they apply there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ CLOSE = 1e-5
 """How far two executors' weights may be apart in float64 after a few rounds."""
 
 TRAINED = 1437
-"""Of the 1797 digits; the others are tested on."""
+"""How many of the 1797 digits are trained on; the others are tested on."""
 
 SANITIZED = "from noisyfl.runs.selftest import eager_round; eager_round()"
 
@@ -73,7 +73,7 @@ class Failed(Exception):
 
 
 Check = Callable[[torch.device], str]
-"""Says in a line what was found, or raises; :class:`Failed` with a line, or whatever goes wrong."""
+"""Returns a line on what was found, or raises: :class:`Failed` with a line, or any other error."""
 
 
 def selftest(
@@ -83,7 +83,7 @@ def selftest(
     names: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
 ) -> bool:
-    """Make all checks, then measure.
+    """Make all checks, and measure the device if they hold.
 
     Args:
         device: see :func:`noisyfl.runs.train.choose_device`.
@@ -142,7 +142,7 @@ def _checks(names: Sequence[str], models: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def versions(device: torch.device) -> str:
-    """What computes here."""
+    """The versions and the device that compute here."""
     text = f"Python {platform.python_version()}, torch {torch.__version__}"
     if device.type != "cuda":
         return f"{text}, {platform.machine()} CPU"
@@ -155,7 +155,7 @@ def versions(device: torch.device) -> str:
 
 
 def captured(device: torch.device, model: str) -> str:
-    """Train a client with a model until its steps are captured and checked, or as far on a CPU."""
+    """Train a client with a model until its steps are captured and checked, if on a GPU."""
     federation = timing.random_federation(device, model, clients=1, samples=20, batch_size=5)
     executor, (_, client) = federation.executor, build_method("fedavg", "selftest")
     assert isinstance(executor, FastExecutor)
@@ -171,7 +171,7 @@ def captured(device: torch.device, model: str) -> str:
 
 
 def compared(device: torch.device, method: str) -> str:
-    """A method's rounds by the loop and by the fast executor, in float64."""
+    """Compare a method's rounds by the loop with those by the fast executor, in float64."""
     torch.set_default_dtype(torch.float64)
     loop, fast = (_trained(device, method, executor) for executor in ("loop", "fast"))
     _check_close(loop, fast)
@@ -182,7 +182,7 @@ def compared(device: torch.device, method: str) -> str:
 
 
 def slots_agree(device: torch.device) -> str:
-    """The same rounds on one slot, and on as many as there are participants."""
+    """Compare the same rounds on one slot and on as many slots as there are participants."""
     torch.set_default_dtype(torch.float64)
     one, all_of_them = (_trained(device, "fedprox", "fast", slots=slots) for slots in (1, 3))
     _check_close(one, all_of_them)
@@ -190,7 +190,7 @@ def slots_agree(device: torch.device) -> str:
 
 
 def sanitized(device: torch.device) -> str:
-    """Streams that wait for each other, looked at by torch's own sanitizer in another process."""
+    """Let torch's sanitizer check in another process that streams wait for each other."""
     if device.type != "cuda":
         return "not on a CPU"
     done = subprocess.run(
@@ -206,12 +206,12 @@ def sanitized(device: torch.device) -> str:
 
 
 def eager_round() -> None:
-    """Rounds on three slots, nothing captured, for the sanitizer to look at."""
+    """Train some rounds on three slots without capturing, for the sanitizer to check."""
     _trained(choose_device("cuda"), "fedprox", capturing=lambda: None)
 
 
 def unsynchronised(device: torch.device) -> str:
-    """Epochs whose steps are captured, in which nothing may make the host wait for the GPU."""
+    """Train epochs of captured steps, in which nothing may make the host wait for the GPU."""
     if device.type != "cuda":
         return "not on a CPU"
     federation, _, client = _federation(device, "fedavg")
@@ -229,20 +229,20 @@ def unsynchronised(device: torch.device) -> str:
 
 
 def memory(device: torch.device) -> str:
-    """The most memory of the GPU that a run took, against what it would claim."""
+    """Compare the most GPU memory that a run took with what it would claim."""
     if device.type != "cuda":
         return "not on a CPU"
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
     _trained(device, "fedavg", "fast")
-    taken = gpu.facts_of(device)["peak_gpu_memory_mb"]
+    taken = gpu.facts_of(device)["peak_gpu_memory_mb"] * 2**20 / 1e6  # recorded in MiB
     claimed = estimate(_spec("fedavg"), "cuda").gpu_memory_mb
     if taken > claimed:
-        raise Failed(f"{taken:.0f} MiB were taken, and {claimed:.0f} MB would be claimed")
-    return f"{taken:.0f} MiB taken of {claimed:.0f} MB claimed"
+        raise Failed(f"{taken:.0f} MB were taken, and {claimed:.0f} MB would be claimed")
+    return f"{taken:.0f} MB taken of {claimed:.0f} MB claimed"
 
 
-# ---------------------------------------------------------------- what they are made of
+# ---------------------------------------------------------------- what the checks are made of
 
 
 def _spec(method: str) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _spec(method: str) -> dict[str, Any]:
 def _trained(
     device: torch.device, method: str, executor: str = "fast", **options: Any
 ) -> Federation:
-    """A few rounds of a method on the digits."""
+    """The federation after a few rounds of a method on the digits."""
     federation, server, client = _federation(device, method, executor, **options)
     with TemporaryDirectory() as folder:
         checkpoint = Checkpoint(Path(folder) / "checkpoint.pt", {}, every=math.inf)

@@ -1,4 +1,4 @@
-"""The folder in which Snakemake shares runs between users, looked at before any is made for it."""
+"""The folder in which Snakemake shares runs between users, checked before any run is trained."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def _wrong_with(folder: Path) -> str:
         return "it is no folder"
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return "you may not write to it"
-    # What one user has left half stored, no other one could replace.
+    # With the sticky bit, no user could replace what another one has left half stored.
     return "it has the sticky bit (chmod -t removes it)" if mode & stat.S_ISVTX else ""

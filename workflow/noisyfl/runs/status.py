@@ -1,4 +1,4 @@
-"""What a run that is under way says of itself, and what people are told of one that failed.
+"""The status file of a run that is under way, and what people are told of a run that failed.
 
 A status is a small JSON file (:meth:`noisyfl.core.artifacts.Results.status`): ``state``
 (``running``, ``interrupted`` or ``failed``), ``setting`` (the run in words), ``host``, ``process``,
@@ -6,7 +6,7 @@ A status is a small JSON file (:meth:`noisyfl.core.artifacts.Results.status`): `
 (rounds; null until the first round begins), ``seconds_left`` after ``updated`` (null until a round
 is done), ``error`` (one line, or null), ``hopeless_in`` (the Snakemake command that need not try
 it again, or null), ``log`` (a path, or null) and ``alone`` (the command that runs it again and
-nothing else). A whole run has none.
+nothing else). A whole run has no status.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from noisyfl.core.artifacts import write_json
 from noisyfl.specs.spec import describe_run
 
 WRITE_SECONDS = 10.0
-"""Least time between two writings of what a run has done."""
+"""Shortest time between two writes of how many rounds are done."""
 
 BEAT_SECONDS = 60.0
-"""Time between two signs of life: a round may take hours."""
+"""Time between two writes that show that the run is alive, since a round may take hours."""
 
 KEYS = (
     *("state", "setting", "host", "process", "begun", "updated", "rounds_done"),
     *("rounds", "resumed_after", "seconds_left", "error", "hopeless_in", "log", "alone"),
 )
-"""What every status has."""
+"""The keys that every status has."""
 
 CONFIGFILES = "NOISYFL_CONFIGFILES"
 """The environment variable that tells Snakemake's jobs which ``--configfile`` it was given."""
@@ -47,7 +47,7 @@ COMMAND = "NOISYFL_COMMAND"
 
 
 class RunStatus:
-    """The status file of one run. A file that cannot be written is not, and harms no run.
+    """The status file of one run. If it cannot be written, the run goes on without it.
 
     Args:
         path: where it lies.
@@ -78,14 +78,14 @@ class RunStatus:
         self._over = threading.Event()
 
     def begin(self) -> None:
-        """The run's process prepares its first round. From now on there are signs of life."""
+        """Write that the run is being prepared, and from then on regularly that it is alive."""
         with self._lock:
             self._write()
         with suppress(RuntimeError):  # a machine that has no thread left
             threading.Thread(target=self._beat, name="status", daemon=True).start()
 
     def running(self, rounds_done: int, rounds: int, seconds_left: float | None = None) -> None:
-        """So many rounds are done, of so many. The first and the last are written at once.
+        """Note how many rounds are done. The first and the last report are written at once.
 
         Args:
             rounds_done: by this attempt and those before it.
@@ -103,24 +103,25 @@ class RunStatus:
                 self._write()
 
     def interrupted(self) -> None:
-        """The run was asked to end; it goes on when it is started again."""
+        """Write that the run was asked to end; it goes on when it is started again."""
         self._end(state="interrupted")
 
     def failed(self, error: str, hopeless: bool = False) -> None:
-        """The run ended with an error, which is kept as one line.
+        """Write that the run ended with an error, which is kept as one line.
 
         Args:
             error: why.
             hopeless: whether another attempt would end in the same way.
         """
         command = os.environ.get(COMMAND) if hopeless else None
-        # Snakemake begins a run's log anew with each attempt.
+        # Kept here too, since Snakemake begins a run's log anew with each attempt.
         self._content["traceback"] = traceback.format_exc() if command else None
         self._end(state="failed", error=one_line(error), hopeless_in=command)
 
     def hopeless(self) -> tuple[str, str] | None:
-        """Why an earlier attempt of the same command has failed, if this one would fail too: in a
-        line, and as Python told it.
+        """Why an earlier attempt of the same command failed, if this one would fail too.
+
+        The reason is the error as one line, and Python's traceback.
         """
         before, command = read_status(self._path), os.environ.get(COMMAND)
         if before is None or command is None or before["hopeless_in"] != command:
@@ -128,7 +129,7 @@ class RunStatus:
         return before["error"], before.get("traceback") or ""
 
     def finished(self) -> None:
-        """The run is whole, and its artifact says all there is to say."""
+        """Remove the status of a run that is whole: its artifact says everything."""
         with self._lock, suppress(OSError):
             self._over.set()
             self._path.unlink(missing_ok=True)
@@ -142,7 +143,7 @@ class RunStatus:
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
             with self._lock:
-                if not self._over.is_set():  # it may have ended since
+                if not self._over.is_set():  # the run may have ended since
                     self._write()
 
     def _write(self) -> None:
@@ -180,11 +181,11 @@ def one_line(text: str) -> str:
 
 
 def tell_jobs(paths: Iterable[Path | str], command: str | None) -> None:
-    """Tell every job that is started from this process where it belongs.
+    """Tell every job that is started from this process its configuration and its command.
 
     Args:
         paths: the configuration's files, as Snakemake was given them.
-        command: names this Snakemake command; None in one of its jobs, which was told.
+        command: a name for this Snakemake command; None in one of its jobs, which was told it.
     """
     if command is not None:
         os.environ[COMMAND] = command
@@ -196,16 +197,16 @@ def tell_jobs(paths: Iterable[Path | str], command: str | None) -> None:
 
 
 def snakemake_alone(provenance: Path, on_slurm: bool) -> str:
-    """The command with which Snakemake makes one run, and nothing that is made of it.
+    """The command with which Snakemake trains one run, and makes nothing that depends on it.
 
-    It has the configuration that :func:`tell_jobs` was told of, here or in the process that
-    started this one.
+    It has the configuration that :func:`tell_jobs` was given, here or in the process that started
+    this one.
 
     Args:
-        provenance: of the run, as the rule ``train`` names it.
+        provenance: the run's provenance file, as the rule ``train`` names it.
         on_slurm: whether the command is to train on a cluster.
     """
-    # The target first: the option takes a list, and would take the target for another file.
+    # The target comes first: --configfile takes a list, and would take it for another file.
     words = ["snakemake", str(provenance), "--cores", "1"]
     if on_slurm:
         words += ["--profile", "slurm"]

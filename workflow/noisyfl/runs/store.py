@@ -1,9 +1,9 @@
-"""The store: where a training leaves its artifact, so that what is whole is never made again.
+"""The store: where training leaves a run's artifact, so that a whole run is never trained again.
 
-Snakemake deletes the outputs of a job that it believes unfinished: its own process was killed and
-the training went on, or the training was killed when all but its last word was said. So a run is
-trained into ``store/<id>/``, and what Snakemake knows of, ``runs/<id>/``, are further names of the
-same files.
+Snakemake deletes the outputs of a job that it believes unfinished, even if they are whole: its own
+process may have been killed while the training went on, or the training may have been killed just
+before its process ended. So a run is trained into ``store/<id>/``, and the outputs that Snakemake
+knows, in ``runs/<id>/``, are further names of the same files.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def verify(run: str, files: RunFiles) -> None:
 
 
 def put_in_place(stored: RunFiles, files: RunFiles) -> None:
-    """Give the files of a run in the store their names among the results, the provenance last.
+    """Give the files of a stored run their names in the results folder, the provenance last.
 
-    They are hard links, or copies where the file system has none: a shared cache moves them away,
-    which a symbolic link would not survive.
+    The names are hard links, or copies if the file system has no hard links. Symbolic links would
+    break, since a shared cache moves the files elsewhere.
     """
     names = [*zip(stored.all(), files.all(), strict=True)]
     if stored.model.exists():
@@ -60,7 +60,7 @@ def put_in_place(stored: RunFiles, files: RunFiles) -> None:
 
 
 def train_anew(runs: Iterable[str]) -> None:
-    """Tell every job that is started from this process to train runs that the store has already.
+    """Tell every job that is started from this process to train runs even if the store has them.
 
     Args:
         runs: their ids, or ``all``.
@@ -73,7 +73,7 @@ def is_wanted_anew(run: str, made: Path) -> bool:
 
     Args:
         run: its id.
-        made: a file of the artifact that there is.
+        made: a file of the existing artifact.
     """
     since, *runs = json.loads(os.environ.get(ANEW, "[0]"))
     return bool({"all", run}.intersection(runs)) and made.stat().st_mtime < since

@@ -1,4 +1,4 @@
-"""How fast a device trains: what slots and layouts suit it, and the factors of estimates."""
+"""How fast a device trains: which slots and layouts suit it, and the factors for estimates."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ LARGE, SMALL = ("resnet18", 10), ("cnn4conv", 50)
 """Models and batch sizes of the papers, by which layouts, slots and matrix rates are measured."""
 
 TINY = ("cnn", 4)
-"""Whose steps are next to nothing but launches."""
+"""A model and batch size whose steps consist of little but kernel launches."""
 
 
 def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
-    """What ``gpu.json`` holds; a line for each measurement.
+    """Measure what ``gpu.json`` holds, and say a line for each measurement.
 
-    On a CPU only what a CPU has: one slot, one layout, no captured steps.
+    A CPU has one slot, one layout and no captured steps, so only its speed is said, and the result
+    is empty.
     """
     if device.type != "cuda":
         speed = samples_per_second(device, *TINY, clients=2, samples=20)
@@ -48,7 +49,7 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
         rates[precision] = 3 * flops(LARGE[0]) * max(speeds.values())
         _said(device, say, LARGE, precision, 8, captured=False)
     slots = {count: _said(device, say, SMALL, "tf32", count, channels_last=True) for count in SLOTS}
-    # A tenth more is worth the memory of twice as many.
+    # The fewest that reach nine tenths of the best speed: more of them take more memory.
     best = next(count for count in SLOTS if slots[count] >= 0.9 * max(slots.values()))
     steps = _said(device, say, TINY, "float32", best) / TINY[1]
     kernels = KERNELS * len(_layers(TINY[0]))
@@ -75,7 +76,7 @@ def _said(
     captured: bool = True,
     channels_last: bool | None = None,
 ) -> float:
-    """Samples a second, and a line that says so."""
+    """Measure samples per second, and say a line about it."""
     options: dict[str, Any] = {} if captured else {"capturing": lambda: None}
     speed = samples_per_second(
         device,
@@ -99,10 +100,11 @@ def _said(
 def samples_per_second(
     device: torch.device, model: str, batch_size: int, clients: int, samples: int, **options: Any
 ) -> float:
-    """Trained on by FedAvg, all clients at once, after a round that warms up.
+    """Samples per second that FedAvg trains on, with all clients at once: the best of three rounds,
+    the first of which warms up.
 
     Args:
-        device: that trains.
+        device: where they train.
         model: its name.
         batch_size: of a step.
         clients: how many train at once.
@@ -117,14 +119,14 @@ def samples_per_second(
     seconds = math.inf
     for round in range(3):
         begun = time.perf_counter()
-        # The updates' losses are on the host when this is done.
+        # The device is done when this returns, since the updates' losses are then on the host.
         federation.executor.local_updates(tasks, client, round, "training")
         seconds = min(seconds, time.perf_counter() - begun)
     return clients * samples / seconds
 
 
 def images_tested_per_second(device: torch.device, model: str) -> float:
-    """In evaluation, after a pass that warms up."""
+    """Images per second in evaluation: the best of three passes, the first of which warms up."""
     federation = random_federation(
         device, model, clients=1, samples=20, batch_size=10, precision="tf32", tested=5000
     )
@@ -137,7 +139,7 @@ def images_tested_per_second(device: torch.device, model: str) -> float:
 
 
 def flops(model: str) -> float:
-    """Of an image's forward pass, a multiplication and its addition counted as two."""
+    """Floating-point operations of one image's forward pass; a multiply-add counts as two."""
     return 2.0 * sum(map(math.prod, _layers(model)))
 
 
@@ -146,7 +148,7 @@ def _layers(model: str) -> list[Layer]:
 
 
 def shape_for(model: str) -> tuple[int, int, int]:
-    """Of the images that a model is shown here: the digits', or CIFAR-10's."""
+    """The shape of the images that a model is given here: the digits' or CIFAR-10's."""
     return DATASETS[_dataset(model)].shape
 
 
@@ -165,10 +167,10 @@ def random_federation(
     tested: int = 100,
     **options: Any,
 ) -> Federation:
-    """A federation of equal clients whose images are noise.
+    """A federation of clients of equal size, whose images are noise.
 
     Args:
-        device: where.
+        device: where it trains.
         model: a name of :data:`noisyfl.models.MODELS`.
         clients: how many.
         samples: of each.

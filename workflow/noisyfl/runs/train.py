@@ -47,15 +47,17 @@ from noisyfl.specs.catalogue import source_digest
 from noisyfl.specs.spec import describe_run, identity
 
 EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
-"""By name. They compute the same, but for rounding."""
+"""By name. Their results are equal up to rounding."""
 
 
 def choose_device(wanted: str) -> torch.device:
-    """``auto`` is the first GPU that CUDA may see if there is one, else the CPU; else any name that
-    torch knows. Which GPU CUDA may see, :func:`noisyfl.runs.devices.gpu_claim` settles before.
+    """Return the device for ``auto`` or for any name that torch knows.
+
+    ``auto`` is the first GPU that CUDA may see, or the CPU if there is none. Which GPU CUDA may see
+    has been settled before, by :func:`noisyfl.runs.devices.gpu_claim`.
 
     A run on a CPU uses one thread, so that its arithmetic does not depend on the machine's cores;
-    the cores are filled with runs.
+    several runs at once fill the cores.
     """
     gpu.prepare_cuda()
     if wanted == "auto":
@@ -70,10 +72,10 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to hand freed memory out again, however much it is, and not back to the system.
+    """Tell glibc to reuse freed memory, however much it is, and not to return it to the system.
 
-    The system gives every large activation as fresh pages, which it has to clear: testing in
-    batches of 500 takes up to twice as long. Other C libraries are left alone.
+    Otherwise the system provides fresh pages for every large activation, which it has to clear, so
+    that testing in batches of 500 takes up to twice as long. Other C libraries are left alone.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
@@ -114,10 +116,10 @@ def train_run(
         weight_files: where published weights are looked for, if the model starts from them.
         device: see :func:`choose_device`.
         executor: a name of :data:`EXECUTORS`.
-        gpu_memory_mb: what the run has claimed of its GPU, which it does not exceed; all of it by
-            default.
-        slots: clients that there is room for at once.
-        gpu_facts: what the self-test wrote, if it did.
+        gpu_memory_mb: what the run has claimed of its GPU, and does not exceed; by default it may
+            use the whole GPU.
+        slots: how many clients there is room for at once.
+        gpu_facts: where the self-test writes what it found out about a GPU.
         checkpoint_seconds: time between two checkpoints.
         log: takes one line at a time.
         report: is told after each round how far the run is.
@@ -157,7 +159,7 @@ def train_run(
     )
     federation.executor.usage.log = log
     del train
-    # What was read is on the device by now; Arrow would keep the freed memory to itself.
+    # The data are on the device by now; otherwise Arrow would keep the memory that they took.
     pa.default_memory_pool().release_unused()
     key = {
         "spec": identity(spec),
@@ -222,7 +224,7 @@ def build_federation(
 
     Args:
         spec: canonical.
-        networks: how many a model of the method has.
+        networks: how many networks a model of the method has.
         train: the training part.
         test: the test part.
         partition: the noisy partition that the spec names.
@@ -284,7 +286,7 @@ def write_run(
 
 @contextmanager
 def _followed(federation: Federation, events: Path | None, report: Report) -> Iterator[Report]:
-    """The report that also writes each new round for TensorBoard, if that is wanted."""
+    """A report that also writes each new round for TensorBoard, if event files are wanted."""
     if events is None:
         yield report
         return
@@ -293,7 +295,7 @@ def _followed(federation: Federation, events: Path | None, report: Report) -> It
     writer = Events(events)
 
     def told(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
-        if seconds_left is not None:  # else it is the start, and a resumed run's rounds are written
+        if seconds_left is not None:  # at the start a resumed run's rounds are already written
             writer.write(federation.records.rounds[-1])
         report(rounds_done, rounds, seconds_left)
 

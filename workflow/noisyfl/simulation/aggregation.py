@@ -30,14 +30,15 @@ def flat(weights: Weights, names: Sequence[str] | None = None) -> Tensor:
 
 
 def replaced(weights: Weights, vector: Tensor, names: Sequence[str] | None = None) -> Weights:
-    """The same model with the numbers that :func:`flat` puts into a vector taken from ``vector``.
+    """A model whose named weights come from a vector (the inverse of :func:`flat`), and all others
+    from ``weights``.
 
-    What is not named is shared with ``weights``.
+    Those others are not copied.
 
     Args:
-        weights: of the model that is changed.
+        weights: the model that supplies shapes and all other weights; not modified.
         vector: float [numbers], as :func:`flat` gives it for the same names.
-        names: of the weights that are in it; None: of all parameters.
+        names: of the weights that are in the vector; None: of all parameters.
     """
     chosen = parameters(weights) if names is None else names
     parts = vector.split([weights[name].numel() for name in chosen])
@@ -54,7 +55,7 @@ def trained(updates: list[Update]) -> list[Update]:
 
 
 def plain_mean(updates: list[Update]) -> Weights:
-    """The mean of at least one local model that no size weights, buffers included."""
+    """The mean of the local models, at least one, not weighted by size; buffers included."""
     return average([update.weights for update in updates], [1.0] * len(updates))
 
 
@@ -71,18 +72,18 @@ def middle(values: Tensor) -> Tensor:
 def geometric_median(
     points: Tensor, weights: Tensor, iterations: int, smoothing: float, tolerance: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """The point with the smallest weighted sum of distances to others, by the smoothed Weiszfeld
-    algorithm from their weighted mean on.
+    """The point with the smallest weighted sum of distances to the given points, by the smoothed
+    Weiszfeld algorithm, which starts at their weighted mean.
 
     Args:
         points: [n, numbers].
         weights: [n], positive.
-        iterations: steps, at most.
-        smoothing: what smaller distances are taken for.
-        tolerance: a step that moves less far is not made, and is the last.
+        iterations: the largest number of steps.
+        smoothing: the smallest distance; smaller ones are replaced by it.
+        tolerance: a step that would move less far than this is not made, and ends the algorithm.
 
     Returns:
-        The point [numbers], and the shares [n] of the points in it.
+        The point [numbers], and the shares [n] that the given points have in it.
     """
     shares = weights / weights.sum()
     median = shares @ points

@@ -22,7 +22,7 @@ class Interrupted(Exception):
     """The run was asked to end, and goes on from its checkpoint when it is started again.
 
     Attributes:
-        rounds_done: by that checkpoint.
+        rounds_done: the number of rounds done in that checkpoint.
     """
 
     def __init__(self, text: str = "", rounds_done: int = 0) -> None:
@@ -31,17 +31,18 @@ class Interrupted(Exception):
 
 
 SHARE = 0.05
-"""Of the time, at most, that goes into writing checkpoints, however large they are."""
+"""The largest share of a run's time spent on writing checkpoints, however large they are."""
 
 
 class Checkpoint:
     """The checkpoint file of one run.
 
     Args:
-        path: where it lies, outside of the run's declared outputs, which a failed job loses.
-        key: what the run is and what computes it. A checkpoint of another key is not loaded.
-        every: seconds between two checkpoints; more of them where writing one takes long.
-        log: takes a line if one could not be written, which ends no run.
+        path: of the file. It is not among the run's declared outputs, which a failed job loses.
+        key: what the run is and what computes it. A checkpoint with another key is not loaded.
+        every: the least number of seconds between two checkpoints; it is longer where writing one
+            takes long.
+        log: takes a line if a checkpoint could not be written; the run goes on.
     """
 
     def __init__(
@@ -58,17 +59,17 @@ class Checkpoint:
         self._in_round = False
 
     def restore(self, federation: Federation) -> tuple[int, str]:
-        """Put a federation where the checkpoint left it.
+        """Restore a federation to the state that the checkpoint holds.
 
         Returns:
-            The number of rounds done, and a line on what was found.
+            The number of rounds done, and a log line that says what was found.
         """
         if not self.path.exists():
             return 0, "no checkpoint; starting with the first round"
         try:
             held = self._read(federation)
         except Exception as error:
-            # torch raises whatever its unpickler trips over; none of it is worth losing the run.
+            # torch's unpickler may raise any exception; whichever it is, the run can start over.
             aside = self.path.with_suffix(".damaged")
             self.path.replace(aside)
             why = " ".join(str(error).split()) or type(error).__name__
@@ -89,12 +90,14 @@ class Checkpoint:
 
     @contextmanager
     def guard(self, rounds: int, federation: Federation) -> Iterator[None]:
-        """Around a round: asked to end within it, the run ends at once, as it was before it.
+        """Context manager around a round: if the run is asked to end within it, save the state from
+        before the round, and end at once.
 
-        What a round changes it replaces; no tensor that lives longer is written in place.
+        The state from before is still there, since a round replaces what it changes, and writes in
+        place to no tensor that outlives it.
 
         Args:
-            rounds: done so far.
+            rounds: the number of rounds done so far.
             federation: between two rounds.
 
         Raises:
@@ -114,7 +117,7 @@ class Checkpoint:
             self._in_round = False
 
     def after_round(self, rounds: int, federation: Federation) -> None:
-        """Save if it is time to."""
+        """Save a checkpoint if enough time has passed since the last one."""
         wait = max(self.every, self._cost / SHARE)
         if time.monotonic() - self._saved >= wait:
             self._save(self._held(rounds, federation))
@@ -124,8 +127,10 @@ class Checkpoint:
 
         Args:
             seconds: to wait.
-            rounds: done that the run may go on after, which one that diverged must not.
-            federation: as that round left it.
+            rounds: the number of rounds done after which the run may be resumed. A run that
+                diverged must not be resumed after its last round: for it, those of the last
+                checkpoint.
+            federation: as the last round left it.
 
         Raises:
             Interrupted: the run was asked to end.
@@ -143,13 +148,13 @@ class Checkpoint:
         signal.signal(signal.SIGTERM, self._ask_to_end)
 
     def remove(self) -> None:
-        """The run is whole; its checkpoint is of no more use."""
+        """Delete the file, which a complete run does not need."""
         self.path.unlink(missing_ok=True)
 
     def _ask_to_end(self, signum: int, frame: FrameType | None) -> None:
         self._asked_to_end = True
         if self._in_round:
-            # Not a second time, while the first one is seen to.
+            # A second signal must not interrupt the handling of the first one.
             self._in_round = False
             raise Interrupted
 
@@ -161,8 +166,8 @@ class Checkpoint:
         """What the file holds.
 
         Raises:
-            ValueError: a bit of it has changed, or it is no checkpoint of a run; others may be
-                raised by what reads it.
+            ValueError: the file does not match its checksums, or is no checkpoint of a run. The
+                libraries that read it may raise other exceptions.
         """
         # torch.load does not look at the checksums that torch.save has written.
         with ZipFile(self.path) as file:
@@ -172,7 +177,9 @@ class Checkpoint:
         device = str(federation.executor.device)
 
         def place(stored: Storage, where: str) -> Storage:
-            """On the host what was on the host; the GPU may have another number by now."""
+            """Keep on the host what was on the host; all else goes to the run's device, since its
+            GPU may have another number than when the checkpoint was saved.
+            """
             where = where if where == "cpu" else device
             return torch.serialization.default_restore_location(stored, where)
 
@@ -201,7 +208,7 @@ class Checkpoint:
         try:
             with replacing(self.path) as draft:
                 torch.save(held, draft)
-        except (OSError, RuntimeError) as error:  # torch's own for a full file system
+        except (OSError, RuntimeError) as error:  # RuntimeError: torch, full disk
             self.log(f"no checkpoint could be written: {error}")
         else:
             self.rounds_saved = held["rounds"]

@@ -1,8 +1,8 @@
 """The client side of a method: what a local update minimises.
 
-As it stands here it is plain cross-entropy on the labels. A side is a frozen component: its fields
-are the hyperparameters. What changes during a run lives in the federation and its clients, where a
-checkpoint finds it.
+The base class minimises plain cross-entropy on the labels. A side is a frozen component: its fields
+are the hyperparameters. What changes during a run is kept in the federation and its clients, which
+checkpoints save.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Turn:
     Attributes:
         stage: the name of the round's stage.
         number: of the epoch in the round, from 0.
-        outputs: what the local model, as it stands, says of all of the client's samples, in
-            evaluation mode; called with the purpose that names the random stream of the view, the
-            number of the network and the kind of the view, as in
+        outputs: a function that returns the outputs of the current local model on all of the
+            client's samples, in evaluation mode. It takes the purpose, which names the random
+            stream of the view, the number of the network, and the kind of the view, as in
             :class:`noisyfl.simulation.types.Pass`.
         repeat: see :attr:`noisyfl.simulation.types.Task.repeat`.
     """
@@ -52,7 +52,7 @@ class Turn:
         return stream(self.seed, *self._name(purpose))
 
     def torch_seed(self, purpose: str) -> int:
-        """The same for what draws from torch's own generator."""
+        """A seed for torch's own generator, likewise the turn's own for a purpose."""
         return torch_seed(self.seed, *self._name(purpose))
 
     def _name(self, purpose: str) -> tuple[str | int, ...]:
@@ -61,27 +61,29 @@ class Turn:
 
 
 class Side:
-    """What both sides declare.
+    """What client sides and server sides both declare.
 
     Attributes:
         name: set by the registry.
         revision: raised when the arithmetic changes; runs of older revisions go stale.
         reference: where the method comes from.
         variants: named sets of options, as the papers' ablations have them.
-        small: options with which the method gets to all that it is about in eight rounds, which
-            the tests that run every method give it.
+        small: options with which everything that the method does happens within eight rounds; the
+            tests that run every method use them.
         networks: how many networks a model of this method has.
-        effort: seconds of a round over those of FedAvg with as many networks; for estimates.
+        effort: the seconds of a round, divided by those of FedAvg with as many networks; for
+            estimates.
         models_kept: models that the method keeps for every client between rounds; for estimates.
-        is_server: whether there is a server side.
-        is_client: whether there is a client side.
-        needs_truth: whether it has to know the true labels.
-        least_participants: how many it takes in a round.
+        is_server: whether the method has a server side.
+        is_client: whether the method has a client side.
+        needs_truth: whether the method has to know the true labels.
+        least_participants: how many participants the method needs in a round.
         partner: the kind of side that may stand behind it in a combination, ``client`` or
             ``server``; empty for none.
         own_batches: whether it decides the batches of a local epoch itself.
-        refuses: what may not stand behind it, by what that declares (``models_kept``,
-            ``own_batches``): ``why``, and for which values of its own options, ``when``.
+        refuses: which methods may not stand behind it, by the attribute that they declare
+            (``models_kept``, ``own_batches``); for each, ``why``, and ``when``: the values of its
+            own options for which this holds.
     """
 
     name: ClassVar[str]
@@ -101,10 +103,11 @@ class Side:
     refuses: ClassVar[dict[str, dict]] = {}
 
     def later(self, federation: Federation) -> dict[str, int]:
-        """What of the method does not happen from the first round on: by what it is called, the
-        round that it begins in, counted from 0.
+        """The parts of the method that do not begin with the first round: for each, by its name,
+        the round that it begins in, counted from 0.
 
-        Asked, as the rounds and their local epochs are, before the federation has data.
+        Like the number of rounds and their local epochs, this is asked for before the federation
+        has data.
         """
         return {}
 
@@ -114,8 +117,8 @@ class ClientSide(Side):
 
     Attributes:
         by_sample: the entries of :meth:`memory` whose first axis is the client's samples. While the
-            client trains an executor may make them longer, so that it does the same for clients of
-            all sizes; a step reads and writes there at the positions of its batch alone.
+            client trains, an executor may make them longer, so that steps of clients of all sizes
+            have the same shapes; a step may read and write them only at the positions of its batch.
     """
 
     is_client: ClassVar[bool] = True
@@ -126,7 +129,8 @@ class ClientSide(Side):
         cls.own_batches = cls.epoch is not ClientSide.epoch
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """Whatever the round's participants find out before they train, by passes.
+        """Do what the method does before the round's participants train, such as passes over their
+        samples; by default nothing.
 
         Args:
             round: counted from 0.
@@ -168,14 +172,15 @@ class ClientSide(Side):
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """The scalar that a step descends on.
 
-        It depends on the batch alone, without a branch on a tensor's values: an executor may trace
-        it once and repeat it. An epoch that cannot have that says so (:attr:`Epoch.repeatable`).
+        It must depend on nothing but the model and the batch, and must not branch on the values of
+        tensors, since an executor may trace it once and repeat it. Where that is not possible, the
+        epoch has to say so (:attr:`Epoch.repeatable`).
         """
         return self.losses(model(batch.images).logits, batch.target).mean()
 
     def losses(self, logits: Tensor, target: Tensor) -> Tensor:
-        """[batch], what logits [batch, classes] cost where ``target`` [batch] holds labels: their
-        cross-entropy.
+        """The loss of each sample, [batch], from logits [batch, classes] and labels ``target``
+        [batch]: their cross-entropy.
         """
         return cross_entropy(logits, target)
 
@@ -184,7 +189,7 @@ class ClientSide(Side):
         return float(len(self.positions(client)))
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Whatever the participants keep of their local updates.
+        """Keep what the participants need later of their local updates; by default nothing.
 
         Args:
             round: counted from 0.
@@ -193,17 +198,17 @@ class ClientSide(Side):
         """
 
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
-        """[samples, classes], the logits that a model is tested by.
+        """The logits, [samples, classes], that a model predicts with when it is tested.
 
         Args:
             outputs: of each of its networks.
-            client: whose model it is, if it is one client's.
+            client: the client whose model it is; None if it is not a single client's.
         """
         return outputs[0].logits
 
     def centroids(self, federation: Federation) -> Tensor | None:
-        """[classes, width], the global centroids of the classes' features that the method keeps;
-        zeros where one is not known yet, None if it keeps none. They are looked for in the
-        federation's state, under ``centroids``.
+        """The global centroids of the classes' features that the method keeps, [classes, width]:
+        zeros for a centroid that is not known yet; None if the method keeps none. They are looked
+        up in the federation's state, under ``centroids``.
         """
         return federation.state.get("centroids")

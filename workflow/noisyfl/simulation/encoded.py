@@ -17,20 +17,20 @@ from noisyfl.data.datasets.shards import Encoded
 from noisyfl.simulation.types import Images
 
 PIECES_AHEAD = 2
-"""Pieces that are under way while the device works on one."""
+"""Pieces that are being decoded while the device works on one."""
 
 
 class EncodedImages(Images):
-    """A part of a dataset that is kept encoded; threads decode what comes next.
+    """A part of a dataset that is kept encoded; threads decode the images that are needed next.
 
-    They do nothing but decode, so what they make does not depend on how many they are.
+    The threads only decode, so the result does not depend on their number.
 
     Args:
-        images: where the images lie.
+        images: the encoded images.
         labels: int64 [n].
         device: where pixels and labels go.
-        workers: threads; by default one a core for a GPU, and one for a CPU, whose other cores
-            have other runs.
+        workers: the number of threads. By default one for each core if the device is a GPU, and a
+            single one if it is a CPU, whose other cores are left to other runs.
     """
 
     def __init__(
@@ -64,7 +64,9 @@ class EncodedImages(Images):
         return self.pieces(torch.arange(len(self.labels)), size)
 
     def _begin(self, rows: Tensor) -> tuple[Tensor, list[Future[None]]]:
-        """Where a piece's pixels will be, and the work of putting them there."""
+        """Start decoding a piece; return the tensor that its pixels are written to, and the
+        futures to wait for.
+        """
         on_gpu = self._device.type == "cuda"
         pixels = torch.empty((len(rows), *self.shape), dtype=torch.uint8, pin_memory=on_gpu)
         places = pixels.numpy()
@@ -77,7 +79,7 @@ class EncodedImages(Images):
 
 
 def images_of(part: Part, device: torch.device) -> Images:
-    """A part of a dataset on a device, or decoded for it as needed."""
+    """A part of a dataset: kept on a device or, if it is encoded, decoded for it as needed."""
     if isinstance(part.images, Encoded):
         return EncodedImages(part.images, part.labels, device)
     return Images(part.images, part.labels, device)

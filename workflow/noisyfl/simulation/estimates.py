@@ -1,4 +1,4 @@
-"""What client sides estimate by: means of classes."""
+"""What several client sides base their estimates on: the means of classes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor
 def mean_by_class(
     values: Tensor, labels: Tensor, classes: int, counted: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The mean of each class's values, [classes, width], zeros if it has none; and whether it has
-    any, bool [classes].
+    """The mean of the values of each class, [classes, width], zeros for a class without values; and
+    whether each class has any, bool [classes].
 
     Args:
         values: [samples, width].

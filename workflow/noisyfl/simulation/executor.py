@@ -30,11 +30,11 @@ from noisyfl.simulation.types import (
 from noisyfl.simulation.usage import Usage
 
 NO_DRAWS = Draws(np.zeros((0, 0)), np.zeros((0, 0)))
-"""Of a plain view, which needs none."""
+"""The draws of a plain view, which needs no random numbers."""
 
 
 class NoRoom(RuntimeError):
-    """The device has not even room for what can be done least at a time."""
+    """The device has too little memory even for the smallest amount of work at a time."""
 
 
 class LoopExecutor:
@@ -58,7 +58,7 @@ class LoopExecutor:
         self.seed = seed
         self.device = device
         self.usage = Usage()
-        # torch's own default lets convolutions, and only them, round to TF32.
+        # By default torch rounds to TF32 in convolutions, and only there.
         tf32 = schedule.precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
@@ -149,7 +149,7 @@ class LoopExecutor:
             yield Batch(views, index, epoch.targets[index], self._extras(epoch, step), memory)
 
     def _shown(self, kind: str, pixels: Tensor, draws: Draws) -> Tensor:
-        """Images as the networks take them."""
+        """Images in the chosen view, in the networks' dtype."""
         return self.view.show(kind, pixels, draws).to(next(self.networks.parameters()).dtype)
 
     def _extras(self, epoch: Epoch, step: int) -> dict[str, Tensor]:

@@ -1,8 +1,8 @@
-"""The fast executor: the loop's numbers, sooner.
+"""The fast executor: computes what the loop executor computes, in less time.
 
-Images are shown an epoch at a time, in the memory layout that convolutions like best. On a GPU
-several clients train at once, each on a slot of its own, and a step that comes again and again is
-captured as a CUDA graph, which is launched as one operation and not as hundreds.
+Images are prepared an epoch at a time, in the memory layout in which convolutions are fastest. On a
+GPU several clients train at once, each on a slot of its own, and a step that comes again and again
+is captured as a CUDA graph, which is launched as one operation and not as hundreds.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ SMALL_IMAGE = 16
 
 
 class FastExecutor(LoopExecutor):
-    """See the module; on a CPU there is one slot, and nothing is captured.
+    """The executor that the module describes; on a CPU it has one slot and captures nothing.
 
     Args:
-        networks: as for :class:`LoopExecutor`, and all that follow.
+        networks: the networks of the model, as for :class:`LoopExecutor`.
         train: the training part.
         test: the test part.
         view: how images are shown.
         schedule: the run's.
         seed: the trial's.
         device: where everything lives.
-        slots: how many at most, where the device may have several; by default what suits it.
-        channels_last: the layout of images and weights; by default what suits the device, which a
-            GPU is asked by a trial.
-        capturing: makes what makes a slot's work repeatable, or nothing; by default CUDA graphs on
-            a GPU, but for large images.
+        slots: the largest number of slots, where several are possible; by default
+            :data:`~noisyfl.simulation.stream_slots.STREAM_SLOTS` on a GPU, and one on a CPU.
+        channels_last: whether images and weights are laid out channels last; by default what suits
+            the device, which is found by a trial on a GPU.
+        capturing: called for each slot, returns what captures its work, or None to capture nothing;
+            by default CUDA graphs on a GPU, except for large images.
     """
 
     def __init__(
@@ -76,17 +77,18 @@ class FastExecutor(LoopExecutor):
         on_gpu = device.type == "cuda"
         small = min(view.shape[:2]) <= SMALL_IMAGE
         if not on_gpu:
-            # oneDNN prepares every convolution anew, which takes longer than convolving a few
-            # pixels does.
+            # oneDNN prepares every convolution anew, which takes longer than the convolution
+            # itself if there are few pixels.
             torch.backends.mkldnn.enabled = not small  # type: ignore[assignment]
         large = max(view.shape[:2]) > LARGE_IMAGE
-        # Steps on large images take longer than their launches, and need their memory once.
+        # A step on large images takes longer than its launches, so that a graph would save no time,
+        # and would need the step's memory a second time.
         self._capturing = capturing or (CudaGraphs if on_gpu and not large else None)
         if channels_last is None:
             channels_last = self._tried_layout() if on_gpu else not small
         if channels_last:
             networks.lay_out_channels_last()
-        # Dropout draws from the one generator that a device has, so that clients take turns.
+        # Dropout draws from the device's only generator, so clients with it train one at a time.
         alone = large or _has_dropout(networks)
         self._most_slots = 1 if alone else (slots or (STREAM_SLOTS if on_gpu else 1))
         self._slots = [self._new_slot(networks)]
@@ -94,13 +96,14 @@ class FastExecutor(LoopExecutor):
 
     def _tried_layout(self) -> bool:
         height, width, channels = self.view.shape
-        torch.backends.cudnn.benchmark = True  # as whole batches are trained on
+        torch.backends.cudnn.benchmark = True  # as in training on whole batches
         weight = next(self.networks.parameters())
         return suits_channels_last(
             self.networks,
             weight.new_zeros(self.schedule.batch_size, channels, height, width),
             self.schedule.precision,
-            # Random numbers of captured dropout are counted, and the run's own are to come.
+            # No capture with dropout: the device's generator would count the captured random
+            # numbers, and the run has yet to draw its own from it.
             None if _has_dropout(self.networks) or not self._capturing else self._capturing(),
             self.usage,
         )
@@ -128,19 +131,20 @@ class FastExecutor(LoopExecutor):
     def launch(
         self, tasks: list[Task], side: ClientSide, round: int, stage: str
     ) -> list[tuple[Update, Tensor]]:
-        """Give the device the work of local updates, which it may not have done yet; each comes
-        with the sum of its steps' losses. The slots take turns, an epoch at a time.
+        """Launch the work of local updates on the device, without waiting for it. Each update is
+        returned with the sum of its steps' losses. The slots take turns, an epoch at a time.
 
         Args:
             tasks: one a participant.
-            side: whose loss is descended.
+            side: the client side, whose loss is minimised.
             round: counted from 0.
-            stage: what the method calls the round.
+            stage: the method's name for the stage that the round belongs to.
         """
         count = min(len(tasks), self._most_slots)
         while len(self._slots) < count:
             self._slots.append(self._new_slot(copy.deepcopy(self.networks)))
-        # Rounded up, so that steps which write memory by sample are captured for few sizes.
+        # Rounded up to a power of 2, so that steps with a memory by sample are captured for few
+        # sizes only.
         longest = max((len(task.client) for task in tasks), default=1)
         self._longest = max(self._longest, 1 << (longest - 1).bit_length())
         slots, done = self._slots[:count], dict[int, tuple[Update, Tensor]]()
@@ -166,8 +170,9 @@ class FastExecutor(LoopExecutor):
         stage: str,
         done: dict[int, tuple[Update, Tensor]],
     ) -> Iterator[None]:
-        """The local updates of some of the tasks, one after the other, in pieces of one epoch;
-        between them, other slots get their work. Nothing here waits for the device.
+        """Launch the local updates of some of the tasks, one after the other, and put them into
+        ``done``. It yields after each epoch, so that the other slots get their work in between. It
+        never waits for the device.
         """
         schedule = side.local_schedule(round, self.schedule)
         for place in places:
@@ -236,13 +241,13 @@ class FastExecutor(LoopExecutor):
 
     def _forward(self, networks: Networks, network: int, parts: Iterable[Tensor]) -> Outputs:
         if self.device.type == "cuda":
-            # The clients' sizes are many, and for each cuDNN would try all its algorithms.
+            # Clients have many different sizes, and cuDNN would try all its algorithms for each.
             torch.backends.cudnn.benchmark = False
         return super()._forward(networks, network, parts)
 
     def test_outputs(self, weights: Weights, network: int) -> Outputs:
-        """See :class:`Executor`. Some methods test a model of every client: whole batches of the
-        test part are a captured forward pass.
+        """See :class:`Executor`. The forward pass of whole batches is captured, since some methods
+        test a model of every client.
         """
         if self._capturing is None:
             return super().test_outputs(weights, network)
@@ -268,7 +273,7 @@ class FastExecutor(LoopExecutor):
     # ---------------------------------------------------------------- memory
 
     def use_less_memory(self, why: str) -> None:
-        """See :class:`Executor`. Half as many clients train at once from now on."""
+        """See :class:`Executor`. Halves the number of clients that train at once."""
         if len(self._slots) == 1:
             super().use_less_memory(why)
         self._most_slots = len(self._slots) // 2
@@ -276,7 +281,7 @@ class FastExecutor(LoopExecutor):
             f"no room for {len(self._slots)} clients at once, {self._most_slots} from now on: {why}"
         )
         networks = [slot.networks for slot in self._slots[: self._most_slots]]
-        # Captured steps have memory of their own, which goes with the slots.
+        # Captured steps have memory of their own, which is freed with the slots.
         self._slots = []
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
@@ -285,7 +290,9 @@ class FastExecutor(LoopExecutor):
 
 
 def shared_out(sizes: Sequence[int], slots: int) -> list[list[int]]:
-    """Which tasks each slot does, by place: the largest first, and by the slot with least to do."""
+    """The tasks of each slot, as places in ``sizes``. Tasks are assigned from the largest to the
+    smallest, each to the slot with the least to do.
+    """
     places: list[list[int]] = [[] for _ in range(slots)]
     load = [0] * slots
     for place in sorted(range(len(sizes)), key=lambda place: -sizes[place]):
@@ -300,7 +307,7 @@ def _size(task: Task) -> int:
 
 
 def _with_losses(done: list[tuple[Update, Tensor]]) -> list[Update]:
-    """Updates with their mean training losses, for all of which the host waits once."""
+    """Fill in the updates' mean training losses; the host waits once for all of them."""
     updates = [update for update, _ in done]
     if done:
         totals = torch.stack([total for _, total in done]).tolist()
@@ -310,8 +317,8 @@ def _with_losses(done: list[tuple[Update, Tensor]]) -> list[Update]:
 
 
 def _parts(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
-    """Whole steps that are prepared together: ranges of samples, of ``most`` if a step is not
-    larger by itself.
+    """Yield ranges of samples that are prepared together: whole steps, with at most ``most``
+    samples in all, unless a single step has more.
     """
     first = last = 0
     for size in sizes:
@@ -323,5 +330,5 @@ def _parts(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
 
 
 def _has_dropout(networks: nn.Module) -> bool:
-    """Whether the model draws on the device, from the one generator that it has."""
+    """Whether the model has dropout, which draws from the device's only generator."""
     return any(isinstance(module, nn.Dropout | nn.Dropout2d) for module in networks.modules())

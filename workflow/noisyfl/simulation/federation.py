@@ -54,13 +54,13 @@ CLIENT_COLUMNS = {
 """The columns that ``clients`` always has; a method's estimates follow."""
 
 PARTICIPANTS = "participants"
-"""In the federation's state: the ids of the last round's participants."""
+"""The key, in the federation's state, of the ids of the last round's participants."""
 
 FULL = 0.6
-"""Share of the memory that a run may use of a GPU from which on clients' states go to the host."""
+"""Clients' states are moved to the host once this share of the run's GPU memory is in use."""
 
 LARGE = 2**18
-"""Numbers in a tensor that is worth moving."""
+"""A tensor is worth moving if it has at least this many numbers."""
 
 
 class Federation:
@@ -111,7 +111,7 @@ class Federation:
         return self.executor.passes(requests, round)
 
     def outputs_of(self, images: torch.Tensor, weights: Weights, network: int = 0) -> Outputs:
-        """Run a model on images of the method's own, normalised, and count it.
+        """Run a model on normalised images that come from the method, and count it.
 
         Args:
             images: float [n, channels, height, width].
@@ -129,13 +129,14 @@ class Federation:
         return torch.from_numpy(stream(self.seed, "random image").standard_normal(shape))
 
     def train(self, tasks: list[Task], side: Any, round: int, stage: str) -> list[Update]:
-        """Make local updates that a method asks for beside the round's own, and count them.
+        """Make local updates that a method asks for in addition to the round's own; count them.
 
         Args:
             tasks: what to train.
-            side: the client side; a client's random streams are those of its own local update.
+            side: the client side. A client's random streams are those of its local update in the
+                round itself.
             round: counted from 0.
-            stage: what the side is told.
+            stage: the name of the stage that the side is told.
         """
         updates = self.executor.local_updates(tasks, side, round, stage)
         self.records.forward += sum(update.forward for update in updates)
@@ -148,9 +149,10 @@ class Federation:
         self.records.up += up
 
     def make_room(self) -> None:
-        """Move the large things that a method keeps on clients to the host once a GPU fills up.
+        """Move the large tensors that a method keeps in clients' states to the host once a GPU
+        fills up.
 
-        Whoever reads them copies them to where they are needed.
+        Code that reads them has to copy them to where they are needed.
         """
         device = self.executor.device
         if device.type != "cuda":
@@ -168,7 +170,7 @@ class Federation:
         return Standing(self.weights, dict(self.state), clients)
 
     def put_back(self, standing: Standing) -> None:
-        """Take back what was changed since, and the notes of the round under way."""
+        """Undo all changes since ``standing``, and forget the notes of the round under way."""
         self.weights, self.state = standing.weights, dict(standing.state)
         for client, (labels, state) in zip(self.clients, standing.clients, strict=True):
             client.labels, client.state = labels, dict(state)
@@ -176,9 +178,10 @@ class Federation:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is done within counts nothing, and when the block ends it has changed nothing.
+        """Context manager: what is done within is not counted, and undone when the block ends.
 
-        As in a round, what is changed is replaced, and no tensor is written in place.
+        As in a round, code within has to replace what it changes, and must not write to tensors
+        in place.
         """
         standing, records = self.standing(), self.records
         self.records = Records()
@@ -206,15 +209,16 @@ class Federation:
         self.records.estimates[client.id].update(estimates)
 
     def report_selection(self, client: Client, positions: torch.Tensor) -> None:
-        """Write down which samples of a client the method takes for clean; the others it detects
-        as noisy. A method that picks anew within a round calls it each time.
+        """Record which samples of a client the method takes for clean; the others count as detected
+        noisy ones. A method that selects several times in a round calls it each time.
 
-        They are held against the labels that the client now trains on: a label that was corrected
-        before, and rightly, is clean. Where nobody knows the true labels nothing is written.
+        The selection is compared with the labels that the client trains on when it is reported: a
+        label that was corrected before, and rightly, is clean. Where the true labels are not known,
+        nothing is recorded.
 
         Args:
             client: whose samples.
-            positions: bool [samples].
+            positions: bool [samples], whether each is taken for clean.
         """
         if not client.truth_known:
             return
@@ -231,19 +235,19 @@ class Federation:
         evaluation: Mapping[str, Any],
         seconds: float,
     ) -> None:
-        """Turn what was written down during a round into the rows of the artifact.
+        """Turn what was recorded during a round into the rows of the artifact.
 
-        Precisions and recalls are means over the clients that selected (one without any sample
-        to be right about is left out).
+        Precisions and recalls are means over the selections of the round; a selection for which
+        one of them is not defined is left out of its mean.
 
         Args:
             round: counted from 0.
-            stage: what the method calls it.
-            slots: local updates that it counts for.
+            stage: the method's name for the stage that the round belongs to.
+            slots: the number of local updates that the round counts for.
             updates: of the round.
             exchanged: bytes that all participants together received, and sent.
-            evaluation: by column, what the test part says of the new global model; empty if it was
-                not asked.
+            evaluation: the results on the test part, by column;
+                :data:`noisyfl.simulation.rounds.NOT_EVALUATED` if the round was not evaluated.
             seconds: that the round took.
         """
         records = self.records
@@ -286,7 +290,7 @@ class Standing:
     Attributes:
         weights: the global model.
         state: what the server side keeps.
-        clients: of each its labels and its state.
+        clients: the labels and the state of each client.
     """
 
     weights: Weights
@@ -296,14 +300,14 @@ class Standing:
 
 @dataclass(frozen=True)
 class Selection:
-    """How well a client's clean samples, and so its noisy ones, were told; NaN where there are no
-    samples to tell it by.
+    """How well a method told a client's clean samples from its noisy ones; a share of no samples is
+    NaN.
 
     Attributes:
-        label_precision: clean among the selected.
-        label_recall: selected among the clean.
-        noise_detection_precision: noisy among those left out.
-        noise_detection_recall: left out among the noisy.
+        label_precision: share of the selected samples that are clean.
+        label_recall: share of the clean samples that are selected.
+        noise_detection_precision: share of the samples left out that are noisy.
+        noise_detection_recall: share of the noisy samples that are left out.
     """
 
     label_precision: float
@@ -313,7 +317,7 @@ class Selection:
 
     @classmethod
     def of(cls, selected: torch.Tensor, clean: torch.Tensor) -> Selection:
-        """From what was selected and what is clean, bool [samples]."""
+        """Compare the samples that were selected with those that are clean, both bool [samples]."""
         counts = torch.stack([(selected & clean).sum(), selected.sum(), clean.sum()])
         hits, chosen, right = map(float, counts.tolist())
         total = len(clean)
@@ -328,7 +332,7 @@ class Selection:
 
     @classmethod
     def means(cls, selections: Sequence[Selection]) -> dict[str, float]:
-        """The mean of each share over the selections that have it."""
+        """The mean of each share over the selections in which it is not NaN."""
         return {
             share.name: _mean_of_known([getattr(selection, share.name) for selection in selections])
             for share in fields(cls)
@@ -336,7 +340,7 @@ class Selection:
 
 
 class Records:
-    """The rows written so far, and the notes of the round under way."""
+    """The artifact's rows of the rounds done so far, and the notes of the round under way."""
 
     def __init__(self) -> None:
         self.rounds: list[dict[str, Any]] = []
@@ -363,7 +367,7 @@ def _on_host(value: Any) -> Any:
 
 
 def _mean(values: list[float]) -> float:
-    """The mean, or NaN (written as a null) of nothing."""
+    """The mean; NaN (written as a null) if there are no values."""
     return float(np.mean(values)) if values else math.nan
 
 

@@ -1,7 +1,8 @@
 """Work that comes again and again, captured once as a CUDA graph and launched as one operation.
 
-A graph repeats what was recorded, on the tensors that it was recorded on, and no Python. So what it
-computes is held against the work itself before it is believed (:meth:`Replay.is_to_be_checked`).
+A graph repeats the recorded operations on the tensors that they were recorded on, and runs no
+Python. So its results are compared with those of the work itself before they are trusted
+(:meth:`Replay.is_to_be_checked`).
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ from torch import Tensor
 from noisyfl.simulation.usage import Usage
 
 WARM_UP = 1
-"""Times that a step of one key runs as it is, on any slot, before it is captured, so that every
-library has chosen its algorithms; and first steps of a slot, so that they have their workspaces."""
+"""How many steps run one operation at a time before any is captured: of each key, on any slot, so
+that all libraries have chosen their algorithms; and of each slot, so that they have their
+workspaces there."""
 
 GRAPHS = 32
-"""That a slot keeps; the one that was not used for longest makes room for a new one."""
+"""How many graphs a slot keeps; a further one replaces the least recently used."""
 
 TOLERANCES = {"float32": 1e-3, "tf32": 1e-2, "bfloat16": 5e-2}
-"""By precision: how far a replay may be from the step itself, as a share of what the step changes.
-The order of sums on a GPU is not always the same."""
+"""For each precision, how far the result of a replay may be from that of the step itself, as a
+share of what the step changes. They differ since the order of sums on a GPU is not always the
+same."""
 
 Work = Callable[[], None]
 Capture = Callable[[Work], Work]
-"""From work on tensors that stay where they are to a way of doing it again. Captured work is not
-done yet."""
+"""Captures work on tensors that stay in the same place, and returns a function that does the work.
+Capturing it does not do it yet."""
 
 
 class CudaGraphs:
@@ -44,10 +47,10 @@ class CudaGraphs:
     def __call__(self, work: Work) -> Work:
         """See :data:`Capture`."""
         graph = torch.cuda.CUDAGraph()
-        # torch.cuda.graph would wait for all streams and give all cached memory back, each time.
+        # torch.cuda.graph would wait for all streams and free all cached memory, each time.
         graph.capture_begin(self._pool, capture_error_mode="thread_local")
         collecting = gc.isenabled()
-        # Nothing that lies about may be freed on a stream that is capturing.
+        # The garbage collector must not free anything on a stream that is capturing.
         gc.disable()
         try:
             work()
@@ -65,15 +68,17 @@ class CudaGraphs:
         return graph.replay
 
     def _give_up(self, graph: torch.cuda.CUDAGraph) -> None:
-        """End a capture whose work failed, whose error is the one to tell."""
+        """End a capture whose work failed; an error here must not hide the error of the work."""
         try:
             graph.capture_end()
         except RuntimeError:
             self._leave(graph)
 
     def _leave(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Go on without a pool whose capture has not ended: it takes no other capture, and asks
-        the graph about every allocation.
+        """Take a new memory pool in place of one whose capture could not be ended.
+
+        Nothing else can be captured in the old pool. The graph is kept, since torch goes on to ask
+        it about every allocation.
         """
         self._failed.append(graph)
         self._pool = torch.cuda.graph_pool_handle()
@@ -81,15 +86,16 @@ class CudaGraphs:
 
 @dataclass
 class Replay:
-    """Captured work: what it reads, how it is done again, and what a graph does not count.
+    """Captured work: its inputs, the function that repeats it, and the counts that the Python code
+    would make.
 
     Attributes:
-        inputs: tensors to fill before.
-        again: does it.
-        result: what it gives, filled by ``again``.
-        forward: samples that it takes through a network.
+        inputs: tensors to fill before each replay.
+        again: the function that repeats the work.
+        result: the outputs of the work, overwritten by ``again``.
+        forward: samples that the work takes through a network.
         backward: those of them that a gradient goes back through.
-        times: how often it was done.
+        times: how often the inputs were filled for a replay.
     """
 
     inputs: dict[str, Tensor]
@@ -100,19 +106,21 @@ class Replay:
     times: int = 0
 
     def load(self, inputs: Mapping[str, Tensor]) -> None:
-        """Fill in the inputs of the next time."""
+        """Fill in the inputs of the next replay, and count it."""
         torch._foreach_copy_(list(self.inputs.values()), list(inputs.values()))
         self.times += 1
 
     def is_to_be_checked(self) -> bool:
-        """Whether this time it is held against the work itself: the first time, the second, the
-        fourth, and so on. What Python computed while it was captured is still right the first time.
+        """Whether this replay is to be compared with the work itself: the first, the second, the
+        fourth, the eighth, and so on. The first alone does not suffice, since what Python computed
+        during the capture is still right then.
         """
         return self.times & (self.times - 1) == 0
 
 
 class GraphCache:
-    """The captured work of one slot, by key: all that decides what the work does, values aside.
+    """The captured work of one slot, by key. A key holds all that decides what the work does,
+    except for the values of tensors.
 
     Args:
         usage: shared by all slots.
@@ -127,7 +135,7 @@ class GraphCache:
         return len(self._replays)
 
     def find(self, key: Hashable) -> Replay | None:
-        """What is captured for a key."""
+        """The captured work of a key, if there is any."""
         if key in self._usage.given_up:
             self._replays.pop(key, None)
         replay = self._replays.get(key)
@@ -136,7 +144,9 @@ class GraphCache:
         return replay
 
     def is_due(self, key: Hashable) -> bool:
-        """Whether work that comes now should be captured; if not it runs as it is."""
+        """Whether the next work of a key should be captured; if not, it runs as it is, and counts
+        towards :data:`WARM_UP`.
+        """
         if key in self._usage.given_up:
             return False
         if self._eager >= WARM_UP and self._usage.seen[key] >= WARM_UP:
@@ -152,7 +162,7 @@ class GraphCache:
         self._replays[key] = replay
 
     def give_up(self, key: Hashable, why: str) -> None:
-        """Run work of this key as it is from now on, on any slot."""
+        """Never capture or replay work of this key again, on any slot, and report why."""
         self._replays.pop(key, None)
         if key not in self._usage.given_up:
             self._usage.given_up.add(key)
@@ -160,7 +170,7 @@ class GraphCache:
 
 
 def signature(tensors: Mapping[str, Tensor]) -> tuple:
-    """What of named tensors decides whether captured work fits them."""
+    """The names, shapes and dtypes of tensors, which decide whether captured work fits them."""
     return tuple((name, value.shape, value.dtype) for name, value in tensors.items())
 
 
@@ -170,16 +180,16 @@ def differing(
     other: Mapping[str, Sequence[Tensor]],
     tolerance: float,
 ) -> list[str]:
-    """The kinds of tensors in which two outcomes of one step are not the same.
+    """The kinds of tensors in which two outcomes of one step differ by more than they may.
 
-    A tensor may be off by a share of what the step changed in it. Where that is next to nothing
-    (a bias that is normalised away) a share of the largest change of its kind counts, and always
-    the last digits.
+    A tensor may differ by the share ``tolerance`` of the largest change that the step made in it.
+    Where that change is next to nothing (a bias that is normalised away), a thousandth of the
+    largest change of its kind takes its place. A difference in the last digits is always allowed.
 
     Args:
         before: tensors by kind, before the step.
         one: the same after the step.
-        other: after the step done otherwise.
+        other: the same after the step was done in the other way.
         tolerance: the share.
     """
     wrong = {
@@ -202,7 +212,7 @@ def _apart(
     digits: list[Tensor] = []
     for tensors in zip(before, one, other, strict=True):
         kind = tensors[0].dtype if tensors[0].is_floating_point() else torch.float64
-        # A model that diverges does so either way.
+        # A model that diverges does so in both outcomes: NaN and infinity are compared as numbers.
         start, first, second = (each.to(kind).nan_to_num() for each in tensors)
         for values, value in (
             (changes, first - start),

@@ -1,4 +1,4 @@
-"""The memory layout that a model's steps are faster in, tried on the device before a run."""
+"""Find the memory layout in which a model's steps are faster, by a trial before a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from noisyfl.simulation.model import Networks
 from noisyfl.simulation.usage import Usage
 
 STEPS = 20
-"""That are timed in each layout, after :data:`WARM_UP`."""
+"""The number of steps that are timed in each layout, after :data:`WARM_UP` others."""
 
 WARM_UP = 3
 
 CLEARLY = 0.95
-"""Of the usual layout's time, that the other one has to stay under: times scatter."""
+"""The other layout is taken if it needs at most this share of the usual one's time. It is below 1
+because measured times scatter."""
 
 
 def suits_channels_last(
@@ -30,15 +31,17 @@ def suits_channels_last(
     capture: Capture | None,
     usage: Usage,
 ) -> bool:
-    """Whether channels last is the layout to train in. Tensor cores, which tf32 and bfloat16
-    compute on, read a pixel's channels together; a trial may say otherwise of a model and a device.
+    """Whether channels last is the layout to train in. It is the usual one for tf32 and bfloat16,
+    which compute on tensor cores, since these read a pixel's channels together. A trial decides
+    whether the other layout is clearly faster for the model on the device.
 
     Args:
-        networks: the model, which stays as it is.
-        images: of a whole batch, float [batch, channels, height, width], on the device.
+        networks: the model, which is not modified.
+        images: a whole batch, float [batch, channels, height, width], on the device.
         precision: of the run.
-        capture: as the run's steps are captured, so that it is not launching them that is timed.
-        usage: is told if the trial fails, and the usual layout is taken.
+        capture: what captures the run's steps, so that the trial does not time their launches; None
+            if they are not captured.
+        usage: is told if the trial fails; the usual layout is then taken.
     """
     usual = precision != "float32"
     try:
@@ -55,7 +58,7 @@ def suits_channels_last(
 
 
 def _own_stream(device: torch.device) -> AbstractContextManager[Any]:
-    """Nothing can be captured on the default stream."""
+    """Enter a stream of the trial's own on a GPU: the default stream cannot be captured."""
     on_gpu = device.type == "cuda"
     return torch.cuda.stream(torch.cuda.Stream(device)) if on_gpu else nullcontext()
 
@@ -67,7 +70,7 @@ def _seconds(
     capture: Capture | None,
     channels_last: bool,
 ) -> float:
-    """What the timed steps take."""
+    """The seconds that the timed steps take in a layout."""
     trial = copy.deepcopy(networks).train()
     if channels_last:
         trial.lay_out_channels_last()

@@ -27,8 +27,9 @@ def squared_distance(weights: Weights, received: Weights) -> Tensor:
 
 
 def squared_distance_at_once(weights: Weights, received: Weights) -> Tensor:
-    """The same of two vectors. A GPU does a few operations on all weights sooner than some on each
-    one; on a CPU the vectors are more to copy than there is to compute.
+    """The same as :func:`squared_distance`, computed on one vector of all weights for each model. A
+    GPU is faster with a few operations on all weights than with some on each weight; on a CPU,
+    copying the weights into vectors takes longer than the computation.
     """
     names = list(weights)
     moved = flat(weights, names) - flat(received, names)
@@ -46,12 +47,13 @@ def distance(weights: Weights, received: Weights) -> Tensor:
 
 
 def proximal_weights(weight: float, steps: int, form: str) -> list[float]:
-    """Of a proximal term in each step of a local epoch: FedCorr's code leaves the distance itself,
-    ``norm``, out of the first one. In the first epoch it is 0 there, and has no derivative.
+    """The weight of a proximal term in each step of a local epoch. If the term is the distance
+    itself, ``norm``, it is left out of the first step, as in FedCorr's code: in that step of the
+    first epoch the distance is 0, and has no derivative.
 
     Args:
         weight: of the term in all other steps.
-        steps: of a local epoch.
+        steps: the number of steps of a local epoch.
         form: a choice of FedProx's option ``prox_form``.
     """
     weights = [weight] * steps
@@ -65,7 +67,7 @@ def mean_where(values: Tensor, chosen: Tensor) -> Tensor:
 
     Args:
         values: [...], any shape.
-        chosen: bool or a weight, of the same shape.
+        chosen: bool, or the weight of each value, of the same shape.
     """
     weight = chosen.to(values.dtype)
     return (values * weight).sum() / weight.sum().clamp(min=1)

@@ -19,7 +19,7 @@ class Networks(nn.ModuleList):
         networks: modules as :func:`noisyfl.models.build_model` makes them.
 
     Attributes:
-        channels_last: whether they are laid out so.
+        channels_last: whether weights and images are in the memory layout channels last.
     """
 
     def __init__(self, networks: Iterable[nn.Module]) -> None:
@@ -27,17 +27,18 @@ class Networks(nn.ModuleList):
         self.channels_last = False
 
     def lay_out_channels_last(self) -> None:
-        """Keep weights, and take images, with the channels of a pixel side by side."""
+        """Lay out weights and images in memory with the channels of a pixel side by side."""
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.channels_last = True
 
     def outputs(self, images: Tensor, network: int, precision: str) -> Outputs:
-        """What a network says of images, in the mode that it is in, as numbers of its own type.
+        """A network's outputs on images, in the mode (training or evaluation) that it is in, and in
+        its own dtype, also where it computes in bfloat16.
 
         Args:
             images: float [batch, channels, height, width].
             network: which one.
-            precision: of :attr:`noisyfl.simulation.schedule.Schedule.precision`.
+            precision: a choice of :attr:`noisyfl.simulation.schedule.Schedule.precision`.
         """
         module = self[network]
         if self.channels_last:
@@ -58,18 +59,19 @@ def channels_last(images: Tensor) -> Tensor:
     _, channels, height, width = images.shape
     if channels > 1:
         return images.contiguous(memory_format=torch.channels_last)
-    # One channel lies the same either way, and torch calls it channels-first: said otherwise, the
-    # first convolution of an image of 28x28 takes a sixth of the time.
+    # With one channel both layouts are the same in memory, and torch takes them for channels first.
+    # With the strides of channels last, the first convolution on 28x28 images takes a sixth of the
+    # time.
     return images.contiguous().as_strided(images.shape, (height * width, 1, width, 1))
 
 
 class Received(Weights):
-    """The model that a local update started from: the trainable weights by name and, called, what
-    its networks say.
+    """The model that a local update started from: a mapping of its trainable weights by name, which
+    can be called for the outputs of its networks.
 
     Args:
         weights: by name.
-        answer: what a call answers, given images and the number of a network.
+        answer: the function behind a call: takes images and the number of a network.
     """
 
     def __init__(self, weights: Weights, answer: Callable[[Tensor, int], Outputs]) -> None:
@@ -85,13 +87,14 @@ class Model:
     """The model of a client in training: what a loss calls, and the weights that it trains.
 
     Args:
-        networks: that train.
-        received: all that the local update starts from, buffers too.
+        networks: the networks in training.
+        received: all weights that the local update starts from, buffers included.
         precision: see :meth:`Networks.outputs`.
 
     Attributes:
-        weights: the trainable weights as they stand.
-        received: the same ones as the local update started from them, and that model's outputs.
+        weights: the current trainable weights.
+        received: the trainable weights that the local update started from; called, it returns that
+            model's outputs.
         forward: samples that went through a network so far.
         backward: those of them that a gradient goes back through.
     """
@@ -107,7 +110,7 @@ class Model:
         self._precision = precision
 
     def receive(self, weights: Weights) -> None:
-        """Put another local update's start in the place of this one's, tensor by tensor."""
+        """Overwrite the weights that the local update starts from, in place, for a new update."""
         for name, value in self._start.items():
             value.copy_(weights[name])
 
@@ -119,12 +122,13 @@ class Model:
 
     @torch.no_grad()
     def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
-        """The outputs without a gradient, in training mode, or in evaluation mode.
+        """The outputs of a network without a gradient, in training or in evaluation mode.
 
         Args:
             images: normalised, float [n, channels, height, width].
             network: which of the model's.
-            evaluating: with batch normalisation's running statistics and without dropout.
+            evaluating: whether to use evaluation mode: batch normalisation's running statistics,
+                and no dropout.
         """
         self.forward += len(images)
         module = self._networks[network]
@@ -137,7 +141,8 @@ class Model:
     def _answer(self, images: Tensor, network: int) -> Outputs:
         self.forward += len(images)
         if self._start_networks is None:
-            # The tensors themselves and no copies, so that what :meth:`receive` writes is seen.
+            # ``assign`` uses the tensors themselves, not copies, so that these networks follow what
+            # :meth:`receive` writes.
             self._start_networks = copy.deepcopy(self._networks).requires_grad_(False).eval()
             self._start_networks.load_state_dict(self._start, assign=True)
         return self._start_networks.outputs(images, network, self._precision)

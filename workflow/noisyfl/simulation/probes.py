@@ -1,9 +1,11 @@
-"""Probes: what a federation is like after its last round, for figures that rounds do not tell.
+"""Probes: measurements of a federation after its last round, for figures that need more than rounds
+record.
 
-A probe runs and trains models by the method's own sides, aside: the run stays as it is, and nothing
-is counted. What it measures of a client goes into the client's row of the last round. Images are
-shown plain. Where a local update more is made, it is the last round's over again, with its stage,
-learning rate and rng, from what the server would send now.
+A probe runs and trains models with the method's own sides, but leaves the run as it is, and nothing
+that it does is counted. What it measures of a client goes into the client's row of the last round.
+Images are shown in the plain view. Where a probe makes one more local update, it repeats the last
+round's, with its stage, learning rate and random streams, from the model that the server would send
+after the last round.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from noisyfl.simulation.server_side import ServerSide, local_updates
 from noisyfl.simulation.types import Client, Outputs, Pass, Update, Weights
 
 SAMPLES = 1000
-"""Samples whose features are kept, at most, in equal numbers of each participant."""
+"""The largest number of samples whose features are kept, in equal shares for the participants."""
 
 Rows = Mapping[int, Mapping[str, Any]]
 """By client, values by column."""
@@ -42,8 +44,8 @@ class Probe:
     """One thing to measure.
 
     Attributes:
-        columns: those that it fills; docs/artifacts.md says what they mean.
-        measure: does it.
+        columns: the columns that it fills; docs/artifacts.md says what they mean.
+        measure: the function that measures their values.
     """
 
     columns: Mapping[str, pa.DataType]
@@ -53,13 +55,13 @@ class Probe:
 def measure(
     names: Sequence[str], federation: Federation, server: ServerSide, side: ClientSide
 ) -> None:
-    """Write down what the named probes say of a federation whose rounds are done.
+    """Run the named probes on a federation whose rounds are done, and record what they measure.
 
     Args:
-        names: in :data:`PROBES`.
+        names: of probes in :data:`PROBES`.
         federation: of the run.
-        server: of the run's method.
-        side: likewise.
+        server: the server side of the run's method.
+        side: its client side.
     """
     found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     server, side = server.sides(_last_round(federation), side, federation)
@@ -78,13 +80,13 @@ def columns(names: Sequence[str]) -> dict[str, pa.DataType]:
 
 
 def local_models(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
-    """Each client's model after one more local update: its accuracies, and its answer to an image
-    that shows nothing (FedRN, Figures 1, 4 and 5).
+    """Each client's model after one more local update: its accuracies, and its output on an image
+    of pure noise (FedRN, Figures 1, 4 and 5).
 
     Args:
         federation: of the run.
-        server: of the run's method, as it stands in the last round.
-        side: likewise.
+        server: the server side of the last round.
+        side: the client side of the last round.
     """
     executor = federation.executor
     labels = executor.test.labels
@@ -107,14 +109,15 @@ def local_models(federation: Federation, server: ServerSide, side: ClientSide) -
 
 
 def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
-    """What clean and noisy samples of the last participants may be told apart by: the loss under
-    the model that the server would send, and the cosine of the features and the mean features of
-    the client's samples of that class (FedCNI, Eqs. 5 and 6), both for the given label.
+    """Two values of each sample of the last participants that may tell clean from noisy ones, both
+    for the given label: the loss, and the cosine between the sample's features and the mean
+    features of the client's samples with that label (FedCNI, Eqs. 5 and 6). The model is the one
+    that the server would send.
 
     Args:
         federation: of the run.
-        server: of the run's method, as it stands in the last round.
-        side: likewise.
+        server: the server side of the last round.
+        side: the client side of the last round.
     """
     rows = {}
     for client in _last_participants(federation):
@@ -133,13 +136,13 @@ def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Row
 
 
 def features(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
-    """What the models of the last participants, after one more local update, make of some of their
-    samples, drawn at random, beside the centroids that the method keeps (RoFL, Figure 4).
+    """The features of some of the last participants' samples, drawn at random, by their models
+    after one more local update; and the class centroids that the method keeps (RoFL, Figure 4).
 
     Args:
         federation: of the run.
-        server: of the run's method, as it stands in the last round.
-        side: likewise.
+        server: the server side of the last round.
+        side: the client side of the last round.
     """
     participants = _last_participants(federation)
     most = max(1, SAMPLES // len(participants))
@@ -200,8 +203,9 @@ PROBES = {
 
 
 def _own_classes(right: Tensor, labels: Tensor, client: Client) -> float:
-    """The mean, over the classes that a client truly has, of the accuracy on their test samples:
-    FedRN's Figure 1 tests a local model on as many samples of each of them.
+    """The accuracy on the test samples of each class that a client truly has (by its given labels
+    where the true ones are not known), averaged over these classes: FedRN's Figure 1 tests a local
+    model on equally many samples of each.
     """
     own = (client.true if client.truth_known else client.given).unique()
     accuracies = [_share(right[labels == label]) for label in own if bool((labels == label).any())]
@@ -219,9 +223,10 @@ def _last_round(federation: Federation) -> int:
 def _one_more(
     clients: list[Client], federation: Federation, server: ServerSide, side: ClientSide
 ) -> Iterator[Update]:
-    """A local update more of each client, by as many at once as take part in an ordinary round.
+    """Yield one more local update of each client, made in groups of an ordinary round's size.
 
-    While one is looked at, its client's state is as the update left it.
+    While the caller handles an update, its client's state is as the update left it; the changes of
+    a group are undone after its last one.
     """
     last = _last_round(federation)
     for first in range(0, len(clients), federation.participants):
@@ -233,7 +238,7 @@ def _one_more(
 def _outputs(
     client: Client, weights: Weights, federation: Federation, side: ClientSide
 ) -> list[Outputs]:
-    """Of each of a model's networks on all samples of a client."""
+    """The outputs of each of a model's networks on all samples of a client."""
     requests = [
         Pass(client, weights, "probe", number, view="plain") for number in range(side.networks)
     ]

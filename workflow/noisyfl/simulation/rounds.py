@@ -26,7 +26,7 @@ NOT_EVALUATED = {
     "test_loss": math.nan,
     "confusion": None,
 }
-"""What a round has that no test followed."""
+"""The evaluation columns of a round that is not evaluated."""
 
 
 Report = Callable[[int, int, float | None], None]
@@ -34,10 +34,10 @@ Report = Callable[[int, int, float | None], None]
 
 
 def unreported(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
-    """Nobody wants to know how far a run is.
+    """Ignore the progress of a run: the :data:`Report` of a run that nobody follows.
 
     Args:
-        rounds_done: how many are.
+        rounds_done: how many rounds are done.
         rounds: how many there are in all.
         seconds_left: None before that is known.
     """
@@ -53,14 +53,14 @@ def simulate(
 ) -> str:
     """Run all rounds of a method, from the checkpoint if there is one.
 
-    An evaluation follows the last round and each with which :meth:`Schedule.evaluations` counts
-    one more. After each round, ``report`` is told how far the run is.
+    The last round is evaluated, and so is each that raises the count of evaluations due
+    (:meth:`Schedule.evaluations`). After each round, ``report`` is told how far the run is.
 
     Args:
         federation: before its first round.
-        server: of the method.
-        client: likewise.
-        checkpoint: where the run goes on from, and what it keeps.
+        server: the method's server side.
+        client: the method's client side.
+        checkpoint: what the run resumes from, and is saved to.
         log: takes a line.
         report: is told how many rounds are done, how many there are, and the seconds that are left.
 
@@ -99,12 +99,13 @@ def simulate(
 def _round_with_room(
     federation: Federation, server: ServerSide, client: ClientSide, round: int, total: int
 ) -> tuple[bool, Mapping[str, Any], int]:
-    """One round, which starts anew with less at a time if the device has no room for it.
+    """Run one round; if the device runs out of memory, start it anew with less work at a time.
 
-    What it changed until then is forgotten: it replaces things, and writes to no tensor in place.
+    What the failed attempt changed is undone, which is possible because a round replaces what it
+    changes, and writes to no tensor in place.
 
     Raises:
-        NoRoom: there is not even room for one client at a time.
+        NoRoom: the device has too little memory even for one client at a time.
     """
     while True:
         standing = federation.standing()
@@ -112,7 +113,7 @@ def _round_with_room(
             return _round(federation, server, client, round, total)
         except torch.OutOfMemoryError as error:
             why = " ".join(str(error).split())
-        # Here, where no traceback holds what the round had made.
+        # Outside of the handler, where no traceback keeps the round's tensors alive.
         federation.put_back(standing)
         federation.executor.use_less_memory(why)
 
@@ -120,11 +121,11 @@ def _round_with_room(
 def _round(
     federation: Federation, server: ServerSide, client: ClientSide, round: int, total: int
 ) -> tuple[bool, Mapping[str, Any], int]:
-    """One round.
+    """Run one round.
 
     Returns:
-        Whether the global model is finite, what its test said, and the local updates that the
-        round counts for.
+        Whether the global model is finite, the results of the evaluation, and the number of local
+        updates that the round counts for.
     """
     begun = time.perf_counter()
     stage, slots = server.stage(round, federation), server.slots(round, federation)
@@ -145,7 +146,7 @@ def _round(
     due = before < after or round == total - 1 or not finite
     evaluation = evaluate(server, client, federation) if due else NOT_EVALUATED
     if round < total - 1 or not finite:
-        evaluation = {**evaluation, "confusion": None}  # classes² numbers, of the last round only
+        evaluation = {**evaluation, "confusion": None}  # classes² numbers: only in the last round
     exchanged = server.exchange(updates, federation)
     seconds = time.perf_counter() - begun
     federation.close_round(round, stage, slots, updates, exchanged, evaluation, seconds)
@@ -153,29 +154,30 @@ def _round(
 
 
 def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, Any]:
-    """What the test part says of the models that the method is tested by, see :func:`tested`.
+    """Evaluate, on the test part, the models that the method is tested by; see :func:`tested`.
 
     Args:
-        server: of the method.
-        client: likewise.
+        server: the method's server side.
+        client: the method's client side.
         federation: of the run.
     """
     return tested(server.tested(federation), client, federation.executor)
 
 
 def tested(models: Sequence[Tested], client: ClientSide, executor: Executor) -> dict[str, Any]:
-    """What the test part says of models.
+    """Evaluate models on the test part.
 
     Args:
-        models: one at least.
+        models: at least one.
         client: the method's client side, which says what a model of several networks predicts.
         executor: has the test part.
 
     Returns:
         Means over the models: ``test_accuracy``, ``test_top5_accuracy`` (NaN where there are no
         more than five classes), ``test_balanced_accuracy`` (the mean over the classes of the share
-        of each that is recognised), all shares, and ``test_loss``. ``confusion`` is the sum over
-        the models: how many samples of a true class (rows) are taken for which, int [classes²].
+        of each that is recognised), all as shares from 0 to 1, and ``test_loss``. ``confusion`` is
+        the confusion matrix, true classes by predicted ones, summed over the models and flattened,
+        int [classes²].
     """
     labels = executor.test.labels
     accuracies, top5, losses, confusions = [], [], [], []
@@ -204,8 +206,8 @@ def tested(models: Sequence[Tested], client: ClientSide, executor: Executor) -> 
 
 
 def _networks_of(model: Tested, count: int) -> list[Hashable]:
-    """What tells each network of a model from those of others: models may share one, such as the
-    global one that stands beside each client's own.
+    """A key for each network of a model: its number and the identities of its tensors. Networks
+    that models share, such as the global one beside each client's own, have equal keys.
     """
     return [
         (number, *(id(v) for name, v in model.weights.items() if name.startswith(f"{number}.")))
@@ -227,7 +229,7 @@ def confusion_matrix(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def balanced_accuracy(confusion: Tensor) -> float:
-    """The mean over the classes, of those that have samples, of the share that is recognised."""
+    """The share of samples that is recognised, averaged over the classes that have samples."""
     sizes = confusion.sum(1)
     there = sizes > 0
     return float((confusion.diagonal()[there].double() / sizes[there]).mean())
@@ -239,13 +241,13 @@ def all_finite(weights: Weights) -> bool:
 
 
 def top_accuracy(logits: Tensor, labels: Tensor, most: int) -> float:
-    """The share of samples whose label is among the ``most`` highest logits [samples, classes]; NaN
-    where no class could be missed.
+    """The share of samples whose label is among the ``most`` highest logits; NaN if there are no
+    more than ``most`` classes, so that no label could be missed.
 
     Args:
         logits: [samples, classes].
         labels: the true ones, int64 [samples].
-        most: how many classes may be named.
+        most: how many of the highest logits count.
     """
     if logits.shape[1] <= most:
         return math.nan

@@ -65,7 +65,7 @@ class Schedule:
 
     def evaluations(self, ordinary_rounds: float) -> int:
         """How many evaluations are due once so many ordinary rounds' local updates are done."""
-        # A third of a round three times is a round, in floating point too.
+        # Three thirds of a round have to count as a whole one, in floating point too.
         done = ordinary_rounds + 1e-9
         if not self.evaluate_last:
             return math.floor(done / self.evaluate_every)
@@ -76,5 +76,5 @@ class Schedule:
 
     def participants(self, clients: int) -> int:
         """Clients in an ordinary round: the share of all, rounded down, at least one."""
-        # 0.29 * 100 is 28.999999999999996 in floating point, and means 29.
+        # 0.29 * 100 is 28.999999999999996 in floating point, but has to count as 29.
         return max(1, math.floor(self.participation * clients + 1e-9))

@@ -1,6 +1,6 @@
 """The server side of a method: who takes part, how updates are combined, what is corrected.
 
-As it stands here it is FedAvg. Like a client side it is a frozen component.
+The base class is FedAvg. Like a client side, a server side is a frozen component.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ class ServerSide(Side):
     partner: ClassVar[str] = "client"
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
-        """The sides of a combination of this method and the one that stands behind it."""
+        """The sides of the combination of this method with the one that stands behind it."""
         assert isinstance(partner, ClientSide)
         return self, partner
 
     def sides(
         self, round: int, client: ClientSide, federation: Federation
     ) -> tuple[ServerSide, ClientSide]:
-        """Whose round it is, where a method becomes another one on the way; else this one's.
+        """The sides that carry out a round: this server side and ``client``, unless the method
+        turns into another one during the run.
 
-        These sides select, train, combine and are tested; how many rounds there are, what they are
-        called and what they count for is asked of the run's own.
+        These sides select, train, combine and are tested. The number of rounds, the stage that is
+        recorded for each and the local updates that it counts for come from the run's own server
+        side.
 
         Args:
             round: counted from 0.
@@ -51,20 +53,21 @@ class ServerSide(Side):
         return self, client
 
     def own_schedule(self, schedule: Schedule, clients: int) -> Schedule:
-        """The schedule that the method makes of the run's, for so many clients."""
+        """The method's own schedule, derived from the run's, for a number of clients."""
         return schedule
 
     def begin(self, federation: Federation) -> None:
-        """Change the federation before its first round, and before a checkpoint is looked for."""
+        """Change the federation before its first round, and before a checkpoint is restored."""
 
     def rounds(self, federation: Federation) -> int:
         """How many rounds the method runs."""
         return federation.schedule.rounds
 
     def slots(self, round: int, federation: Federation) -> int:
-        """Local updates that a round counts for, ``federation.participants`` if it is ordinary.
+        """The number of local updates that a round counts for; an ordinary round counts for
+        ``federation.participants``.
 
-        Counted so, methods whose rounds differ can be compared, and evaluated equally often.
+        This makes methods with different rounds comparable, and has them evaluated equally often.
         """
         return federation.participants
 
@@ -90,7 +93,9 @@ class ServerSide(Side):
         return average([u.weights for u in updates], [float(u.size) for u in updates])
 
     def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
-        """Bytes that a round sends down to clients and up to the server: a model each."""
+        """Bytes that a round sends down to the clients and up to the server: a model for each
+        update, both ways.
+        """
         size = size_in_bytes(federation.weights) * len(updates)
         return size, size
 
@@ -99,13 +104,14 @@ class ServerSide(Side):
         return [Tested(federation.weights)]
 
     def passes_of_test(self, clients: int) -> float:
-        """Times that an evaluation takes the test part through each network of a model, on average;
+        """How often an evaluation passes the test part through each network of a model, on average;
         for estimates.
         """
         return 1.0
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Whatever the method estimates or corrects once the new global model stands.
+        """Make the method's estimates and corrections that follow the new global model; by default
+        none.
 
         Args:
             round: counted from 0.
@@ -115,7 +121,8 @@ class ServerSide(Side):
 
 
 def uniform(round: int, federation: Federation, pool: np.ndarray) -> np.ndarray:
-    """The round's participants drawn uniformly from ``pool``, at most an ordinary round's many.
+    """The round's participants, drawn uniformly from ``pool``: as many as in an ordinary round, or
+    all of the pool if it is smaller.
 
     Args:
         round: counted from 0.
@@ -134,13 +141,13 @@ def local_updates(
     client: ClientSide,
     federation: Federation,
 ) -> list[Update]:
-    """A round's local updates, and all that the client side does before and after them.
+    """Make a round's local updates, with all that the client side does before and after them.
 
     Args:
         round: counted from 0.
         participants: of the round.
-        server: of the method.
-        client: likewise.
+        server: the method's server side.
+        client: the method's client side.
         federation: of the run.
     """
     federation.round = round

@@ -1,7 +1,7 @@
 """SGD with momentum and weight decay, as ``torch.optim.SGD`` computes it.
 
-Ours, because constructing an optimizer of ``torch.optim`` imports torch's compiler: seconds that
-every run would spend, more than many runs train.
+``torch.optim`` itself is not used because constructing one of its optimizers imports torch's
+compiler, which would take seconds in every run, more than many runs train for.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ class SGD:
 
     Args:
         weights: the parameters by name, changed in place by :meth:`step`.
-        schedule: its learning rate, momentum (without dampening or Nesterov's correction), weight
-            decay, and largest norm of a gradient.
-        rate: a scalar of the weights' kind that is to hold the learning rate, so that a captured
-            step reads the one of its round there; a step takes it from the schedule without.
+        schedule: gives the learning rate, momentum (without dampening or Nesterov's correction),
+            weight decay, and largest norm of a gradient.
+        rate: a scalar tensor, of the weights' dtype and device, that is to hold the learning rate,
+            so that a captured step reads the current round's from it; None: a step takes the
+            learning rate from the schedule.
 
     Attributes:
-        reads: what of the schedule a step depends on, but for what it reads in ``rate``.
-        velocity: the momentum of each weight; none before a schedule has momentum. It stays where
-            it is.
+        reads: the values of the schedule that a step depends on, without the learning rate if
+            ``rate`` holds it.
+        velocity: the momentum of each weight; empty before the first schedule with momentum. Its
+            tensors stay in the same place, for captured steps.
     """
 
     def __init__(self, weights: Weights, schedule: Schedule, rate: Tensor | None = None) -> None:
@@ -37,7 +39,7 @@ class SGD:
         self.reset(schedule)
 
     def reset(self, schedule: Schedule) -> None:
-        """Start anew with a schedule: without momentum."""
+        """Take a schedule, and start anew with a momentum of zero."""
         self.schedule = schedule
         self.reads: tuple[float | None, ...] = (
             schedule.momentum,
@@ -57,8 +59,9 @@ class SGD:
         """Descend on a scalar loss of the weights.
 
         Args:
-            loss: what the weights in question should lower.
-            learns: only weights whose names start so are changed, their momentum included.
+            loss: the scalar to be lowered.
+            learns: a prefix of names, or several: other weights, and their momentum, are left
+                unchanged.
         """
         names = [name for name in self.weights if name.startswith(learns)]
         weights = [self.weights[name] for name in names]

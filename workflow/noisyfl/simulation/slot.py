@@ -27,13 +27,14 @@ from noisyfl.simulation.usage import Usage
 
 
 class StreamSlot:
-    """Networks and buffers that stay where they are, so that steps on them can be captured.
+    """Networks and buffers that stay in the same place in memory, so that steps on them can be
+    captured.
 
     Args:
         networks: what this slot trains.
         schedule: the run's.
-        device: where they live.
-        capture: what makes work repeatable; None if nothing is captured.
+        device: where networks and buffers live.
+        capture: what captures work; None if nothing is captured.
         usage: of the executor; all slots write to it.
     """
 
@@ -66,12 +67,12 @@ class StreamSlot:
     # ---------------------------------------------------------------- the stream
 
     def open(self) -> None:
-        """Begin a round's work: what was begun before it, on the default stream, comes first."""
+        """Begin a round's work, which waits for all earlier work on the default stream."""
         if self._stream:
             self._stream.wait_stream(torch.cuda.default_stream(self._device))
 
     def close(self) -> None:
-        """End a round's work: what comes on the default stream comes after it."""
+        """End a round's work: all later work on the default stream waits for it."""
         if self._stream:
             torch.cuda.default_stream(self._device).wait_stream(self._stream)
 
@@ -81,10 +82,11 @@ class StreamSlot:
 
     @contextmanager
     def _left(self) -> Iterator[None]:
-        """Operations within go to the default stream, after the slot's and before its next ones.
+        """Context manager: operations within go to the default stream, after the slot's earlier
+        ones and before its next ones.
 
-        What is allocated there for a moment all slots can have by turns; each stream keeps what it
-        once had.
+        It is for temporary tensors. torch reuses freed memory only on the stream that allocated it,
+        so that on the default stream all slots share the same memory by turns.
         """
         if not self._stream:
             yield
@@ -103,7 +105,8 @@ class StreamSlot:
             task: what to train.
             schedule: of the local update.
             side: the client side.
-            longest: samples that memory by sample is made for, at least the client's.
+            longest: the number of samples that entries of the memory by sample are made for; at
+                least the client's.
         """
         self.networks.load_state_dict(task.weights)
         self.networks.train()
@@ -115,7 +118,7 @@ class StreamSlot:
         self._steps = self.model.forward = self.model.backward = 0
 
     def _remember(self, memory: Memory, longest: int) -> None:
-        """Bring a memory to where captured steps find one of its kind."""
+        """Copy a memory to the tensors that captured steps use for its names, shapes and dtypes."""
         shapes = {
             name: (longest, *value.shape[1:]) if name in self._by_sample else tuple(value.shape)
             for name, value in memory.items()
@@ -131,17 +134,19 @@ class StreamSlot:
             self._remembered(name, value).copy_(value)
 
     def _remembered(self, name: str, like: Tensor) -> Tensor:
-        """The part of an entry of the memory that is the client's own."""
+        """The part of an entry of the memory that belongs to the client, without the entry's extra
+        length.
+        """
         held = self.memory[name]
         return held[: len(like)] if name in self._by_sample else held
 
     def forget_momentum(self) -> None:
-        """Go on as with a new optimizer."""
+        """Start the optimizer anew, without momentum."""
         self._optimizer.reset(self._optimizer.schedule)
 
     def finish(self, task: Task, size: float) -> tuple[Update, Tensor]:
-        """End a local update, without waiting for it; the training loss, which is the sum over all
-        steps, comes as a tensor on the device.
+        """End a local update without waiting for the device. The training loss, summed over all
+        steps, is returned beside the update, as a tensor on the device.
         """
         update = Update(
             client=task.client,
@@ -160,12 +165,12 @@ class StreamSlot:
     # ---------------------------------------------------------------- steps
 
     def step(self, side: ClientSide, batch: Batch, epoch: Epoch) -> None:
-        """Descend once on a side's loss of a step of an epoch.
+        """Make one step of an epoch, by a replay of captured work where there is one.
 
         Args:
-            side: whose loss it is.
+            side: the client side, whose loss is minimised.
             batch: of the step.
-            epoch: that it is a step of.
+            epoch: the epoch that the step belongs to.
         """
         self._steps += 1
         learns = epoch.learns
@@ -199,8 +204,8 @@ class StreamSlot:
         self._loss += loss.detach()
 
     def _tune(self, often: bool) -> None:
-        """Let cuDNN try all its algorithms for sizes that come often; for others that takes longer
-        than it brings.
+        """Let cuDNN try all its algorithms for batch sizes that come often; for others, the trial
+        takes longer than the best algorithm saves.
         """
         if self._stream:
             torch.backends.cudnn.benchmark = often
@@ -213,7 +218,7 @@ class StreamSlot:
         batch: Batch,
         learns: str | tuple[str, ...],
     ) -> Replay | None:
-        """A step on copies of the batch's tensors, to be done again and again."""
+        """Capture a step on copies of the batch's tensors, which later steps fill anew."""
         held = Batch(
             views=tuple(view.clone() for view in batch.views),
             positions=batch.positions.clone(),
@@ -234,7 +239,7 @@ class StreamSlot:
     def _captured(
         self, capture: Capture, key: Hashable, words: str, inputs: dict[str, Tensor], work: Work
     ) -> Replay | None:
-        """Work on inputs that stay; None if it cannot be captured, which is written down."""
+        """Capture work on inputs that stay in place; None if that fails, which is reported."""
         try:
             replay = Replay(inputs, capture(work))
         except torch.OutOfMemoryError:
@@ -254,8 +259,8 @@ class StreamSlot:
         batch: Batch,
         learns: str | tuple[str, ...],
     ) -> None:
-        """Do a step twice from the same start, as it is and as it was captured. If the outcomes
-        differ, the former counts.
+        """Make a step twice from the same start: one operation at a time, and as a replay. If the
+        outcomes differ, keep that of the former, and stop replaying such steps.
         """
         held, dice = dict(self.memory), self._random_state()
         with self._left():
@@ -263,7 +268,8 @@ class StreamSlot:
         self._descend(side, batch, learns)
         with self._left():
             right = _copied(self._written())
-            # A loss may have put other tensors there, of which a replay would know nothing.
+            # The loss may have replaced tensors of the memory; a replay uses those that it was
+            # captured with.
             self.memory.update(held)
             _restore(self._written(), before)
         self._set_random_state(dice)
@@ -294,7 +300,7 @@ class StreamSlot:
         }
 
     def _random_state(self) -> Tensor:
-        """Of the generator that dropout draws from."""
+        """The state of the generator that dropout draws from."""
         return torch.cuda.get_rng_state(self._device) if self._stream else torch.get_rng_state()
 
     def _set_random_state(self, state: Tensor) -> None:
@@ -307,7 +313,9 @@ class StreamSlot:
 
     @torch.no_grad()
     def outputs(self, images: Tensor, network: int) -> Outputs:
-        """What a network says, in evaluation mode, of images that come in batches of one size."""
+        """A network's outputs, in evaluation mode, on a batch of images; its forward pass is
+        captured, since batches of this size come often.
+        """
         self._tune(True)
 
         def work(images: Tensor) -> Outputs:

@@ -1,6 +1,6 @@
-"""How clients share a GPU, as the fast executor does it and as a run's memory is estimated.
+"""How clients share a GPU: constants of the fast executor and of the estimates of a run's memory.
 
-Needs no torch, which takes seconds to import.
+This module does not import torch, which takes seconds.
 """
 
 STREAM_SLOTS = 16
@@ -10,7 +10,8 @@ side."""
 LARGE_IMAGE = 64
 
 SHOWN_AT_ONCE = 2**24
-"""Numbers in the images of steps that are prepared together, on all slots: 64 MiB of float32."""
+"""How many numbers the images of steps that are prepared together may have, on all slots together:
+64 MiB of float32."""
 
 CONTEXT_MB = 700.0
-"""Of a GPU that CUDA takes for a process: its context, and the kernels of its libraries."""
+"""GPU memory that CUDA takes for each process: its context, and the kernels of its libraries."""

@@ -15,8 +15,8 @@ from noisyfl.core.options import BadInput
 from noisyfl.simulation.usage import Usage
 
 Weights = dict[str, Tensor]
-"""Everything a model is: parameters and buffers by name. The name of a weight of a model's first
-network starts with ``0.``, of its second with ``1.``.
+"""All tensors of a model, parameters and buffers, by name. Names in a model's first network start
+with ``0.``, in its second with ``1.``.
 """
 
 Memory = dict[str, Tensor]
@@ -36,7 +36,7 @@ class Client:
         labels: int64 [samples], what it trains on: the given labels until a method corrects them.
         noise_level: share of the given labels that are wrong; NaN where the true ones are not
             known.
-        truth_known: whether they are.
+        truth_known: whether the true labels of all its samples are known.
         state: what a method keeps on this client between rounds: numbers, tensors, and whole
             models (:data:`Weights`).
     """
@@ -60,11 +60,12 @@ class Client:
         return len(self.rows)
 
     def accuracy_of(self, labels: Tensor, among: Tensor | None = None) -> float:
-        """The share of labels that are the true ones; NaN of none, and where nobody knows.
+        """The share of labels that are the true ones; NaN if there are no labels, or if the true
+        ones are not known.
 
         Args:
             labels: int64 [samples].
-            among: bool [samples], of which samples; of all by default.
+            among: bool [samples], the samples that count; by default all.
         """
         right = labels == self.true
         if among is not None:
@@ -79,15 +80,16 @@ class Epoch:
     Attributes:
         steps: one int64 array a step, positions among the client's samples.
         targets: [samples, ...], what the loss calls the target of every sample of the client.
-        extras: whatever the loss needs beside, one value or array a step, by name. What changes
-            from step to step or from round to round comes this way and no other: an executor may
-            trace the loss once and repeat it.
+        extras: whatever else the loss needs, by name: one value or array for each step. Everything
+            that changes from step to step or from round to round has to be passed here, since an
+            executor may trace the loss once and repeat it.
         views: how the images of a step are shown, each as
             :meth:`noisyfl.data.augmentation.augment.View.show` names it; a loss may want several
             views of the same images.
-        learns: the weights that learn are those whose names start so, or in one of
-            several ways; all of them by default.
-        fresh_momentum: whether momentum starts anew in this epoch, and not in the local update.
+        learns: the prefix, or several, of the names of the weights that are trained; by default
+            all weights are.
+        fresh_momentum: whether momentum starts anew with this epoch, and not only with the local
+            update.
         repeatable: whether steps of equal shapes do the same work, whatever the values; if not, an
             executor does not trace them.
     """
@@ -109,9 +111,9 @@ class Batch:
         views: the step's images, once for each of :attr:`Epoch.views`: float
             [batch, channels, height, width].
         positions: int64 [batch], which of the client's samples they are.
-        target: [batch, ...], their targets.
+        target: [batch, ...], the targets of these samples.
         extras: the step's entries of :attr:`Epoch.extras`, as tensors.
-        memory: what the loss may read, and write in place, from step to step.
+        memory: what the loss may keep from step to step: it reads it, and writes to it in place.
     """
 
     views: tuple[Tensor, ...]
@@ -139,9 +141,9 @@ class Task:
     Attributes:
         client: who makes it.
         weights: the model that it starts from.
-        memory: where :attr:`Batch.memory` starts; left as it is.
-        repeat: how many updates the client makes before it in the same round, of a client that was
-            drawn several times; each has random streams of its own.
+        memory: what :attr:`Batch.memory` holds at the start; not modified.
+        repeat: how many updates the same client makes before this one in the same round, where it
+            was drawn several times; each has random streams of its own.
     """
 
     client: Client
@@ -156,7 +158,7 @@ class Tested:
 
     Attributes:
         weights: the model.
-        client: whose it is, where it is not the federation's.
+        client: the client whose model it is; None if it is the federation's.
     """
 
     weights: Weights
@@ -170,8 +172,8 @@ class Update:
     Attributes:
         client: who made it.
         weights: the local model.
-        memory: where :attr:`Batch.memory` ended.
-        size: samples, or whatever it counts for when the server averages.
+        memory: what :attr:`Batch.memory` held at the end.
+        size: the weight of the update when the server averages, usually its number of samples.
         steps: steps taken.
         loss: mean training loss over the steps; NaN if there was none.
         forward: samples that went through a network.
@@ -193,8 +195,8 @@ class Pass:
     """A request: the outputs of a model on all samples of a client, in evaluation mode.
 
     Attributes:
-        client: whose samples.
-        weights: of which model.
+        client: the client whose samples are shown.
+        weights: the model.
         purpose: names the random stream of the augmented view.
         network: which of the model's networks.
         view: how the images are shown, as in :attr:`Epoch.views`.
@@ -209,8 +211,8 @@ class Pass:
 
 @dataclass
 class Outputs:
-    """What a network says of images: logits [batch, classes], and features [batch, width], which
-    the classifier saw.
+    """A network's outputs on images: logits [batch, classes], and features [batch, width], which
+    are the input of its classifier.
     """
 
     logits: Tensor
@@ -236,11 +238,12 @@ class Images:
         self.shape = tuple(self.pixels.shape[1:])
 
     def pieces(self, rows: Tensor, sizes: int | list[int]) -> Iterator[Tensor]:
-        """The images of rows, in order, a piece at a time.
+        """Yield the images of some rows, in order, one piece at a time.
 
         Args:
             rows: int64 [m], on the device.
-            sizes: images of each piece, or of all but the last one.
+            sizes: the number of images in each piece; a single number is for all pieces but the
+                last one, which takes the rest.
         """
         for part in rows.split(sizes):
             yield self.pixels[part]
@@ -253,7 +256,8 @@ class Images:
 class Executor(Protocol):
     """Trains clients and runs models for a method that never calls a network by itself.
 
-    A side here is a client side, which knows this file, and is not known to it.
+    The argument ``side`` is a client side. Its type is not named here, since the module of client
+    sides imports this one.
     """
 
     device: torch.device
@@ -265,9 +269,9 @@ class Executor(Protocol):
 
         Args:
             tasks: one a participant.
-            side: whose loss is descended.
+            side: the client side, whose loss is minimised.
             round: counted from 0.
-            stage: what the method calls the round.
+            stage: the method's name for the stage that the round belongs to.
         """
 
     def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
@@ -277,11 +281,11 @@ class Executor(Protocol):
         """The outputs of one of a model's networks on the test part."""
 
     def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
-        """The outputs of one of a model's networks on images of the method's own: normalised,
-        float [n, channels, height, width].
+        """The outputs of one of a model's networks on images that are in no part of the dataset,
+        but come from the method: normalised, float [n, channels, height, width].
 
         Args:
-            images: of the method's own.
+            images: those of the method.
             weights: of the model.
             network: which of the model's networks.
         """
@@ -290,25 +294,26 @@ class Executor(Protocol):
         """How the run is computed, for its provenance."""
 
     def use_less_memory(self, why: str) -> None:
-        """Prepare to do the same once more, when the device had no room for it.
+        """Prepare to repeat, with less memory, the work that the device had too little memory for.
 
         Args:
-            why: what was asked for, and what there is.
+            why: how much memory was asked for, and how much there is.
 
         Raises:
-            NoRoom: nothing is left to do without (:mod:`noisyfl.simulation.executor`).
+            NoRoom: memory use cannot be reduced further (:mod:`noisyfl.simulation.executor`).
         """
 
 
 def known_noise_levels(clients: Sequence[Client], option: str) -> list[float]:
-    """The noise level of each client, which a method takes for known.
+    """The true noise level of each client, for a method that assumes it to be known.
 
     Args:
-        clients: of whom.
-        option: what needs another value where levels are not known.
+        clients: whose levels are returned.
+        option: the option that stands for the levels, which the error message names: where the
+            levels are not known, it needs a number.
 
     Raises:
-        BadInput: nobody knows the true labels.
+        BadInput: the true labels are not known.
     """
     if not all(client.truth_known for client in clients):
         raise BadInput(
@@ -326,10 +331,10 @@ def mean_noise_level(clients: Sequence[Client], option: str) -> float:
 
 
 def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """``positions`` in a new order, cut into batches of ``size``, the last one smaller.
+    """``positions`` in a new order, cut into batches of ``size``; the last one may be smaller.
 
-    A last batch of a single sample sits this epoch out: batch normalisation cannot train on it
-    where a channel has one value, and the rule is one for all networks.
+    A last batch of a single sample is left out of the epoch: batch normalisation cannot train on
+    it where a channel has one value, and all networks follow the same rule.
 
     Args:
         positions: int64 [n].

@@ -7,16 +7,17 @@ from collections.abc import Callable, Hashable
 
 
 class Usage:
-    """How steps were launched, and what the fast path had to do without.
+    """How steps were launched, and where the executor had to fall back on a slower way.
 
     Attributes:
         captured: steps that were launched as CUDA graphs.
         eager: steps that ran one operation at a time.
-        fallbacks: what did not go as it should, and what was done about it, each in one line.
-        log: takes such a line at once.
+        fallbacks: one line for each thing that did not go as it should: what happened, and what
+            was done about it.
+        log: a function that each such line is passed to at once.
         seen: how often a step of each key has run, on any slot; see
             :class:`noisyfl.simulation.graphs.GraphCache`.
-        given_up: keys of steps that are not captured any more.
+        given_up: keys of steps that are never captured again.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,6 @@ class Usage:
         self.given_up: set[Hashable] = set()
 
     def fall_back(self, line: str) -> None:
-        """Write down that something did not go as it should."""
+        """Record and log a line about something that did not go as it should."""
         self.fallbacks.append(line)
         self.log(line)

@@ -1,4 +1,4 @@
-"""From a method's name and options to its two sides."""
+"""Build the two sides of a method from its name and options."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from noisyfl.specs.catalogue import canonical_method, parts_of, without_revision
 
 
 def build_method(given: str | Mapping[str, Any], where: str) -> tuple[ServerSide, ClientSide]:
-    """The server side and the client side of a method; a side that it does not have is FedAvg's.
+    """The server side and the client side of a method; a side that the method lacks is FedAvg's.
 
     Args:
-        given: as :func:`noisyfl.specs.catalogue.canonical_method` takes it, or as it returns it.
+        given: as :func:`noisyfl.specs.catalogue.canonical_method` takes or returns it.
         where: what the error messages call it.
 
     Raises:
-        BadInput: as that function.
+        BadInput: as :func:`noisyfl.specs.catalogue.canonical_method`.
     """
     canonical = canonical_method(
         without_revisions(given) if isinstance(given, Mapping) else given, where

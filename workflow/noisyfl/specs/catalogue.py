@@ -1,9 +1,10 @@
 """What every method declares, known without importing torch.
 
-Naming a run takes its method's options, defaults and revision. They are read off the classes, and
-those need torch, which takes seconds to import: too long for a Snakefile that every job parses
-anew. So what was read is kept in the user's cache folder, under a digest of the sources that it
-was read from. Where that folder cannot be written to, the classes are read every time.
+The id of a run depends on its method's options, defaults and revision. These are read from the
+methods' classes, and the classes need torch, which takes seconds to import: too long for a
+Snakefile that every job parses anew. So what was read is kept in the user's cache folder, under a
+digest of the sources that it was read from. Where that folder cannot be written to, the classes are
+read every time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from noisyfl.core.registry import split_component, split_sum
 PACKAGE = Path(__file__).parents[1]
 
 KEPT_SECONDS = 30 * 24 * 3600
-"""After which what was computed from other sources is removed."""
+"""The age after which a file is removed from the cache folder."""
 
 
 COMPUTING = (
@@ -40,35 +41,35 @@ COMPUTING = (
     "runs/gpu.py",
     "runs/train.py",
 )
-"""What computes a run: rooms and modules of the package."""
+"""What computes a run: subpackages and modules of the package."""
 
 TELLING = ("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/script.py")
-"""What in these rooms reads configurations and writes logs, and computes nothing."""
+"""Modules in these subpackages that read configurations or write logs, and compute nothing."""
 
 
 @functools.cache
 def source_digest(package: Path = PACKAGE) -> str:
-    """SHA-256 of the sources that compute a run, as its checkpoint and its provenance have it.
+    """SHA-256 of the sources that compute a run, which its checkpoint and its provenance record.
 
-    What plans runs, starts them and reports them is no part of it.
+    Sources that plan, start or report runs are not part of it.
     """
     return _digest(computing_sources(package))
 
 
 @functools.cache
 def digest_of(*parts: str) -> str:
-    """SHA-256 of the sources in parts of this package, each a room or a module."""
+    """SHA-256 of the sources in parts of this package, each a subpackage or a module."""
     return _digest(_sources(PACKAGE, *parts))
 
 
 def computing_sources(package: Path) -> dict[str, Path]:
-    """The files of :data:`COMPUTING`, by their names in the package."""
+    """The files of :data:`COMPUTING` without :data:`TELLING`, by path within the package."""
     found = _sources(package, *COMPUTING)
     return {name: path for name, path in found.items() if name not in TELLING}
 
 
 def _sources(package: Path, *parts: str) -> dict[str, Path]:
-    """The Python sources in parts of the package, each a room or a module, by their names in it."""
+    """The Python sources in parts (subpackages or modules) of the package, by path within it."""
     found = (
         path
         for name in parts
@@ -87,7 +88,7 @@ def _digest(sources: Mapping[str, Path]) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MethodDeclaration(Declaration):
-    """What a method declares; :class:`noisyfl.simulation.client_side.Side` says what it means."""
+    """What a method declares; :class:`noisyfl.simulation.client_side.Side` explains the fields."""
 
     revision: int
     reference: str
@@ -108,16 +109,16 @@ OWN = [
     for field in dataclasses.fields(MethodDeclaration)
     if field.name not in {field.name for field in dataclasses.fields(Declaration)}
 ]
-"""What a method declares and other components do not."""
+"""The fields that methods declare and other components do not."""
 
 
 def kept_file(name: str, digest: str) -> Path:
-    """Where in the user's cache folder something is kept under what it was computed from."""
+    """The path of a file in the user's cache folder; ``digest`` is of all it is computed from."""
     return platformdirs.user_cache_path("noisyfl") / f"{name}-{digest[:16]}.json"
 
 
 def keep(path: Path, text: str) -> None:
-    """Write a file of :func:`kept_file`, if it can be, and remove those that are old."""
+    """Write a file at a path of :func:`kept_file`, if possible, and remove old such files."""
     with suppress(OSError):
         with replacing(path) as draft:
             draft.write_text(text)
@@ -151,7 +152,7 @@ def _read_classes() -> dict[str, MethodDeclaration]:
 
 
 TUPLES = ("choices", "share_of", "participants")
-"""Of an option, what is a tuple or None."""
+"""Fields of an option that hold a tuple or None; read from JSON, a tuple is a list."""
 
 
 def _restore(item: dict[str, Any]) -> MethodDeclaration:
@@ -163,7 +164,7 @@ def _restore(item: dict[str, Any]) -> MethodDeclaration:
 
 
 def split_method(given: str | Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    """The methods that a method is made of, each with its name and the options it was given.
+    """The one or two methods that a method is made of, each with its name and its given options.
 
     Args:
         given: ``fedavg``, ``fedprox(mu=0.1)``, ``krum(byzantine=1)+dividemix``; or a mapping, of
@@ -187,24 +188,24 @@ def split_method(given: str | Mapping[str, Any], where: str) -> list[dict[str, A
 
 
 def parts_of(method: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The canonical methods that a canonical method is made of: itself, or two."""
+    """Canonical methods that make up a canonical method: itself, or the two of a combination."""
     return method.get("parts", [method])
 
 
 def canonical_method(
     given: str | Mapping[str, Any], where: str, measures: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """A method with its revision and every default filled in; of a combination, both of it.
+    """A method with its revision and every default filled in; both methods of a combination.
 
     Args:
         given: as :func:`split_method` takes it.
         where: what the error messages call it.
-        measures: of the run (:func:`measures_of`); defaults that go by a run's length are those of
-            the method's paper without them.
+        measures: of the run (:func:`noisyfl.specs.spec.measures_of`). Without them, defaults that
+            scale with a run's length are those of the method's paper.
 
     Raises:
         BadInput: unknown method, variant or option, a value out of range, or a combination of
-            methods that do not go together.
+            methods that cannot be combined.
     """
     parts = []
     for part in split_method(given, where):

@@ -1,9 +1,9 @@
-"""What a run will cost: seconds and memory from its spec, so that a job asks for what it needs.
+"""Estimate a run's seconds and memory from its spec, so that a job asks for what it needs.
 
-The seconds are linear in what a run does: samples trained on and tested, steps, rounds. A device's
-factors are in :mod:`noisyfl.specs.speeds`; docs/speed.md says where they are from, and how well
-they hold. What is said of a GPU's memory was not measured: it is counted from what the executor
-keeps there, and where that leaves a choice, the larger number is taken.
+The seconds are linear in what a run does: samples trained on and tested, steps, rounds. The factors
+of each device are in :mod:`noisyfl.specs.speeds`; docs/speed.md says where they come from and how
+well they hold. The memory on a GPU was not measured: it is counted from what the executor keeps
+there, and where that leaves a choice, the larger number is taken.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from noisyfl.specs.spec import in_words
 from noisyfl.specs.speeds import CPU, DEVICES, SAFE_GPU, Speed
 
 INDEX_BYTES = 32
-"""Of an image in the index of an encoded dataset."""
+"""Bytes per image in the index of an encoded dataset."""
 
 PROCESS_MB, GPU_PROCESS_MB = 700, 4000
-"""Of a process before it has data, without a GPU and with one."""
+"""Host memory of a process before it has data: without a GPU, and with one."""
 
 YEAR = 365 * 24 * 3600.0
-"""In seconds."""
+"""Seconds in a year."""
 
 WITH_DROPOUT = ("cnn9",)
-"""Models that the fast executor trains on one slot."""
+"""Models with dropout, for which the fast executor trains one client at a time."""
 
 ROOM_MB = 24_000.0
-"""Of a GPU that a run asks for, at most, for the sake of more clients at once: all that the smaller
-ones have, and a share of the others."""
+"""Most memory of a GPU that a run asks for in order to train more clients at once: all of a smaller
+GPU, a share of a larger one."""
 
 SLOT_MB = 64.0
-"""Of a GPU that a slot takes by itself: the workspace of cuBLAS, and its captured graphs."""
+"""GPU memory that a slot takes by itself: the workspace of cuBLAS, and its captured graphs."""
 
 SLACK = 1.2
-"""What the allocator takes for each byte that is asked of it."""
+"""Bytes that the GPU's allocator takes for each byte requested of it."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run should take.
+    """The time and memory that a run is expected to take.
 
     Attributes:
-        seconds: from start to end: of a GPU, of one that is slow.
+        seconds: from start to end; for a GPU, on a slow one.
         memory_mb: of the host, at most.
-        gpu_memory_mb: of the GPU, at most, CUDA's own included; 0 on a CPU.
+        gpu_memory_mb: of the GPU, at most, including what CUDA takes for itself; 0 on a CPU.
     """
 
     seconds: float
@@ -63,27 +63,27 @@ class Estimate:
 
     @property
     def asked_seconds(self) -> float:
-        """What a cluster is asked for at the first attempt: twice the seconds, and ten minutes."""
+        """Seconds that a cluster is first asked for: twice the estimate, plus ten minutes."""
         return 600 + 2 * self.seconds
 
 
 @dataclass(frozen=True)
 class _Work:
-    """What a spec says of its run's size.
+    """The size of a run, as its spec gives it.
 
     Attributes:
-        facts: of its dataset.
-        epochs: of all local updates together.
-        ordinary_rounds: of the schedule, that all local updates amount to.
-        passes_of_test: of each network in an evaluation.
-        layers: of a network.
-        networks: in a model.
-        effort: of the method.
+        facts: what is known of its dataset.
+        epochs: epochs of all local updates together.
+        ordinary_rounds: rounds of the schedule that all local updates amount to.
+        passes_of_test: passes over the test part that each network makes in an evaluation.
+        layers: of one network.
+        networks: number of networks in a model.
+        effort: the method's seconds of a round over those of FedAvg with as many networks.
         shows: times that a step takes each image of its batch through a network, at most.
-        models_kept: for each client.
-        clients: all of them.
-        participants: of a round.
-        samples: of a client.
+        models_kept: models that the method keeps for each client.
+        clients: number of all clients.
+        participants: clients in an ordinary round.
+        samples: of a client, on average.
     """
 
     facts: Dataset
@@ -121,7 +121,7 @@ class _Work:
             layers=layers_of(spec["model"], facts.shape, len(facts.classes)),
             networks=math.prod(method.networks for method in declared),
             effort=math.prod(method.effort for method in declared),
-            # What a client side takes longer, it may take for more views of the same images.
+            # A client side may take longer because it uses more views of the same images.
             shows=math.prod(
                 math.ceil(max(method.networks, method.effort))
                 for method in declared
@@ -136,7 +136,7 @@ class _Work:
 
     @property
     def model_bytes(self) -> int:
-        """Of the weights of all networks of a model."""
+        """Bytes of the weights of all networks of a model."""
         return 4 * _weights(self.layers) * self.networks
 
 
@@ -151,26 +151,26 @@ def estimate(spec: Mapping[str, Any], device: str) -> Estimate:
 
 
 def stream_slots(spec: Mapping[str, Any], room_mb: float = ROOM_MB) -> int:
-    """Clients that a run trains at once on a GPU: as many as there is room for, one at least.
+    """Clients that a run trains at once on a GPU: as many as there is room for, at least one.
 
     Args:
         spec: canonical.
-        room_mb: of the GPU.
+        room_mb: memory of the GPU that the run may take.
     """
     return _stream_slots(_work(_one_seed(spec)), room_mb)
 
 
 def likely_seconds(spec: Mapping[str, Any], speed: Speed) -> float:
-    """What a run should take from start to end on a device of a speed."""
+    """Seconds that a run should take from start to end on a device of a speed."""
     return _seconds(_work(_one_seed(spec)), speed)
 
 
 def check_ends(spec: Mapping[str, Any], where: str) -> None:
-    """Raise :class:`BadInput` unless a run ends within a year on some device of today."""
+    """Raise :class:`BadInput` unless a run ends within a year on one of :data:`DEVICES`."""
     extent = extent_of(spec)
     partition = spec["noisy_partition"]
     samples = DATASETS[partition["dataset"]].train_size / partition["partition"]["clients"]
-    # Far from a year whatever the model, which is all that there is to say of nearly every run.
+    # So small a run, and nearly every one is, takes far less than a year whatever the model.
     if extent.rounds < 10**6 and extent.epochs * samples < 10**9:
         return
     name, seconds = min(
@@ -188,7 +188,7 @@ def check_ends(spec: Mapping[str, Any], where: str) -> None:
 
 
 def _one_seed(spec: Mapping[str, Any]) -> str:
-    """A spec whatever its seed: a scale has thousands of runs, and few that differ in more."""
+    """A spec as JSON without its seed, as a cache key: few of a scale's runs differ in more."""
     partition = {key: value for key, value in spec["noisy_partition"].items() if key != "seed"}
     return json.dumps({**spec, "noisy_partition": partition, "seed": 0}, sort_keys=True)
 
@@ -222,7 +222,7 @@ def _seconds(work: _Work, speed: Speed) -> float:
 
 
 def _memory_mb(work: _Work, process: float) -> float:
-    # Models of participants, of slots, and those kept.
+    # Models of the participants, of the slots, and those that the method keeps.
     slots = min(STREAM_SLOTS, work.participants)
     models = work.participants + slots + work.models_kept * work.clients
     activations = 500 * sum(positions for positions, _, _ in work.layers) * 64 * 4
@@ -237,28 +237,31 @@ def _stream_slots(work: _Work, room_mb: float) -> int:
 
 
 def _gpu_memory_mb(work: _Work, slots: int) -> float:
-    """What a run should take of a GPU at most. Not measured; each part errs on the high side.
+    """GPU memory that a run should take at most. Not measured; each part errs on the high side.
 
-    What cuDNN takes for its algorithms is not known before it has tried them, and counted as if it
-    were outputs of layers.
+    How much cuDNN's algorithms take is not known before cuDNN has tried them; it is counted as if
+    it were outputs of layers.
     """
     schedule, kept = work.schedule, work.models_kept
 
-    # Of each slot: weights, those received and a network of them, momentum, gradients, those times
-    # the learning rate, both once more where a captured step holds them, and the memory of a method
-    # that keeps models. Of each participant: the update, what the server stacks and sorts, and what
-    # is kept of it while the old one is still there. And the global one before and after, and two
-    # of weights and momentum each, by which a captured step is checked.
+    # Counted in models. For each slot: its weights, the received ones and a network with these,
+    # momentum, gradients, gradients times the learning rate, the last two once more where a
+    # captured step holds them, and the memory of a method that keeps models. For each participant:
+    # its update, what the server stacks and sorts, and its new kept models while the old ones are
+    # still there. Once: the kept models of all clients, the global model before and after the
+    # round, and two copies each of weights and momentum, by which a captured step is checked.
     models = slots * (8 + 2 * kept) + work.participants * (3 + kept) + kept * work.clients + 2 + 4
-    # Pixels as they come and as they lie; of each sample its labels, what is remembered of
-    # predictions, and, where a method may ask for it, what a pass over the participants' answers.
+    # Pixels twice, as they are read and as they are stored; for each sample its labels and the
+    # predictions that a method remembers; and, where a method may ask for a pass over the
+    # participants' samples, the outputs of that.
     classes, width = len(work.facts.classes), work.layers[-1][1]
     asks = work.effort > 1
     pixels = 0 if work.facts.encoded else 2 * _pixels(work.facts)
     remembered = work.clients * work.samples * (64 + 64 * classes)
     answers = work.participants * work.samples * 4 * (classes + width) if asks else 0
-    # On a slot: its share of the images that are prepared together, and a step's outputs, or those
-    # of a client's samples; a captured step has memory of its own. Tests come when nobody trains.
+    # For each slot: its share of the images that are prepared together, and the layers' outputs,
+    # either in a step or in a pass over a client's samples; a captured step has memory of its own.
+    # Models are tested while no client trains.
     step = _trained_bytes(work) * schedule.batch_size * work.shows
     asked = _tested_bytes(work) * min(schedule.pass_batch_size, work.samples)
     image = math.prod(work.facts.shape)
@@ -279,16 +282,16 @@ def _large(work: _Work) -> bool:
 
 
 def _trained_bytes(work: _Work) -> float:
-    """Of an image in a training step: what a layer gives stays until the gradient comes, as it is
-    and normalised.
+    """Bytes per image in a training step: the output of each layer is kept until its gradient is
+    computed, both as it is and normalised.
     """
     given = sum(positions * outputs for positions, _, outputs in work.layers)
     return 4 * 2 * given + _tested_bytes(work)
 
 
 def _tested_bytes(work: _Work) -> float:
-    """Of an image on its way through a network: itself as numbers, and around the largest layer
-    what goes in and comes out, a shortcut beside it, and workspaces.
+    """Bytes per image in a forward pass: the image as floating-point numbers, and at the largest
+    layer its input and output, a shortcut beside it, and workspaces.
     """
     largest = max(positions * outputs for positions, _, outputs in work.layers)
     return 4 * (3 * math.prod(work.facts.shape) + 6 * largest)
@@ -299,17 +302,18 @@ def _weights(layers: list[Layer]) -> int:
 
 
 def _images(facts: Dataset, schedule: Schedule) -> float:
-    """Bytes of a dataset's images in memory, and of what leads to them.
+    """Bytes of host memory for a dataset's images, including the copies made while loading them.
 
-    Of an encoded dataset they are an index, in its file and as arrays, and the batches that are
-    decoded ahead; what the system keeps of the shards it gives up when memory is short. Decoding
-    takes no time of its own, since it goes on beside the training (docs/datasets.md).
+    For an encoded dataset these are its index, in the file and as arrays, and the batches that are
+    decoded ahead. The system's cache of the shards does not count, since the system gives it up
+    when memory is short. Decoding adds no time, since it runs beside the training
+    (docs/datasets.md).
     """
     if facts.encoded:
         batch = max(schedule.test_batch_size, schedule.pass_batch_size)
         ahead = batch * math.prod(facts.train_shape or facts.shape)
         return 3 * INDEX_BYTES * (facts.train_size + facts.test_size) + 4 * ahead
-    # The file, its array and the tensor.
+    # Three copies: the file, its array and the tensor.
     return 3 * _pixels(facts)
 
 

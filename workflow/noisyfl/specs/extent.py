@@ -1,4 +1,4 @@
-"""How far a run goes, as its own method and model say: rounds, local updates, epochs, layers."""
+"""What a run does, according to its method and model: rounds, local updates, epochs, layers."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from noisyfl.specs.catalogue import parts_of
 from noisyfl.specs.kept import kept
 
 Layer = tuple[int, int, int]
-"""Positions at which a layer is applied, the numbers that it reads at each, and those it gives."""
+"""Positions at which a layer is applied, its inputs at each position, and its outputs at each."""
 
 SAMPLED = 2000
-"""Rounds that are asked about where there are more: the others are as these are."""
+"""Rounds, at most, for which a method is asked what it does; they stand for all the others."""
 
 COUNTED = 100_000
-"""Rounds up to which each one's local epochs are asked for; beyond, they are the schedule's."""
+"""In runs of more rounds than this, local epochs are the schedule's and not asked for by round."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """What a run does.
+    """How much a run does.
 
     Attributes:
-        rounds: of the method itself.
-        ordinary_rounds: of the schedule, that its local updates amount to.
-        epochs: of all local updates together.
-        passes_of_test: of each network in an evaluation.
-        later: by what it is called, what begins in a later round, counted from 0.
+        rounds: rounds that the method runs.
+        ordinary_rounds: rounds of the schedule that its local updates amount to.
+        epochs: epochs of all local updates together.
+        passes_of_test: passes over the test part that each network makes in an evaluation.
+        later: for each part of the method that does not begin in the first round, by what it is
+            called, the round in which it begins, counted from 0.
     """
 
     rounds: int
@@ -42,7 +43,7 @@ class Extent:
 
 
 def extent_of(spec: Mapping[str, Any]) -> Extent:
-    """Of a canonical spec's run."""
+    """How much the run of a canonical spec does."""
     given = {
         "method": spec["method"],
         "schedule": spec["schedule"],
@@ -52,8 +53,8 @@ def extent_of(spec: Mapping[str, Any]) -> Extent:
 
 
 def remarks_of(spec: Mapping[str, Any]) -> list[str]:
-    """What a reader must know of a canonical spec's run, in words: what of its method does not
-    happen in so few rounds, and whether it trains longer than the schedule.
+    """Remarks on the run of a canonical spec, in words: which parts of its method do not happen in
+    so few rounds, and whether it trains longer than the schedule.
     """
     extent, rounds = extent_of(spec), spec["schedule"]["rounds"]
     name = "+".join(part["name"] for part in parts_of(spec["method"]))
@@ -71,7 +72,7 @@ def remarks_of(spec: Mapping[str, Any]) -> list[str]:
 
 
 def layers_of(model: Mapping[str, Any], shape: tuple[int, int, int], classes: int) -> list[Layer]:
-    """Every layer with a matrix of weights, of a canonical model for images of a shape.
+    """The layers with a weight matrix of a canonical model, for images of a shape.
 
     Args:
         model: canonical.
@@ -84,7 +85,7 @@ def layers_of(model: Mapping[str, Any], shape: tuple[int, int, int], classes: in
 
 @kept
 def _extent(given: str) -> dict[str, Any]:
-    """What :func:`extent_of` says; asks the method's two sides."""
+    """Compute :func:`extent_of` by asking the method's two sides."""
     from noisyfl.specs.build import build_method
 
     spec = json.loads(given)
@@ -92,7 +93,7 @@ def _extent(given: str) -> dict[str, Any]:
     server, client = build_method(spec["method"], "method")
     schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
     own = server.own_schedule(schedule, clients)
-    # What methods ask of a federation before it has data.
+    # All of a federation that methods may ask for before it has data.
     outline: Any = SimpleNamespace(
         schedule=own,
         participants=schedule.participants(clients),
@@ -119,7 +120,7 @@ def _extent(given: str) -> dict[str, Any]:
 
 @kept
 def _layers(given: str) -> list[Layer]:
-    """What :func:`layers_of` says; runs the model without data."""
+    """Compute :func:`layers_of` by running the model once, without data."""
     import torch
     from torch import Tensor, nn
 

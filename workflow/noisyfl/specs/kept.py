@@ -1,7 +1,8 @@
-"""What only torch can tell and planning has to know, kept in the user's cache folder.
+"""A cache on disk for answers that planning needs and that take torch to compute.
 
-It lies there under a digest of the sources that it was computed from, so that a changed source has
-it computed anew. Where the folder cannot be written to, it is computed in every process.
+They are kept in the user's cache folder under a digest of the sources that they were computed from,
+so that they are computed anew after a source has changed. Where the folder cannot be written to,
+they are computed in every process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Answer = TypeVar("Answer")
 
 
 def kept(function: Callable[[str], Answer]) -> Callable[[str], Answer]:
-    """Decorate a function of a text whose answer JSON can hold: nothing is computed twice."""
+    """Decorate a function of a text, whose answers JSON can hold, so that it computes each once."""
 
     @functools.cache
     def answers() -> dict[str, Any]:
@@ -31,7 +32,7 @@ def kept(function: Callable[[str], Answer]) -> Callable[[str], Answer]:
     def remembered(text: str) -> Answer:
         known = answers()
         if text not in known:
-            # As JSON gives it back, so that the first answer is as all later ones.
+            # Through JSON, so that the first answer is the same as those read from the file.
             known[text] = json.loads(json.dumps(function(text)))
             keep(_file(function), json.dumps(known))
         answer: Answer = known[text]

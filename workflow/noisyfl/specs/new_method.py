@@ -1,4 +1,4 @@
-"""The file that a new method starts from: FedAvg, with the hooks named that methods mostly use."""
+"""Write the file that a new method starts from: FedAvg, with the most common hooks spelled out."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class {title}(ServerSide, ClientSide):
 
 
 def write_new_method(name: str, folder: Path = PACKAGE / "methods") -> Path:
-    """Write the file of a new method, and tell where it is.
+    """Write the file of a new method, and return its path.
 
     Args:
         name: what it will be called in a scale: small letters, digits and underscores.
         folder: where methods are.
 
     Raises:
-        BadInput: that is no name for a method, or there is one of that name.
+        BadInput: a method cannot have that name, or there is a method or file of that name.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise BadInput(

@@ -20,7 +20,7 @@ from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.catalogue import canonical_method, methods, parts_of, without_revisions
 
 SIMULATION_REVISION = 2
-"""Raised when the simulation's own arithmetic changes: every run goes stale."""
+"""Increased when the simulation's own arithmetic changes, which makes every run stale."""
 
 PARTITION_KEYS = ("dataset", "partition", "label_noise", "noise_level")
 KEYS = (
@@ -32,8 +32,8 @@ KEYS = (
     "schedule",
     "method",
 )
-"""What a user gives for a run; the noise level only where there is a label noise that needs it. All
-but the method and the seed are its setting."""
+"""What a user gives for a run; the noise level may be left out if the label noise does not use one.
+All keys but the method and the seed make up the run's setting."""
 
 PROBES = ("features", "local_models", "samples")
 """What may be measured after a run's last round (:mod:`noisyfl.simulation.probes`)."""
@@ -45,8 +45,8 @@ def canonical_run(
     """Check a run and fill in every default.
 
     Args:
-        given: a mapping with the keys of :data:`KEYS`, and with ``probes``, a list of names in
-            :data:`PROBES`, if there are any. A spec without probes does not have the key.
+        given: a mapping with the keys of :data:`KEYS` and, if anything is to be probed, with
+            ``probes``, a list of names in :data:`PROBES`. A spec without probes lacks that key.
         where: what the error messages call it.
         roots: the data folders, where files of human labels may lie.
 
@@ -104,7 +104,7 @@ def canonical_run(
 def _check_participants(
     method: Mapping[str, Any], schedule: Mapping[str, Any], clients: int, where: str
 ) -> None:
-    """Raise :class:`BadInput` if a method, or a value of its options, takes more participants."""
+    """Raise :class:`BadInput` if a round has fewer participants than a method or option needs."""
     declaration = methods()[method["name"]]
     there = SCHEDULES.build(schedule, where).participants(clients)
     takes = {f"{where}.{method['name']}": declaration.least_participants}
@@ -119,10 +119,10 @@ def _check_participants(
 
 
 def measures_of(schedule: Mapping[str, Any]) -> dict[str, float]:
-    """How long a run is, by the measures that methods' defaults are shares of.
+    """The measures of a run's length that the defaults of methods' options may scale with.
 
-    ``rounds``; ``visits``, how often each client would take part if all did equally; and
-    ``local_epochs``.
+    These are ``rounds``; ``visits``, the number of rounds that each client takes part in on
+    average; and ``local_epochs``.
     """
     return {
         "rounds": schedule["rounds"],
@@ -132,7 +132,7 @@ def measures_of(schedule: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _probes(given: Any, where: str) -> list[str]:
-    """Names of probes in alphabetical order: any other order is the same run."""
+    """Checked names of probes, in alphabetical order since their order makes no other run."""
     if not isinstance(given, list):
         raise BadInput(f"{where}: got {given!r}, expected a list of names")
     for name in given:
@@ -148,7 +148,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 
 
 def canonical_json(spec: Mapping[str, Any]) -> str:
-    """The one text of a spec: sorted keys, no spaces."""
+    """The canonical text of a spec: JSON with sorted keys and no spaces."""
     return _CANONICAL.encode(spec)
 
 
@@ -174,7 +174,7 @@ def describe_run(spec: Mapping[str, Any]) -> str:
 
 
 def in_words(component: Mapping[str, Any], declared: Mapping[str, Declaration]) -> str:
-    """``name(option=value, ...)`` with the options that are not as they come."""
+    """``name(option=value, ...)`` with the options that have no default or differ from it."""
     options = {option.name: option for option in declared[component["name"]].options}
     changed = [
         f"{key}={value}"
@@ -185,9 +185,9 @@ def in_words(component: Mapping[str, Any], declared: Mapping[str, Declaration]) 
 
 
 def check_run(spec: Any, where: str) -> None:
-    """Raise :class:`BadInput` unless :func:`canonical_run` would make ``spec`` as it is.
+    """Raise :class:`BadInput` unless ``spec`` is exactly what :func:`canonical_run` would return.
 
-    A spec of another revision is not, since it names a run that today's code cannot make.
+    A spec of another revision is refused, since it names a run that the present code cannot make.
     """
     try:
         partition = spec["noisy_partition"]
@@ -198,7 +198,7 @@ def check_run(spec: Any, where: str) -> None:
         canonical = canonical_run(given, where)
     except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise BadInput(f"{where}: not a run's spec ({error!r})") from error
-    # As texts, which the id is made of: 4.0 equals 4.
+    # Compared as texts, from which the id is made: as values, 4.0 would equal 4.
     if canonical_json(canonical) != canonical_json(spec):
         surplus = [key for key in spec if key not in canonical]
         if surplus:

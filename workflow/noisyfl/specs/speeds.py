@@ -1,7 +1,7 @@
 """How fast devices are, in three terms: launches, matrix rate, evaluation.
 
-Nothing of a GPU is measured here; docs/speed.md reasons each factor. `python -m noisyfl selftest`
-measures a device, and :func:`measured` reads what it has written.
+The factors of GPUs are not measured; docs/speed.md gives the reasons for each. `python -m noisyfl
+selftest` measures a device, and :func:`measured_speed` reads what it has written.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from noisyfl.core.options import BadInput
 from noisyfl.specs.extent import Layer
 
 KERNELS = 10
-"""That a training step starts for each layer: forward, normalisation, gradients, update."""
+"""Kernels of a training step for each layer: forward, normalisation, gradients, update."""
 
 IMAGE = 5.55e8
-"""Multiplications of ResNet-18 on an image of CIFAR, in whose evaluation devices are measured."""
+"""Multiplications of ResNet-18's forward pass of a CIFAR image, the unit of evaluation speeds."""
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
@@ -29,11 +29,11 @@ class Speed:
     """How fast a device is.
 
     Attributes:
-        launch: seconds of each kernel that a step starts, with several clients at a time.
-        step: seconds of a local step beside its kernels, however small.
-        weight: seconds of a local step for each weight that it changes.
-        flops: floating-point operations a second in training, by precision.
-        evaluation: images a second, of CIFAR, that ResNet-18 is tested on.
+        launch: seconds per kernel that a step starts, with several clients at a time.
+        step: seconds per local step in addition to its kernels, however small it is.
+        weight: seconds per local step for each weight that it changes.
+        flops: floating-point operations per second in training, by precision.
+        evaluation: CIFAR images per second on which ResNet-18 is tested.
         start: seconds until the first round: imports, data, the first use of the device.
     """
 
@@ -45,22 +45,22 @@ class Speed:
     start: float = 20.0
 
     def testing(self, layers: Sequence[Layer], samples: float) -> float:
-        """Seconds in which samples go through layers."""
+        """Seconds of a forward pass of so many samples through layers."""
         return samples * sum(map(math.prod, layers)) / (IMAGE * self.evaluation)
 
     def training(
         self, layers: Sequence[Layer], samples: float, steps: float, precision: str = "float32"
     ) -> float:
-        """Seconds in which a network is trained on samples, in so many steps.
+        """Seconds that the training of a network takes.
 
         Args:
             layers: of the network (:func:`noisyfl.specs.extent.layers_of`).
-            samples: how many it is trained on, each epoch's counted.
-            steps: in how many.
-            precision: what products are computed in.
+            samples: number of samples that it is trained on, counted once per epoch.
+            steps: number of local steps.
+            precision: in which products are computed.
         """
         weights = sum(inputs * outputs for _, inputs, outputs in layers)
-        # A gradient takes two more products for each of the forward pass; one is two operations.
+        # Backward passes take two products for each of a forward pass; a product is two operations.
         products = 3 * 2 * samples * sum(map(math.prod, layers))
         each = self.step + self.launch * KERNELS * len(layers) + self.weight * weights
         return products / self.flops[precision] + steps * each
@@ -79,22 +79,22 @@ DEVICES = {
     "T4": Speed(flops=_rates(3e12, 3e12, 3e12), evaluation=3_000, launch=2e-6),
     CPU: Speed(flops=_rates(7e10, 7e10, 7e10), evaluation=63, step=1e-3, weight=2e-9, start=15),
 }
-"""By name. Of a CPU's core, measured on one thread of a server, with room for the slower ones."""
+"""By name. A CPU core was measured on one thread of a server, with a margin for slower ones."""
 
 SAFE_GPU = Speed(
     flops=_rates(3e12, 3e12, 3e12), evaluation=2_700, step=1e-3, weight=1e-11, start=60
 )
-"""A GPU that nobody should find slower, by which a cluster is asked for time."""
+"""A GPU so slow that none in use should be slower; a cluster is asked for time by it."""
 
 LEAST, MOST = 2 / 3, 2.0
-"""What a run may take of its likely time: what is known of GPUs' throughput says no more."""
+"""Range of a run's time over its likely time; GPUs' throughput is not known more precisely."""
 
 
 def measured_speed(path: Path) -> tuple[str, Speed]:
     """The name and the speed of a device that ``python -m noisyfl selftest`` has measured.
 
     Raises:
-        BadInput: the file is not of that form.
+        BadInput: the file cannot be read, or does not hold the factors of a device.
     """
     try:
         given = json.loads(path.read_text())

@@ -1,7 +1,7 @@
 """Batched augmentation and normalisation of uint8 images, on whatever device they live.
 
 Random numbers come from numpy generators and are passed in, so that they are the same on every
-device. Names are checked without importing torch.
+device. The names of augmentations can be checked without importing torch.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Augmentation(NamedTuple):
     """What is done to a training image.
 
     Attributes:
-        crop: a random crop of the image, anew whenever it is shown; of the padded image where it
-            is kept at the size that a network sees.
-        flip: a random mirroring, likewise.
-        resized: the crop is of a random size and aspect ratio, of the image without padding, and
-            scaled to the size that a network sees.
-        client_light: every client has its own light: all of its images are as much darker or
-            brighter than they were, once and for all.
+        crop: a random crop, drawn anew whenever the image is shown. If images are kept at the size
+            that a network sees, they are padded first.
+        flip: a random mirroring, drawn likewise.
+        resized: the crop has a random size and aspect ratio, is taken from the image without
+            padding, and is scaled to the size that a network sees.
+        client_light: every client has its own light: all of its images are made darker or brighter
+            by the same factor, once for the whole run.
     """
 
     crop: bool
@@ -49,7 +49,7 @@ AUGMENTATIONS = {
     "crop_client_light": Augmentation(crop=True, flip=False, client_light=True),
     "resized_crop_flip": Augmentation(crop=True, flip=True, resized=True),
 }
-"""By name. ``crop`` is for images that a mirror turns into something else, such as digits."""
+"""By name. ``crop`` is for images that mean something else when mirrored, such as digits."""
 
 LIGHT = (0.5, 1.5)
 """The darkest and the brightest light of a client, as factors of a pixel's value (RoFL, appendix).
@@ -60,14 +60,14 @@ NORMALIZATIONS = {
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "none": ((0.0,), (1.0,)),
 }
-"""Mean and standard deviation of each channel, of pixels from 0 to 1; or the dataset's own."""
+"""Mean and standard deviation of each channel, of pixels from 0 to 1; None: the dataset's own."""
 
 PADDING = 4
-"""Zeros put around an image, at most: an eighth of its side, rounded half up, up to 4."""
+"""The maximum padding with zeros, in pixels; it is an eighth of the side, rounded half up."""
 
 
 def padding(side: int) -> int:
-    """How far a crop can be off centre: 4 pixels for 28 and 32, as in the papers, 1 for 8."""
+    """How far a crop can be off centre: 4 pixels for sides 28 and 32, as in the papers; 1 for 8."""
     return min(PADDING, (side + 4) // 8)
 
 
@@ -78,7 +78,7 @@ def draw(
     shape: tuple[int, int, int],
     kept: tuple[int, int, int] | None = None,
 ) -> np.ndarray:
-    """Draw for ``n`` images.
+    """Draw the random choices of an augmentation for ``n`` images.
 
     Args:
         augmentation: a name of :data:`AUGMENTATIONS`.
@@ -88,10 +88,11 @@ def draw(
         kept: of an image as it is kept; by default the same.
 
     Returns:
-        int64 [n, places + 1]. Of a crop: two places, pixels by which it is shifted down and to the
-        right; in a larger image its upper left corner. Of a resized crop: four, its box, as
-        :func:`noisyfl.data.augmentation.crops.draw_boxes` has it. Last, whether it is then
-        mirrored (0 or 1).
+        int64 [n, places + 1]. For a crop there are two places: the pixels by which it is shifted
+        down and to the right or, in images that are kept larger, its upper left corner. For a
+        resized crop there are four: its box, as
+        :func:`noisyfl.data.augmentation.crops.draw_boxes` returns it. The last column is whether
+        the crop is then mirrored (0 or 1).
     """
     kind = AUGMENTATIONS[augmentation]
     kept = kept or shape
@@ -159,8 +160,8 @@ def client_lights(clients: int, seed: int) -> np.ndarray:
 
 
 def brighten(images: Tensor, factor: float) -> Tensor:
-    """What Pillow's ``ImageEnhance.Brightness`` makes of images: pixels times the factor, at most
-    255, without their fractions.
+    """Do what Pillow's ``ImageEnhance.Brightness`` does: multiply pixels by the factor, limit them
+    to 255 and drop their fractions.
 
     Args:
         images: uint8 [n, channels, height, width].
@@ -195,8 +196,8 @@ def statistics(
         where: what the error messages call the normalisation.
 
     Raises:
-        BadInput: the normalisation is not for as many channels as the dataset has, or the
-            dataset's own are not known.
+        BadInput: the normalisation is for another number of channels than the dataset has, or the
+            dataset's own mean and standard deviation are to be used and are not known.
     """
     known = NORMALIZATIONS[normalization]
     mean, std = (dataset.mean, dataset.std) if known is None else known
@@ -216,19 +217,19 @@ def statistics(
 
 
 KINDS = ("plain", "weak", "strong")
-"""How images are shown: as they are, or their middle where they are larger than a network sees
-them; with the run's augmentation; with RandAugment and cutout after it
-(:mod:`noisyfl.data.augmentation.randaugment`)."""
+"""How images are shown. Plain: as they are, or only their middle if they are kept larger than a
+network sees them. Weak: with the run's augmentation. Strong: with the run's augmentation, then
+RandAugment and cutout (:mod:`noisyfl.data.augmentation.randaugment`)."""
 
 
 class Draws(NamedTuple):
-    """What is drawn for images, a row each: of the run's augmentation, and of the strong one."""
+    """Random choices for images, one row each: of the run's augmentation, and of the strong one."""
 
     moves: np.ndarray
     strong: np.ndarray
 
     def part(self, first: int, last: int) -> Draws:
-        """Those of the images from the first to before the last."""
+        """The draws of the images from ``first`` up to but not including ``last``."""
         return Draws(self.moves[first:last], self.strong[first:last])
 
 
@@ -255,12 +256,13 @@ class View:
         self.std = torch.tensor(std, device=device)[:, None, None]
 
     def taken(self, images: Tensor, clients: Sequence[np.ndarray], seed: int) -> Tensor:
-        """The training part as its clients took it, each in its own light where the augmentation
-        says so; every view is a view of these.
+        """The training images, each in the light of its client if the augmentation says so.
+
+        All kinds of views show the images that this returns.
 
         Args:
             images: uint8 [n, channels, height, width]; left as they are.
-            clients: the rows of each, int64 [samples]; no row is of two clients.
+            clients: the rows of each client's images, int64 [samples]; no row is of two clients.
             seed: the trial's.
 
         Returns:
@@ -277,7 +279,7 @@ class View:
         return taken
 
     def draw(self, kind: str, n: int, rng: np.random.Generator) -> Draws:
-        """Draw for ``n`` images of the training part.
+        """Draw the random choices of a view for ``n`` images of the training part.
 
         Args:
             kind: one of :data:`KINDS`.
@@ -295,8 +297,8 @@ class View:
 
         Args:
             kind: as for :meth:`draw`.
-            images: uint8 [n, channels, height, width], as they are kept: of the training part, or
-                in a plain view of either.
+            images: uint8 [n, channels, height, width], at the size at which they are kept; of the
+                training part, or in a plain view of either part.
             draws: what :meth:`draw` drew for them.
         """
         import torch
@@ -304,7 +306,7 @@ class View:
         if kind == "plain" or not AUGMENTATIONS[self.augmentation].crop:
             images = middle(images, self.shape)
         else:
-            # Waiting for the copy would make the processor wait for all work of a GPU.
+            # A blocking copy would make the CPU wait for all pending work of a GPU.
             moves = torch.from_numpy(draws.moves).to(images.device, non_blocking=True)
             images = moved(self.augmentation, images, moves, self.shape)
         if kind == "strong":

@@ -1,7 +1,7 @@
 """Crops out of images that are kept larger than a network sees them, in batches of uint8 images.
 
-They are torchvision's ``RandomCrop``, ``RandomResizedCrop`` and ``CenterCrop``. Which part of an
-image is taken comes from a numpy generator, so that it is the same on every device.
+They do what torchvision's ``RandomCrop``, ``RandomResizedCrop`` and ``CenterCrop`` do. The part of
+an image that is taken is drawn from a numpy generator, so that it is the same on every device.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Shape = tuple[int, int, int]
-"""Of an image: height, width, channels."""
+"""The shape of an image: height, width, channels."""
 
 AREA = (0.08, 1.0)
-"""Smallest and largest share of the image that a resized crop is taken from."""
+"""Smallest and largest area of the box of a resized crop, as shares of the image."""
 
 RATIO = (3 / 4, 4 / 3)
-"""The narrowest and the widest that it is: width over height."""
+"""The narrowest and the widest shape of this box: width over height."""
 
 TRIES = 10
-"""Draws of an area; if none fits into the image, the largest one in its middle is taken."""
+"""Boxes drawn per image. If none fits into the image, the largest one in its middle is taken."""
 
 WEIGHT_BITS = 22
-"""Pixels are weighed in units of 2 to the power of minus this, as in Pillow."""
+"""Weights of pixels are integers in units of 2 to the power of minus this, as in Pillow."""
 
 
 def draw_windows(n: int, rng: np.random.Generator, kept: Shape, shape: Shape) -> np.ndarray:
-    """The upper left corner of a window of a shape, uniform over a kept image: int64 [n, 2].
+    """Draw the upper left corners of windows, uniform over the images: int64 [n, 2].
 
     Args:
         n: how many.
-        rng: draws them.
+        rng: the stream to draw from.
         kept: shape of the images, height first, in pixels.
         shape: of the window, likewise.
     """
@@ -44,14 +44,14 @@ def draw_windows(n: int, rng: np.random.Generator, kept: Shape, shape: Shape) ->
 
 
 def draw_boxes(n: int, rng: np.random.Generator, kept: Shape) -> np.ndarray:
-    """The box that a resized crop is taken from: int64 [n, 4], top, left, height, width.
+    """Draw the boxes that resized crops are taken from: int64 [n, 4], top, left, height, width.
 
-    Its share of the image is uniform on :data:`AREA`, the logarithm of its width over its height
-    uniform on that of :data:`RATIO`, and its place uniform.
+    A box's area, as a share of the image, is uniform on :data:`AREA`. The logarithm of its width
+    over its height is uniform between the logarithms of :data:`RATIO`. Its position is uniform.
 
     Args:
         n: how many.
-        rng: draws them.
+        rng: the stream to draw from.
         kept: shape of the images, height first, in pixels.
     """
     height, width, _ = kept
@@ -95,9 +95,9 @@ def window(images: Tensor, corners: Tensor, mirrored: Tensor, shape: Shape) -> T
 def resized(images: Tensor, boxes: Tensor, mirrored: Tensor, shape: Shape) -> Tensor:
     """Boxes of images, scaled to a shape as Pillow's bilinear ``resize`` does, mirrored or not.
 
-    In Pillow's integers, so that pixels do not depend on the device; columns come first. (Pillow
-    begins with the rows where a box shrinks in height and grows in width; there a pixel may be off
-    by one.)
+    The arithmetic is in integers, as in Pillow, so that pixels do not depend on the device. The
+    width is scaled first, then the height. (Pillow begins with the height if a box shrinks in
+    height and grows in width; there, a pixel may be off by one.)
 
     Args:
         images: uint8 [n, channels, height, width].
@@ -121,14 +121,14 @@ def resized(images: Tensor, boxes: Tensor, mirrored: Tensor, shape: Shape) -> Te
 
 
 def middle(images: Tensor, shape: Shape) -> Tensor:
-    """The middle of images [n, channels, height, width], of a shape."""
+    """The middle of images [n, channels, height, width], cut out at a shape's height and width."""
     # Halves are rounded as torchvision's CenterCrop does.
     top, left = (round((images.shape[axis] - shape[axis - 2]) / 2) for axis in (2, 3))
     return images[:, :, top : top + shape[0], left : left + shape[1]]
 
 
 def _largest(height: int, width: int) -> tuple[int, int]:
-    """Height and width of the largest box within the ratios."""
+    """Height and width of the largest box in an image with an aspect ratio within :data:`RATIO`."""
     if width / height < RATIO[0]:
         return round(width / RATIO[0]), width
     if width / height > RATIO[1]:
@@ -137,17 +137,17 @@ def _largest(height: int, width: int) -> tuple[int, int]:
 
 
 def _weights(begin: Tensor, length: Tensor, side: int, size: int) -> tuple[Tensor, Tensor]:
-    """The pixels of a side that count for each of the ``size`` that a box is scaled to.
+    """The pixels whose weighted means are the ``size`` pixels of a scaled box, along one side.
 
     Args:
         begin: int64 [n], where the box begins.
-        length: int64 [n], pixels of the box.
-        side: of the image.
-        size: of what comes out.
+        length: int64 [n], the box's length in pixels.
+        side: length of the image's side.
+        size: length to which the box is scaled.
 
     Returns:
-        Their places in the image, int64 [n, size, pixels], and how much each counts, int32 of the
-        same shape, in units of :data:`WEIGHT_BITS`.
+        Their positions in the image, int64 [n, size, pixels], and their weights, int32 of the same
+        shape, in the units that :data:`WEIGHT_BITS` sets.
     """
     import torch
 
@@ -183,7 +183,7 @@ def _weighted(images: Tensor, places: Tensor, weights: Tensor) -> Tensor:
     axis = 3 if places.shape[2] == 1 else 2
     shape = list(images.shape)
     shape[axis] = places.shape[axis]
-    # Sums are rounded, halves up. Of 8 bits and 22, they fit into 32.
+    # Sums are rounded, halves up. They fit into 32 bits: pixels have 8, weights 22.
     total = torch.full(shape, 2 ** (WEIGHT_BITS - 1), dtype=torch.int32, device=images.device)
     for place, weight in zip(places.unbind(4), weights.unbind(4), strict=True):
         total.addcmul_(images.gather(axis, place.expand(shape)).int(), weight)

@@ -2,16 +2,17 @@
 
 It comes after the crop and the mirroring of :mod:`noisyfl.data.augmentation.augment` and before
 normalisation.
-FedNoiL adopts FixMatch (Sohn et al., 2020, section 2.3) and says no more. Operations and ranges
-are those of its common PyTorch reimplementation (``kekmodel/FixMatch-pytorch``), which works on
-one image at a time with Pillow. The arithmetic here is Pillow's, in integers wherever Pillow gets
-by with integers, so that pixels do not depend on the device. What differs:
+FedNoiL adopts FixMatch (Sohn et al., 2020, section 2.3) and gives no more details. Operations and
+ranges are those of FixMatch's common PyTorch reimplementation (``kekmodel/FixMatch-pytorch``),
+which works on one image at a time with Pillow. The arithmetic here is Pillow's, in integers
+wherever Pillow uses only integers, so that pixels do not depend on the device. Differences from the
+reimplementation:
 
-- Cutout: the square reaches a quarter of the shorter side to each side of its centre (it is 16
-  pixels wide for 32, 14 for 28) and is clipped at each border, as DeVries and Taylor (2017) have
-  it. The reimplementation's is a pixel wider, and moved inwards at the upper and left border.
+- Cutout: the square extends a quarter of the shorter side to each side of its centre (it is 16
+  pixels wide for 32, 14 for 28) and is clipped at each border, as in DeVries and Taylor (2017).
+  The reimplementation's square is a pixel wider, and moved inwards at the upper and left border.
 - Color does nothing to images of one channel. It stays in the pool, so that the other operations
-  are as frequent as with three.
+  are as frequent as with three channels.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ POINTWISE = (
 )
 GEOMETRIC = ("Rotate", "ShearX", "ShearY", "TranslateX", "TranslateY")
 OPERATIONS = ("Identity", *POINTWISE, *GEOMETRIC)
-"""Drawn uniformly, with replacement. A number in the draws is a place in this tuple."""
+"""Drawn uniformly, with replacement. An operation's number in the draws is its index here."""
 
 COUNT = 2
 """Operations that are drawn for an image."""
 
 LEVELS = 10
-"""Strengths are in tenths of an operation's range; levels 1 to 9 are drawn, as in the code."""
+"""Strengths are in tenths of an operation's range; levels 1 to 9 are drawn, as in that code."""
 
 PROBABILITY = 0.5
-"""With which an operation that was drawn is applied."""
+"""The probability with which an operation that was drawn is applied."""
 
 GREY = 127
-"""What cutout leaves."""
+"""The pixel value that cutout fills its square with."""
 
 DRAWS = np.dtype(
     [("operation", np.int64, COUNT), ("strength", np.float64, COUNT), ("box", np.int64, 4)]
@@ -63,8 +64,9 @@ def strengths(height: int, width: int) -> np.ndarray:
     """The strength of each operation at each level, float64 [operations, levels].
 
     Brightness, Color, Contrast, Sharpness: factor of the blend, 1 is the original. Posterize: bits
-    that are kept, from 4 to 7: the higher the level, the weaker. Solarize: pixels from here on are
-    inverted. Rotate: degrees. Shear: pixels per pixel. Translate: pixels. Else 0.
+    that are kept, from 4 to 7: the higher the level, the weaker. Solarize: pixels of at least this
+    value are inverted. Rotate: degrees. Shear: pixels per pixel. Translate: pixels. All other
+    operations: 0.
     """
     level = np.arange(LEVELS)
     factors = ("Brightness", "Color", "Contrast", "Sharpness")
@@ -76,11 +78,11 @@ def strengths(height: int, width: int) -> np.ndarray:
 
 
 def draw_strong(n: int, rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:
-    """Draw for ``n`` images of a shape (height, width, channels).
+    """Draw the strong augmentation of ``n`` images of a shape (height, width, channels).
 
     Args:
         n: how many images.
-        rng: draws.
+        rng: the stream to draw from.
         shape: of each, in pixels.
 
     Returns:
@@ -105,7 +107,7 @@ def draw_strong(n: int, rng: np.random.Generator, shape: tuple[int, int, int]) -
 
 
 def apply_strong(images: Tensor, draws: np.ndarray) -> Tensor:
-    """Two operations, one after the other, then cutout.
+    """Apply two operations, one after the other, then cutout.
 
     Args:
         images: uint8 [n, channels, height, width] with 1 or 3 channels; left as they are.
@@ -117,11 +119,11 @@ def apply_strong(images: Tensor, draws: np.ndarray) -> Tensor:
     import torch
 
     def send(array: np.ndarray) -> Tensor:
-        # Waiting for the copy would make the processor wait for all work of a GPU.
+        # A blocking copy would make the CPU wait for all pending work of a GPU.
         return torch.from_numpy(array).to(images.device, non_blocking=True)
 
     height, width = images.shape[2:]
-    # All geometric operations are one gather: they share the last group.
+    # All geometric operations are done by a single gather, so they share the last group.
     group = np.minimum(draws["operation"], 1 + len(POINTWISE))
     order = send(np.argsort(group, axis=0, kind="stable"))
     strength = send(draws["strength"].astype(np.float32))
@@ -148,7 +150,7 @@ def apply_strong(images: Tensor, draws: np.ndarray) -> Tensor:
 
 
 def _matrices(draws: np.ndarray, height: int, width: int) -> np.ndarray:
-    """From a pixel's place to where its value comes from.
+    """Affine matrices from a pixel's position to the position that its value comes from.
 
     Returns:
         int32 [n, COUNT, 2, 3], in 1/65536 of a pixel, Pillow's resolution. The first row times
@@ -172,7 +174,7 @@ def _matrices(draws: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def _warp(images: Tensor, matrices: Tensor) -> Tensor:
-    """Nearest neighbour, black outside; ``matrices`` are int32 [n, 2, 3]."""
+    """Images sampled at the nearest neighbour, black outside; ``matrices`` are int32 [n, 2, 3]."""
     import torch
     from torch.nn.functional import pad
 
@@ -181,14 +183,14 @@ def _warp(images: Tensor, matrices: Tensor) -> Tensor:
     columns = torch.arange(width, dtype=torch.int32, device=images.device)
     rows = torch.arange(height, dtype=torch.int32, device=images.device)[:, None]
     column, row = ((per_column * columns + (per_row * rows + offset)) >> 16).unbind(1)
-    # All that is outside is taken from a black frame.
+    # Pixels from outside the image are taken from a black frame around it.
     source = (row.clamp(-1, height) + 1) * (width + 2) + (column.clamp(-1, width) + 1)
     source = source.long().flatten(1)[:, None].expand(-1, images.shape[1], -1)
     return pad(images, (1, 1, 1, 1)).flatten(2).gather(2, source).view(images.shape)
 
 
 def _blend(from_images: Tensor | int, images: Tensor, factor: Tensor) -> Tensor:
-    """At factor 1 the images; fractions are dropped, as Pillow does."""
+    """From ``from_images`` at factor 0 to ``images`` at 1; fractions are dropped, as in Pillow."""
     return (images.float() - from_images).mul_(factor).add_(from_images).to(images.dtype)
 
 
@@ -201,10 +203,10 @@ def _luma(images: Tensor) -> Tensor:
 
 
 def _autocontrast(images: Tensor, _: Tensor) -> Tensor:
-    """From the channel's range to 0 to 255. Pillow drops fractions of float64; so does this."""
+    """Stretch each channel's range to 0 to 255. Fractions of float64 are dropped, as in Pillow."""
     low, high = images.amin((2, 3), keepdim=True), images.amax((2, 3), keepdim=True)
     span = (high - low).clamp(min=1).double()
-    # A number divided by a tensor would be its reciprocal, rounded, times the number.
+    # torch computes 255 / span as the rounded reciprocal of span times 255.
     scale = span.new_full((), 255) / span
     stretched = (images * scale - low * scale).to(images.dtype)
     return stretched.where(high > low, images)
@@ -218,7 +220,10 @@ def _contrast(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def _equalize(images: Tensor, _: Tensor) -> Tensor:
-    """A channel with fewer than 255 pixels darker than its maximum is left as it is."""
+    """Equalize the histogram of each channel.
+
+    A channel with fewer than 255 pixels darker than its maximum is left as it is.
+    """
     pixels = images.flatten(2).long()
     histogram = pixels.new_zeros((*pixels.shape[:2], 256))
     histogram.scatter_add_(2, pixels, pixels.new_ones(()).expand_as(pixels))
@@ -235,7 +240,7 @@ def _posterize(images: Tensor, bits: Tensor) -> Tensor:
 
 
 def _sharpness(images: Tensor, factor: Tensor) -> Tensor:
-    """From the mean of 3x3 pixels, the middle counted five times; the edge is left as it is."""
+    """Blend from the mean of 3x3 pixels, the middle counted five times; the edge stays as it is."""
     exact = images.int()
     rows = exact[:, :, :-2] + exact[:, :, 1:-1] + exact[:, :, 2:]
     total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * exact[:, :, 1:-1, 1:-1]

@@ -1,4 +1,4 @@
-"""The names of the datasets' classes, at the index of their label."""
+"""The names of the datasets' classes, indexed by label."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CLOTHING_CLASSES = (
     *("T-Shirt", "Shirt", "Knitwear", "Chiffon", "Sweater", "Hoodie", "Windbreaker"),
     *("Jacket", "Downcoat", "Suit", "Shawl", "Dress", "Vest", "Underwear"),
 )
-"""Clothing1M's, in the order of its ``category_names_eng.txt``."""
+"""Clothing1M's classes, in the order of its ``category_names_eng.txt``."""
 
 WEBVISION_CLASSES = (
     *("tench", "goldfish", "great white shark", "tiger shark", "hammerhead"),
@@ -64,6 +64,6 @@ WEBVISION_CLASSES = (
     *("American chameleon", "whiptail", "agama", "frilled lizard", "alligator lizard"),
     *("Gila monster", "green lizard", "African chameleon", "Komodo dragon", "African crocodile"),
 )
-"""The first fifty of ImageNet's, which WebVision has too."""
+"""The first fifty classes of ImageNet, which WebVision has too."""
 
 COVIDX_CLASSES = ("normal", "pneumonia", "COVID-19")

@@ -1,9 +1,9 @@
 """Datasets: what is known of each, and their parts as Parquet.
 
-A dataset's official files become two Parquet files, ``train`` and ``test``: one row an image, with
-its pixels (``image``: height x width x channels bytes) and its ``label``. Where the pixels would
-fill the memory, the file has in the place of ``image`` where the image lies as JPEG
-(:mod:`noisyfl.data.datasets.shards`).
+A dataset's official files become two Parquet files, ``train`` and ``test``, with one row per image:
+its pixels (``image``: height x width x channels bytes) and its ``label``. If the pixels of all
+images would fill the memory, the images are kept as JPEG elsewhere, and the file says where
+each of them lies (:mod:`noisyfl.data.datasets.shards`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from noisyfl.data.datasets.sources import Arrays, load_cifar, load_digits, load_
 from noisyfl.data.roots import NotFound, Roots, each, first
 
 REVISION = 1
-"""Raised when what a part holds changes: its images, their size or their order."""
+"""Increased when what a part holds changes: its images, their size or their order."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,18 @@ class Dataset:
 
     Attributes:
         shape: of an image as a network sees it: height, width, channels.
-        classes: their names, at the index of their label.
-        train_size: training samples.
-        test_size: test samples.
+        classes: names of the classes, indexed by label.
+        train_size: number of training samples.
+        test_size: number of test samples.
         mean: of each channel over the training pixels, scaled to 0 to 1; empty where nobody has
             published it.
-        std: the standard deviation, of the same.
+        std: standard deviation of the same pixels.
         load: reads the training and the test part from the official files in a folder; fetches
             missing ones if its second argument is true.
-        train_shape: of a training image as it is kept, where crops are taken from a larger one.
-        true_labels: whether the training labels are the true ones. Where they are not, they are
-            noisy as they come, and the true ones are not known.
+        train_shape: of a training image as it is kept, if that is larger than ``shape`` because
+            crops are taken from it.
+        true_labels: whether the training labels are the true ones. If not, the dataset's own labels
+            are noisy, and the true ones are not known.
         encoded: whether images are kept as JPEG, since the pixels would fill the memory.
     """
 
@@ -194,16 +195,17 @@ def dataset(name: str, where: str) -> Dataset:
 
 
 def prepare(name: str, roots: Roots, download: bool, train_path: Path, test_path: Path) -> None:
-    """Write a dataset's training and test part.
+    """Write the Parquet files of a dataset's training and test part.
 
-    Shards of encoded images that an earlier call has left are kept if they are of these files.
+    Shards of encoded images that an earlier call has left are reused if they were made from the
+    same files.
 
     Args:
         name: of the dataset.
         roots: where its official files may lie; if they are downloaded, they go to the last.
         download: fetch files that are missing or damaged.
         train_path: the training part's Parquet file.
-        test_path: the test part's; shards go to a folder beside, of the same name.
+        test_path: the test part's; the shards of a part go to a folder of the same name beside it.
 
     Raises:
         BadInput: a file is missing or damaged, could not be downloaded, or does not hold what the
@@ -232,7 +234,7 @@ def prepare(name: str, roots: Roots, download: bool, train_path: Path, test_path
             write_table(path, _table_of_pixels(*found), metadata)
         elif facts.encoded:
             folder = path.with_suffix("")
-            if folder.is_symlink():  # to the shards of a prepared part, which are somebody else's
+            if folder.is_symlink():  # leads to somebody else's shards, of a prepared part
                 folder.unlink()
             shards, unreadable = write_shards(found, folder)
             _refuse(name, unreadable, report)
@@ -288,14 +290,17 @@ def _official(
 
 
 def _refuse(name: str, unreadable: list[Unreadable], report: Path) -> None:
-    """Raise :class:`BadInput` if any files are no images."""
+    """Raise :class:`BadInput` if there are files that cannot be read as images."""
     if unreadable:
         files = [": ".join(map(str, file)) for file in unreadable]
         raise BadInput(f"{name}: {_fault('cannot be read', files, report)}")
 
 
 def _fault(fault: str, files: list[str], report: Path) -> str:
-    """What is wrong with files, in short; a report lists them all, after those of other folders."""
+    """Say in short what is wrong with files, and append them all to a report.
+
+    The report may already list those of other folders.
+    """
     before = report.read_text() if report.exists() else ""
     with replacing(report) as draft:
         draft.write_text(before + "".join(f"{file}\n" for file in files))
@@ -305,7 +310,7 @@ def _fault(fault: str, files: list[str], report: Path) -> str:
 def _check_part(
     where: str, found: Arrays | Files, shape: tuple[int, int, int, int], classes: int
 ) -> None:
-    """What was loaded is as many images as are known to be, of every class."""
+    """Raise :class:`BadInput` unless a part has the expected images, and some of every class."""
     if isinstance(found, Files):
         labels = found.labels
         if len(found) != shape[0]:
@@ -325,7 +330,7 @@ def _check_part(
 
 
 def _decoded(files: Files) -> tuple[np.ndarray, list[Unreadable]]:
-    """All images of files, uint8 [n, height, width, 3], and the files that are no images."""
+    """All images, uint8 [n, height, width, 3], and the files that cannot be read as images."""
     images = np.zeros((len(files), files.fit.height, files.fit.width, 3), dtype=np.uint8)
     unreadable = []
     for row, image in enumerate(in_order(partial(pixels, fit=files.fit), files.paths())):
@@ -344,7 +349,7 @@ def _table_of_pixels(images: np.ndarray, labels: np.ndarray) -> pa.Table:
 
 
 def _pixels(table: pa.Table) -> memoryview:
-    """All images' bytes; a copy only where Parquet gave them in several chunks."""
+    """The bytes of all images; they are copied only if Parquet gave them in several chunks."""
     chunks = table["image"].chunks
     image = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
     width = image.type.byte_width

@@ -1,4 +1,4 @@
-"""Downloads that go on where they broke off, and are checked before they get their name."""
+"""Downloads that resume where they broke off, and are checked before they get their final name."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TIMEOUT = 60
 """Seconds without a byte after which a connection is given up."""
 
 TRIES = 5
-"""Connections for an address while each of them brings something."""
+"""The maximum number of connections to an address, while each of them brings further bytes."""
 
 ROUNDS = 3
-"""Times that all addresses are asked, if one of them may give the file a little later."""
+"""The maximum number of rounds over all addresses, if one's error may be temporary."""
 
 PAUSE_SECONDS = 5.0
-"""Before the second of these times, and twice as long before the third."""
+"""The pause before the second of these rounds; it is twice as long before the third."""
 
 RANGE_NOT_SATISFIABLE = 416
 
@@ -37,16 +37,16 @@ class NotDownloaded(OSError):
 def fetch(addresses: Sequence[str], path: Path, md5: str) -> None:
     """Download a file from the first address that gives it whole.
 
-    What came before a connection broke stays beside it, as ``<name>.part``, and is not asked for
-    again, in this call or a later one.
+    What was received before a connection broke stays beside the file, as ``<name>.part``, and is
+    not requested again, in this call or a later one.
 
     Args:
-        addresses: where the file may be had, in the order of trying.
+        addresses: where the file may be had, in the order in which they are tried.
         path: where it goes.
         md5: of the file.
 
     Raises:
-        NotDownloaded: no address gave it; says what each did.
+        NotDownloaded: no address gave the file; the message says what went wrong with each.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
@@ -73,14 +73,14 @@ def fetch(addresses: Sequence[str], path: Path, md5: str) -> None:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether what went wrong may pass: not a full disk, nor a file that is gone."""
+    """Whether an error may be temporary, as a full disk or a file that is gone is not."""
     if isinstance(error, urllib.error.HTTPError):
         return error.code >= 500
     return not (isinstance(error, OSError) and error.errno in NO_ROOM)
 
 
 def _complete(address: str, part: Path) -> None:
-    """Bring a part to the length that the server says; raise OSError if that is not reached."""
+    """Download until a part has the length that the server states; raise OSError if it cannot."""
     for _ in range(TRIES):
         before = part.stat().st_size if part.exists() else 0
         expected = _go_on(address, part, before)
@@ -93,7 +93,7 @@ def _complete(address: str, part: Path) -> None:
 
 
 def _go_on(address: str, part: Path, begin: int) -> int | None:
-    """Append what follows the first ``begin`` bytes; returns the file's length, if it is told."""
+    """Append what follows the first ``begin`` bytes; return the file's length if stated."""
     headers = {"User-Agent": "noisyfl"} | ({"Range": f"bytes={begin}-"} if begin else {})
     try:
         response = urllib.request.urlopen(

@@ -1,8 +1,8 @@
 """MNIST, Fashion-MNIST, CIFAR-10 and CIFAR-100 as Parquet from a hub of datasets.
 
-Such files hold one encoded image a row. How they were encoded differs from copy to copy, so what is
-checked is what they hold: the pixels and labels of the official files, in their order, on which
-files of human labels rely.
+Such files hold one encoded image per row. The encoding differs from copy to copy, so the decoded
+content is checked: it must be the pixels and labels of the official files, in the same order, since
+files of human labels rely on that order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH = 1_000
 
 IMAGE = ("image", "img")
 LABEL = {"cifar100": ("fine_label", "label")}
-"""What the columns are called; a label is ``label`` where nothing else is said."""
+"""Names that the image and label columns may have; of other datasets, the label's is ``label``."""
 
 
 class Digests(NamedTuple):
@@ -73,12 +73,15 @@ CONTENTS = {
         "test": Digests(None, None),
     },
 }
-"""Of the official files, in their order. Of CIFAR-100, what its human labels' file says of it."""
+"""Digests of the official files' content, in their order, by dataset and part.
+
+Of CIFAR-100, only the training labels are known, from the file of its human labels."""
 
 
 def find_parquet(name: str, folder: Path) -> dict[str, list[Path]] | None:
-    """The Parquet files of each part in ``folder/<name>``, as their names say; None if there are
-    not both parts.
+    """The Parquet files of each part in ``folder/<name>``; None unless both parts have some.
+
+    The part that a file belongs to is read off its path, which has ``train`` or ``test`` in it.
     """
     root = folder / name
     parts: dict[str, list[Path]] = {"train": [], "test": []}

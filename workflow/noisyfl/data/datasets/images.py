@@ -1,4 +1,4 @@
-"""Images in files: brought to one size, as torchvision's transforms do it, by several threads."""
+"""Read image files, bring them to one size as torchvision's transforms do, in several threads."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 JPEG_QUALITY = 95
-"""Of images that are kept encoded; colours at half the resolution, as cameras have them."""
+"""Of images that are kept encoded; colours have half the resolution, as in cameras' files."""
 
 AHEAD = 4
-"""Images that are under way for each thread, so that a slow one holds nobody up."""
+"""Images per thread that are begun or waiting, so that a slow one does not hold up the others."""
 
 
 class Fit(NamedTuple):
-    """How an image is brought to its size, with bilinear interpolation that averages pixels.
+    """How an image is brought to its size, by antialiased bilinear interpolation.
 
     Attributes:
-        height: in pixels, in the end.
-        width: the same.
-        shorter: length of the shorter side before the middle is cut out; None: the image is
-            stretched to its size, whatever its aspect ratio.
+        height: final height in pixels.
+        width: final width in pixels.
+        shorter: length to which the shorter side is scaled before the middle is cut out; None: the
+            image is stretched to the final size, whatever its aspect ratio.
     """
 
     height: int
@@ -47,8 +47,8 @@ class Files:
     """A part of a dataset as image files, in the part's order.
 
     Attributes:
-        folder: in which they lie.
-        names: of the images, from there.
+        folder: the folder in which the images lie.
+        names: paths of the images, relative to the folder.
         labels: int64 [n].
         fit: how the images are brought to one size.
     """
@@ -62,28 +62,28 @@ class Files:
         return len(self.names)
 
     def paths(self) -> Iterator[Path]:
-        """The files."""
+        """The paths of the images."""
         return (self.folder / name for name in self.names)
 
     def part(self, first: int, last: int) -> Files:
-        """Those from the first to before the last."""
+        """The images from ``first`` up to but not including ``last``."""
         return replace(self, names=self.names[first:last], labels=self.labels[first:last])
 
 
 class Unreadable(NamedTuple):
-    """A file that is no image, and why."""
+    """A file that cannot be read as an image, and why."""
 
     path: Path
     reason: str
 
 
 def threads() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def fitted(source: Path | bytes, fit: Fit) -> Image:
-    """An image as RGB at its size.
+    """An image as RGB, brought to its size.
 
     Raises:
         OSError: it is no image, or truncated.
@@ -126,12 +126,12 @@ def jpeg(path: Path, fit: Fit) -> bytes | Unreadable:
 def in_order(
     work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
 ) -> Iterator[Result]:
-    """The results of ``work`` on each item, in order, made by threads that keep a little ahead.
+    """The results of ``work`` on each item, in order, made by threads a little ahead of the caller.
 
     Args:
-        work: what is done; should let go of Python's lock, as decoding does.
+        work: what is done; should release Python's global interpreter lock, as decoding does.
         items: taken only as they are needed.
-        workers: threads; by default one a core.
+        workers: number of threads; by default one per core.
     """
     workers = workers or threads()
     waiting = iter(items)

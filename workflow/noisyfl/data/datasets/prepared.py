@@ -26,15 +26,16 @@ def provide(
 ) -> None:
     """Make a dataset's parts: copies of prepared ones, or else from its official files.
 
-    Of images that are kept encoded only the index is copied, and a link leads to the shards. A part
-    itself is no link: what runs are made from is their user's, whoever moves the folder.
+    For images that are kept encoded, only the index is copied, and a link leads to the shards. The
+    part's own file is never a link: users keep what their runs are made from even if somebody moves
+    the folder.
 
     Args:
         name: of the dataset.
         roots: see :func:`noisyfl.data.datasets.dataset.prepare`.
         download: the same.
-        prepared: folders that may have ``<name>/train.parquet`` and ``<name>/test.parquet`` as
-            this function has made them elsewhere. The first that has both is taken.
+        prepared: folders that may have ``<name>/train.parquet`` and ``<name>/test.parquet``, made
+            by this function elsewhere. The first folder that has both is taken.
         train_path: the training part's Parquet file.
         test_path: the test part's.
 
@@ -54,7 +55,7 @@ def provide(
 
 
 def _check(path: Path, name: str) -> None:
-    """Raise :class:`BadInput` if a part is not as :func:`prepare` would write it today."""
+    """Raise :class:`BadInput` if a part is not as this version's :func:`prepare` would write it."""
     facts = dataset(name, "dataset")
     try:
         found, metadata = read_part(path), read_metadata(path)
@@ -70,7 +71,7 @@ def _check(path: Path, name: str) -> None:
         "encoded": facts.encoded,
         "revision": REVISION,
     }
-    # Parts that say no revision are of the first.
+    # A part whose metadata has no revision is of revision 1.
     says = {
         "revision": 1,
         **metadata,
@@ -87,7 +88,7 @@ def _check(path: Path, name: str) -> None:
 
 
 def _copy(path: Path, part: Path) -> None:
-    """Write a copy of a part; beside an index goes a link to the folder of its shards."""
+    """Copy a part's file; beside an index, also make a link to the folder of its shards."""
     shards, link = part.with_suffix(""), path.with_suffix("")
     path.parent.mkdir(parents=True, exist_ok=True)
     if shards.is_dir():

@@ -1,4 +1,4 @@
-"""Datasets that their makers give on request, read as they are given: lists of files and images."""
+"""Datasets available on request, read as their makers give them: lists of files and images."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from noisyfl.data.datasets.images import Files, Fit
 from noisyfl.data.roots import NotFound
 
 SHOWN = 3
-"""Missing or unreadable files that a message names."""
+"""How many missing or unreadable files a message names."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """How one comes by a dataset.
+    """How to obtain a dataset.
 
     Attributes:
         name: of the dataset.
-        folders: where it may lie in the data folder; the first is the one to use.
-        content: what must be there.
+        folders: names that its folder may have in the data folder; the first is the one to use.
+        content: what must be in the folder.
         giver: who gives it, and where to ask.
         needed: the papers' tables that need it.
     """
@@ -38,14 +38,14 @@ class Request:
     needed: str
 
     def folder(self, data: Path) -> Path:
-        """Where it lies; :class:`NotFound` that says how to come by it if it does not."""
+        """The dataset's folder; if missing, a :class:`NotFound` says how to obtain the dataset."""
         for name in self.folders:
             if (data / name).is_dir():
                 return data / name
         raise NotFound(self.name, f"there is no folder {data / self.folders[0]}", self.remedy())
 
     def remedy(self) -> str:
-        """What to do, in words."""
+        """What to do if the dataset is not there, in words."""
         return (
             f"{self.name} cannot be downloaded: {self.giver}. Put {self.content} into "
             f"{self.folders[0]}/ in the data folder. It is needed by {self.needed}; everything "
@@ -97,8 +97,9 @@ COVIDX = Request(
 def load_clothing1m(data: Path, download: bool) -> tuple[Files, Files]:
     """Clothing1M: a million images with their shops' labels; 10,526 with true ones for testing.
 
-    Training images are stretched to 256x256, of which training crops 224x224, and test images to
-    224x224 (FedCorr's official code). The clean training and validation images are not used.
+    Training images are stretched to 256x256, from which training takes crops of 224x224, and test
+    images to 224x224 (FedCorr's official code). The clean training and validation images are not
+    used.
 
     Raises:
         NotFound: a list is missing.
@@ -118,7 +119,7 @@ def load_clothing1m(data: Path, download: bool) -> tuple[Files, Files]:
                 raise BadInput(
                     f"clothing1m: {lists / keys} names {name!r}, of which {labels} has no label"
                 )
-        # Some unpack the ten folders of images/ without it.
+        # Some users unpack the ten folders in images/ without images/ itself.
         within = (folder / "images").is_dir()
         places = names if within else [name.removeprefix("images/") for name in names]
         targets = _array(label_of[name] for name in names)
@@ -129,9 +130,9 @@ def load_clothing1m(data: Path, download: bool) -> tuple[Files, Files]:
 def load_mini_webvision(data: Path, download: bool) -> tuple[Files, Files]:
     """The Google part of WebVision 1.0's first 50 classes, and their validation images.
 
-    FedRN (history of its official code) scales the shorter side to 33 pixels; training cuts crops
-    of any size out of that, here out of its middle 33x33, so that all images have one size; for
-    testing the middle 32x32 is cut out.
+    FedRN (history of its official code) scales the shorter side to 33 pixels, and takes training
+    crops of any size from the result. Here they are taken from its middle 33x33, so that all images
+    have one size. For testing, the middle 32x32 is cut out.
 
     Raises:
         NotFound: a list is missing.
@@ -156,8 +157,9 @@ def load_mini_webvision(data: Path, download: bool) -> tuple[Files, Files]:
 def load_covidx(data: Path, download: bool) -> tuple[Files, Files]:
     """COVIDx 5 (October 2020), the last release of three classes before RoFL: chest X-rays.
 
-    A line has a patient, a file, a class and since release 3 a source, separated by blanks. RoFL
-    does not say how it brings images to one size; they are treated as it treats Clothing1M.
+    A line of the lists has a patient, a file, a class and since release 3 a source, separated by
+    blanks. RoFL does not say how it brings images to one size; they are treated as it treats
+    Clothing1M.
 
     Raises:
         NotFound: a list is missing.
@@ -174,7 +176,7 @@ def load_covidx(data: Path, download: bool) -> tuple[Files, Files]:
 
 
 def missing(files: Files) -> list[Path]:
-    """Which of a part's files are not there, in order; each folder is listed once."""
+    """Those of a part's files that do not exist, in order; each folder is read only once."""
     wanted: defaultdict[Path, set[str]] = defaultdict(set)
     for path in files.paths():
         wanted[path.parent].add(path.name)
@@ -183,7 +185,7 @@ def missing(files: Files) -> list[Path]:
 
 
 def in_short(files: Sequence[str]) -> str:
-    """The first few of many files."""
+    """The first few of many files, and how many more there are."""
     more = f" and {len(files) - SHOWN:,} more" if len(files) > SHOWN else ""
     return ", ".join(files[:SHOWN]) + more
 
@@ -197,7 +199,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _first(request: Request, folder: Path, *stems: str) -> Path:
-    """The first list that is there, of any of these names, as .txt or .csv."""
+    """The first existing list with one of these names, as .txt or .csv."""
     names = [f"{stem}{suffix}" for stem in stems for suffix in (".txt", ".csv")]
     for name in names:
         if (folder / name).is_file():

@@ -1,9 +1,9 @@
 """Images kept as JPEG in shards, for datasets whose pixels would fill the memory.
 
 A shard is a plain Parquet file (``image``: JPEG, ``label``, ``file``) that is not compressed again,
-so that every image lies in it as it is. The part's own file is an index: where each image begins in
-which shard, and its checksum. Reading an image is a look into a mapped file, and takes no memory
-but the system's page cache, which all runs of a machine share.
+so that the bytes of every image lie in it unchanged. The part's own file is an index: the shard of
+each image, where in it the image begins, and its checksum. An image is read from a memory-mapped
+file, which takes no memory but the system's page cache, and all runs on a machine share that.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from noisyfl.core.artifacts import METADATA_KEY, DamagedArtifact, read_metadata,
 from noisyfl.data.datasets.images import JPEG_QUALITY, Files, Unreadable, in_order, jpeg
 
 SHARD_SIZE = 8_192
-"""Images of a shard: some 200 MB of those of 256x256 pixels."""
+"""Images per shard, which is some 200 MB for images of 256x256 pixels."""
 
 GROUP_SIZE = 256
-"""Images that are written at once, and so are in memory."""
+"""Images that are written together, and so are in memory at the same time."""
 
 SCHEMA = pa.schema({"image": pa.binary(), "label": pa.int64(), "file": pa.string()})
-"""Of a shard."""
+"""The columns of a shard."""
 
 INDEX = {
     "label": pa.int64(),
@@ -41,23 +41,23 @@ INDEX = {
     "length": pa.int32(),
     "crc32": pa.int64(),
 }
-"""The columns of a part's index, a row an image: its label, the number of its shard, where in that
-file it begins, how many bytes it has, and their CRC-32."""
+"""The columns of a part's index, which has one row per image: its label, the number of its shard,
+where in that file it begins, how many bytes it has, and their CRC-32."""
 
 
 def write_shards(
     files: Files, folder: Path, size: int = SHARD_SIZE
 ) -> tuple[list[Path], list[Unreadable]]:
-    """Write a part's images as shards; those that are whole and of these files stay as they are.
+    """Write a part's images as shards; intact shards made from the same files are kept.
 
     Args:
         files: the part's images.
         folder: of the shards.
-        size: images of a shard.
+        size: images per shard.
 
     Returns:
-        The shards in order, and the files that are no images. A shard that one of those belongs
-        to is not written; all others are.
+        The shards in order, and the files that cannot be read as images. A shard that would
+        contain such a file is not written; all others are.
     """
     shards, unreadable = [], []
     for first in range(0, len(files), size):
@@ -73,10 +73,11 @@ def write_shards(
 
 
 def index_of(shards: list[Path]) -> pa.Table:
-    """The index of shards, :data:`INDEX`.
+    """The index of shards, a table with the columns :data:`INDEX`.
 
     Raises:
-        DamagedArtifact: a shard is truncated, or an image does not lie in it as it is.
+        DamagedArtifact: a shard is truncated, or compressed, so that images do not lie in it
+            unchanged.
     """
     rows: dict[str, list[int]] = {name: [] for name in INDEX}
     for number, path in enumerate(shards):
@@ -106,7 +107,7 @@ class Encoded:
 
     Args:
         shards: their files.
-        index: of :func:`index_of`.
+        index: as :func:`index_of` returns it.
         shape: of an image: height, width, channels.
 
     Raises:
@@ -128,7 +129,7 @@ class Encoded:
         return len(self._offset)
 
     def jpeg(self, row: int) -> bytes:
-        """An image as it is kept.
+        """An image's JPEG bytes.
 
         Raises:
             DamagedArtifact: the shard is not as it was written.
@@ -156,11 +157,11 @@ _ANEW = "delete it and the part's index, to have them made again"
 
 
 class _NotWritten(Exception):
-    """A shard has a file that is no image."""
+    """A shard is not written, since one of its files cannot be read as an image."""
 
 
 def _write_shard(path: Path, files: Files, digest: str) -> list[Unreadable]:
-    """Write a shard, unless one of its files is no image; returns those."""
+    """Write a shard, unless some of its files cannot be read as images; return those."""
     work: Callable[[Path], bytes | Unreadable] = partial(jpeg, fit=files.fit)
     images = in_order(work, files.paths())
     unreadable: list[Unreadable] = []
@@ -201,7 +202,7 @@ def _made_of(path: Path) -> str | None:
 
 
 def _digest(files: Files) -> str:
-    """SHA-256 of all that decides a shard but the pixels: the files' names, labels and fit."""
+    """SHA-256 of what decides a shard, except pixels: names, labels, fit and JPEG quality."""
     digest = hashlib.sha256(f"{files.fit} {JPEG_QUALITY}\n".encode())
     digest.update("\n".join(files.names).encode())
     digest.update(np.ascontiguousarray(files.labels, dtype=np.int64).data)
@@ -209,7 +210,7 @@ def _digest(files: Files) -> str:
 
 
 def _check_length(path: Path, least: int) -> None:
-    """Raise :class:`DamagedArtifact` if a shard has fewer bytes than its images end at."""
+    """Raise :class:`DamagedArtifact` if a shard is shorter than where its last image ends."""
     try:
         size = path.stat().st_size
     except OSError as error:

@@ -59,18 +59,18 @@ IDX_CONTENTS: dict[str, dict[str, str]] = {
         ),
     },
 }
-"""SHA-256 of the official files once unpacked: the same whoever packed them."""
+"""SHA-256 of the unpacked official files, which does not depend on how they were packed."""
 
 PACKAGED = {"fashion_mnist": Path("/usr/share/datasets/fashion-mnist")}
 """Where Debian's package ``dataset-fashion-mnist`` puts the official files."""
 
 
 def load_digits(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    """The 1,797 digits of 8x8 pixels that ship with scikit-learn; the arguments are not needed.
+    """The 1,797 digits of 8x8 pixels that ship with scikit-learn; the arguments are not used.
 
-    Pixels from 0 to 16 are scaled to 0 to 255 and rounded. 360 images are for testing, of each
-    class its share (largest remainders). Which ones is drawn from a stream of its own, so that the
-    split is the same in every run, trial and scale.
+    Pixels from 0 to 16 are scaled to 0 to 255 and rounded. 360 images are for testing, shared out
+    among the classes by their size (largest remainders). They are drawn from a separate random
+    stream, so that the split is the same in every run, trial and scale.
     """
     from sklearn.datasets import load_digits as bundled
 
@@ -89,8 +89,8 @@ def load_digits(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 
 
 def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    """MNIST or Fashion-MNIST from its four official files, packed (``.gz``) or not; or from Parquet
-    of a hub (:mod:`noisyfl.data.datasets.hub`).
+    """MNIST or Fashion-MNIST from its four official files, packed (``.gz``) or not; or from the
+    Parquet files of a hub (:mod:`noisyfl.data.datasets.hub`).
 
     The files lie where torchvision puts them (``MNIST/raw``, ``FashionMNIST/raw``), in a folder of
     the dataset's name, in the folder itself, or where Debian's package puts them.
@@ -98,7 +98,7 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     Args:
         name: ``mnist`` or ``fashion_mnist``.
         folder: the data folder.
-        download: fetch the files if none are there.
+        download: fetch the files that are missing or damaged, unless there is Parquet.
 
     Raises:
         NotFound: a file is missing or damaged.
@@ -135,12 +135,12 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 
 def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     """CIFAR-10 or CIFAR-100 from the official Python batches, or from the archive that holds them;
-    or from Parquet of a hub (:mod:`noisyfl.data.datasets.hub`).
+    or from the Parquet files of a hub (:mod:`noisyfl.data.datasets.hub`).
 
     Args:
         name: ``cifar10`` or ``cifar100``.
         folder: the data folder.
-        download: fetch the archive if no files are there.
+        download: fetch the archive if the files are missing or damaged and there is no Parquet.
 
     Raises:
         NotFound: a file is missing or damaged.
@@ -174,8 +174,10 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
 
 
 def _unpack(archive: Path, wanted: set[str], folder: Path) -> None:
-    """Take some files out of a tar archive. (``extractall`` is safe with a ``filter`` only, which
-    Python has from 3.11.4 on.)
+    """Take the wanted files out of a tar archive.
+
+    This does not use ``extractall``, which is safe only with a ``filter``, which Python has from
+    3.11.4 on.
     """
     with tarfile.open(archive) as packed:
         for member in packed:
@@ -198,7 +200,7 @@ def _parquet_parts(name: str, files: Mapping[str, list[Path]]) -> tuple[Arrays, 
 
 
 def _idx_contents(name: str, folders: list[Path]) -> tuple[dict[str, bytes], NotFound | None]:
-    """What the official files hold that are whole, and what is wrong with the first other one."""
+    """The content of the intact official files, and what is wrong with the first that is not."""
     contents, problem = {}, None
     for file, sha256 in IDX_CONTENTS[name].items():
         try:
@@ -209,7 +211,7 @@ def _idx_contents(name: str, folders: list[Path]) -> tuple[dict[str, bytes], Not
 
 
 def _idx_content(name: str, file: str, sha256: str, folders: list[Path]) -> bytes:
-    """What one official file holds, unpacked, from the first place where it is whole."""
+    """The unpacked content of one official file, from the first place where it is intact."""
     problems = []
     readers: dict[str, Callable[[Path], bytes]] = {
         file: Path.read_bytes,

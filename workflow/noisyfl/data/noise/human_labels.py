@@ -1,8 +1,8 @@
 """Files of labels that people gave to a dataset's training images, such as CIFAR-10N's.
 
 CIFAR-10N and CIFAR-100N (Wei et al., ICLR 2022) come as ``CIFAR-10_human.pt`` and
-``CIFAR-100_human.pt``, and repacked as ``.npz`` or ``.npy``. All are read without running any code
-that a file may bring along, as Python's pickles can.
+``CIFAR-100_human.pt``, and repacked as ``.npz`` or ``.npy``. All formats are read without running
+code from the file, which reading a Python pickle could otherwise do.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ REPACKED = "cifar_n_labels.npz"
 """Both datasets' labels in one file."""
 
 PREFIX = {"cifar10": "c10_", "cifar100": "c100_"}
-"""What a file with several datasets' labels puts before their names."""
+"""The prefix of an array's name, by dataset, in a file with the labels of several datasets."""
 
 FOLDERS = (".", "cifar-n", "cifar10n")
-"""Where in a data folder they may lie."""
+"""Subfolders of a data folder in which the files may lie."""
 
 CLEAN = "clean_label"
-"""The array that says which order a file has its labels in."""
+"""The name of the array of true labels, by which the order of a file's labels is checked."""
 
 SAFE = {
     ("numpy", "ndarray"),
@@ -50,7 +50,7 @@ SAFE = {
     ("numpy._core.multiarray", "_reconstruct"),
     ("_codecs", "encode"),
 }
-"""All that a pickle of arrays may name."""
+"""The only names, (module, name), that a pickle of arrays may refer to."""
 
 
 class LabelsMissing(BadInput):
@@ -60,18 +60,19 @@ class LabelsMissing(BadInput):
 def load_labels(
     file: str | None, key: str | None, true: np.ndarray | None, dataset: Dataset, roots: Roots
 ) -> np.ndarray:
-    """One label a training sample, in the dataset's order: int64 [n].
+    """One label for each training sample, in the dataset's order: int64 [n].
 
     Args:
-        file: in a data folder; None: whichever file of the dataset's human labels there is.
-        key: name of the array or column; None where the file is one array.
-        true: the dataset's labels, to check the order by where the file has them too.
+        file: path within a data folder; None: any known file of the dataset's human labels.
+        key: name of the array or column; None if the file is a single array.
+        true: the dataset's labels, by which the order is checked if the file has them too.
         dataset: facts about it.
         roots: the data folders.
 
     Raises:
         BadInput: there is no such file or key, or its labels are not in the dataset's order, not
-            as many as there are samples, or not among its classes. Begins with ``file`` or ``key``.
+            as many as there are samples, or not among its classes. The message begins with ``file``
+            or ``key``.
     """
     path = find_file(file, dataset.name, roots)
     arrays = _read(path)
@@ -93,13 +94,13 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
     """The file of human labels that :func:`load_labels` reads, in the first folder that has it.
 
     Args:
-        file: in a data folder; None: whichever file of the dataset's human labels there is.
+        file: path within a data folder; None: any known file of the dataset's human labels.
         dataset: its name.
         roots: the data folders.
 
     Raises:
-        LabelsMissing: there is none. Begins with ``file``, as the next.
-        BadInput: it is of no known kind.
+        LabelsMissing: there is none. The message begins with ``file``, as does that of the next.
+        BadInput: the file's suffix is not a known one, or no file is known for the dataset.
     """
     if file is not None:
         if Path(file).suffix not in SUFFIXES:
@@ -130,12 +131,12 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
 
 
 def digest(labels: np.ndarray) -> str:
-    """SHA-256 of labels as int64, least significant byte first: the same in every layout."""
+    """SHA-256 of labels as little-endian int64, the same for every layout of a file."""
     return hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
 
 
 def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) -> str:
-    """What an array is called in a file."""
+    """The name that the array ``key`` has in a file, with or without the dataset's prefix."""
     if key is None and list(arrays) == [""]:
         return ""
     for name in (key, f"{PREFIX.get(dataset, '')}{key}"):
@@ -147,7 +148,7 @@ def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) 
 
 
 def _whole(path: Path, values: Any, dataset: Dataset) -> np.ndarray:
-    """Labels as int64 [n]; :class:`BadInput` if they are not the dataset's."""
+    """Labels as int64 [n]; :class:`BadInput` if their number or values do not fit the dataset."""
     labels, samples, classes = np.asarray(values), dataset.train_size, len(dataset.classes)
     if labels.shape != (samples,) or labels.dtype.kind not in "iu":
         raise BadInput(
@@ -186,7 +187,7 @@ def _read_csv(path: Path) -> Mapping[str, Any]:
 
 
 def _read_npy(path: Path) -> Mapping[str, Any]:
-    """One array; or, as CIFAR-N's authors give them, a pickled mapping of several."""
+    """One array; or a pickled mapping of several, as CIFAR-N's authors distribute them."""
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
         header = {

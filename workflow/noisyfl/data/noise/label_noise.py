@@ -1,7 +1,7 @@
 """Label noise: which labels are flipped, and into what.
 
-A label noise gets true labels and answers with given labels. What happens to client k is drawn
-from a stream that the seed and k alone decide.
+A label noise takes true labels and returns given labels. The flips of client k are drawn from a
+random stream that depends only on the seed and k.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LabelNoise(ABC):
     Attributes:
         uses_level: the noise level decides how many labels are flipped.
         by_client: what happens to a sample depends on its client.
-        least_clients: fewer cannot have it.
+        least_clients: the smallest number of clients that it can be applied to.
         whole: it is given the whole training set as if that were one client.
     """
 
@@ -60,11 +60,11 @@ class LabelNoise(ABC):
     whole: ClassVar[bool] = False
 
     def check(self, dataset: Dataset, clients: int, where: str) -> None:
-        """Raise :class:`BadInput` if it cannot be on this dataset or with so few clients.
+        """Raise :class:`BadInput` if it cannot be applied to this dataset or to so few clients.
 
         Args:
             dataset: facts about it.
-            clients: how many there are.
+            clients: the number of clients.
             where: what the error messages call the label noise.
         """
         if clients < self.least_clients:
@@ -77,21 +77,21 @@ class LabelNoise(ABC):
     def flip(
         self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
     ) -> list[np.ndarray]:
-        """Given labels.
+        """Return the given labels.
 
         Args:
             clients: true labels of each client, int64 [samples].
-            levels: noise level of each, [clients].
-            context: the rest of what there is to know.
+            levels: noise level of each client, [clients].
+            context: what else the noise may depend on.
 
         Returns:
-            For each client int64 [samples].
+            The given labels of each client, int64 [samples].
         """
 
 
 @dataclass(frozen=True)
 class Flipping(LabelNoise):
-    """A noise that picks samples at random, a client's level of them, and flips their labels."""
+    """A noise that flips the labels of random samples, in each client as many as its level says."""
 
     count: str = option(
         "exact",
@@ -131,7 +131,7 @@ class Flipping(LabelNoise):
 
     @abstractmethod
     def transitions(self, clients: int, context: Context) -> list[Transition]:
-        """What each client's flips do."""
+        """For each client, what its labels are flipped into."""
 
 
 @LABEL_NOISES.register("none")
@@ -159,7 +159,7 @@ class Symmetric(Flipping):
     | FedCorr (section 3.1; count of the official code) | true | bernoulli | client |
     | FedRN (section 5.1; both of the official code) | false | floor | client |
 
-    With the true class among M, a share 1 / M of the flips changes nothing.
+    If the true class is among the M classes drawn from, a share 1 / M of the flips changes nothing.
     """
 
     include_true: bool = option(False, doc="the true class is among those drawn from")
@@ -171,7 +171,7 @@ class Symmetric(Flipping):
     )
 
     def check(self, dataset: Dataset, clients: int, where: str) -> None:
-        """The dataset has as many classes as are drawn from."""
+        """Raise :class:`BadInput` if the dataset has fewer classes than are to be drawn from."""
         classes = len(dataset.classes)
         if self.noise_classes is not None and self.noise_classes > classes:
             raise BadInput(
@@ -205,17 +205,17 @@ class Asymmetric(Flipping):
     """A flipped label is the class that the true one is easily taken for.
 
     ``classic`` (Patrini et al., CVPR 2017) leaves some classes as they are, so that fewer labels
-    change than the level says. ``full`` has an arrow from and to every class: on CIFAR-10 those of
-    ``classic`` and others, on CIFAR-100 from each class to the next one of its superclass,
-    cyclically, elsewhere to the next class. It is the default reading of FedCNI's pair noise
-    (appendix A.1), whose examples are ``classic`` arrows and whose levels are reached. FedCNI
-    counts exactly.
+    change than the level says. ``full`` has an arrow from every class and to every class: on
+    CIFAR-10 the arrows of ``classic`` and further ones; on CIFAR-100 from each class to the next
+    one of its superclass, cyclically; on other datasets to the next class. ``full`` is the default
+    reading of FedCNI's pair noise (appendix A.1): the paper's examples are arrows of ``classic``,
+    and its levels are reached. FedCNI counts exactly.
     """
 
     map: str = option(doc="which map of classes", choices=("classic", "full"))
 
     def check(self, dataset: Dataset, clients: int, where: str) -> None:
-        """The dataset has such a map."""
+        """Raise :class:`BadInput` if the dataset does not have the map."""
         if self.map == "classic" and (dataset.name, "classic") not in MAPS:
             known = ", ".join(name for name, kind in sorted(MAPS) if kind == "classic")
             raise BadInput(
@@ -246,7 +246,7 @@ class Mixed(Flipping):
     )
 
     def transitions(self, clients: int, context: Context) -> list[Transition]:
-        """By the half that a client is in; with an odd number the first is the larger."""
+        """By the half that a client is in; if the halves are not equal, the first is the larger."""
         classes = len(context.dataset.classes)
         halves = (uniform(classes, False), by_table(shifted(classes, self.direction)))
         return [halves[half] for half in consecutive_groups(clients, 2)]
@@ -256,13 +256,23 @@ class Mixed(Flipping):
 class PairFourGroups(Flipping):
     """Clients at random in four equal groups, each with a map of classes of its own.
 
-    FedCNI, Table 2 ("four pair strategies"), which does not say which. Ours: the map ``full`` of
-    CIFAR-10 (on other datasets y + 1), y + 4, y + 5 and y + 6 mod M, of which no two agree on any
-    class. Counted exactly.
+    FedCNI, Table 2, has "four pair strategies" and does not say which. Chosen here: the map
+    ``full`` of CIFAR-10 (on other datasets y + 1), y + 4, y + 5 and y + 6 mod M. On CIFAR-10, no
+    two of them agree on any class. Flips are counted exactly.
     """
 
     by_client = True
     least_clients = 4
+    least_classes: ClassVar[int] = 7  # with fewer, one of the maps is another one, or no flip
+
+    def check(self, dataset: Dataset, clients: int, where: str) -> None:
+        """Raise :class:`BadInput` if there are too few clients, or too few classes."""
+        super().check(dataset, clients, where)
+        if len(dataset.classes) < self.least_classes:
+            raise BadInput(
+                f"{where}.{self.name}: got {dataset.name} with {len(dataset.classes)} classes, "
+                f"expected at least {self.least_classes}, with which the four maps differ"
+            )
 
     def transitions(self, clients: int, context: Context) -> list[Transition]:
         """By the group that a client is drawn into."""
@@ -284,7 +294,7 @@ class ClassNoise(Flipping):
     by_client = True
 
     def choose(self, labels: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
-        """All of one class, and a share of the others."""
+        """Positions of all samples of one class, and of a share of the others."""
         ruined = labels == rng.choice(np.unique(labels))
         others = np.flatnonzero(~ruined)
         share = others[super().choose(others, level, rng)]
@@ -299,8 +309,9 @@ class ClassNoise(Flipping):
 class Human(LabelNoise):
     """Labels that people gave, from a file: CIFAR-10N and CIFAR-100N (Wei et al., ICLR 2022).
 
-    One label a training sample, in the order of the dataset, which is checked where the file says
-    what it is (:mod:`noisyfl.data.noise.human_labels`). The noise level is what it is.
+    One label for each training sample, in the order of the dataset, which is checked if the file
+    has the true labels too (:mod:`noisyfl.data.noise.human_labels`). The noise level cannot be
+    chosen: it is that of the labels.
     """
 
     uses_level = False
@@ -316,7 +327,7 @@ class Human(LabelNoise):
     )
 
     def check(self, dataset: Dataset, clients: int, where: str) -> None:
-        """The file is of a kind that can be read, or one is known; it has a key where needed."""
+        """Raise :class:`BadInput` if no file is known, its kind is unknown, or a key is missing."""
         where = f"{where}.{self.name}"
         if self.file is None and dataset.name not in OFFICIAL:
             raise BadInput(
@@ -355,7 +366,7 @@ class Human(LabelNoise):
         return [labels]
 
     def digest(self, dataset: Dataset, roots: Roots, where: str) -> str:
-        """The labels' SHA-256; :class:`BadInput` if there are none.
+        """The labels' SHA-256; :class:`BadInput` if they cannot be read.
 
         Args:
             dataset: facts about it.

@@ -21,14 +21,15 @@ class NoiseLevel(ABC):
 
     Attributes:
         scope: ``client``: each client's labels are flipped at its own level. ``dataset``: the
-            training set's are, before it is split, so that clients' levels scatter around it.
+            training set's labels are flipped at one level before it is split, so that the levels
+            that clients end up with scatter around it.
     """
 
     name: ClassVar[str]
     scope = "client"
 
     def groups(self) -> int:
-        """How many groups of clients it sets apart."""
+        """The number of groups that it divides the clients into."""
         return 1
 
     def check(self, clients: int, where: str) -> None:
@@ -73,8 +74,9 @@ class Constant(NoiseLevel):
 class ClientLinear(NoiseLevel):
     """Levels that rise from client to client, low + i (high - low) / n for client i of n.
 
-    FedRN: low 0 and high 0.4 or 0.8; as in its official code the top is never reached (0.396 of
-    100 clients, mean 0.198). With mixed noise each half of the clients has a ramp of its own.
+    FedRN: low 0 and high 0.4 or 0.8; as in its official code, high itself is not reached (if it is
+    0.4, the last of 100 clients has 0.396, and the mean is 0.198). With mixed noise, each half of
+    the clients has a ramp of its own.
     """
 
     low: float = option(doc="level of the first client", at_least=0, at_most=1)
@@ -83,11 +85,11 @@ class ClientLinear(NoiseLevel):
     include_top: bool = option(False, doc="the last client of a ramp has the level high")
 
     def groups(self) -> int:
-        """One a ramp."""
+        """One per ramp."""
         return self.ramps
 
     def check(self, clients: int, where: str) -> None:
-        """Every ramp rises, and has a client."""
+        """Raise :class:`BadInput` if ramps would fall, or one would have no client."""
         if self.low > self.high:
             raise BadInput(f"{where}.{self.name}: low={self.low} is more than high={self.high}")
         super().check(clients, where)
@@ -111,7 +113,7 @@ class Groups(NoiseLevel):
     levels: tuple[float, ...] = option(doc="level of each group", at_least=0, at_most=1)
 
     def groups(self) -> int:
-        """One a level."""
+        """One per level."""
         return len(self.levels)
 
     def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
@@ -134,9 +136,9 @@ class ClientVariance(NoiseLevel):
         return 5
 
     def check(self, clients: int, where: str) -> None:
-        """Every group has a level that is one, and a client."""
+        """Raise :class:`BadInput` if a level would be outside of [0, 1], or a group empty."""
         low, high = self.level - self.eta, self.level + self.eta
-        if low < -1e-9 or high > 1 + 1e-9:  # 0.4 - 0.4 and the like, in floating point
+        if low < -1e-9 or high > 1 + 1e-9:  # allows for rounding errors, as in 0.4 - 0.4
             raise BadInput(
                 f"{where}.{self.name}: level={self.level} and eta={self.eta} make levels from "
                 f"{low:g} to {high:g}, expected levels from 0 to 1"
@@ -153,7 +155,7 @@ class ClientVariance(NoiseLevel):
 class TruncatedNormal(NoiseLevel):
     """Normal draws truncated to [0, 1]. FedCNI, eq. 15: (mu, sigma) of (0.2, 0.2) and (0.4, 0.2).
 
-    The equation as printed divides by sigma twice; this is the distribution that its text names.
+    The equation as printed divides by sigma twice; this is the distribution in the paper's text.
     Truncation moves the mean: to 0.2575 and 0.410. FedCNI draws once for all of its experiments.
     """
 
@@ -196,5 +198,5 @@ class BernoulliUniform(NoiseLevel):
 
 
 def consecutive_groups(clients: int, groups: int) -> np.ndarray:
-    """The group of each client, int [clients]: consecutive ones, sizes as equal as can be."""
+    """The group of each client, int [clients]: consecutive clients, sizes as equal as possible."""
     return np.arange(clients) * groups // clients

@@ -13,7 +13,7 @@ Transition = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 def uniform(classes: int, include_true: bool) -> Transition:
-    """Draw from the first ``classes`` classes, the true one included or not."""
+    """Draw uniformly from the first ``classes`` classes, the true one included or not."""
 
     def wrong(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         if include_true:
@@ -30,12 +30,12 @@ def by_table(table: np.ndarray) -> Transition:
 
 
 def shifted(classes: int, step: int) -> np.ndarray:
-    """The table of y + step mod M."""
+    """The table that leads class y to (y + step) mod M."""
     return (np.arange(classes) + step) % classes
 
 
 def _table(classes: int, arrows: dict[int, int]) -> np.ndarray:
-    """The table of the given arrows; a class without one stays as it is."""
+    """The table of the given arrows from class to class; a class without one stays as it is."""
     return np.array([arrows.get(label, label) for label in range(classes)])
 
 

@@ -1,7 +1,7 @@
 """Partitions: which training samples are on which client.
 
 Every partition is drawn from one generator and looks at nothing but the true labels. Where a paper
-and its official code differ, the code's way has a name or an option of its own.
+and its official code differ, the code's version has a name or an option of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from noisyfl.core.registry import Registry
 PARTITIONS = Registry("partition")
 
 TRIES = 2_000
-"""How often a draw that leaves a client with too little is thrown again."""
+"""The maximum number of draws until one leaves no client with too little."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Partition(ABC):
     )
 
     def takes(self) -> tuple[int, str]:
-        """The fewest training samples that it can be made of, and the options that say so."""
+        """The fewest training samples that it can be made from, and the options that say so."""
         return self.clients, f"clients={self.clients}"
 
     def check(self, samples: int, where: str) -> None:
-        """Raise :class:`BadInput` if a training set of so many samples cannot be partitioned."""
+        """Raise :class:`BadInput` if a training set of this many samples cannot be partitioned."""
         owner = "the dataset has"
         if self.samples is not None:
             if self.samples > samples:
@@ -62,7 +62,7 @@ class Partition(ABC):
 
         Args:
             labels: true labels of the training set, int [n].
-            classes: how many there are.
+            classes: the number of classes.
             rng: where all draws come from.
 
         Returns:
@@ -136,14 +136,14 @@ class Shard(Partition):
     """Samples sorted by class are cut into equal shards; a client gets some at random (FedRN).
 
     FedRN: 100 clients with 2, 5 (CIFAR-10) or 20 shards (CIFAR-100) of n // (shards x clients)
-    samples; what is left over, of the last class, is left out. The sort is stable, which the
-    official code's is not, so that shards do not depend on the library's version.
+    samples; what remains at the end of the sorted samples is left out. The sort is stable, unlike
+    the official code's, so that shards do not depend on the library's version.
     """
 
     shards: int = option(doc="shards of each client", at_least=1)
 
     def takes(self) -> tuple[int, str]:
-        """One sample a shard."""
+        """One sample per shard."""
         return _total(self.clients, "shards", self.shards)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -157,10 +157,11 @@ class Shard(Partition):
 class Dirichlet(Partition):
     """The samples of each class are shared out in proportions drawn from a Dirichlet distribution.
 
-    q ~ Dir(alpha) over the clients for each class; thrown again as a whole until every client has
-    ``min_size`` samples. FedCNI: 20 clients, alpha 1 and 0.7. FedNoiL: ``per_client`` 500 to 1000,
-    alpha not stated. What FedRN's text describes is alpha 0.5 and 100 clients; ``cap`` is its
-    code's. What its numbers come from is ``dirichlet_official``.
+    For each class, q ~ Dir(alpha) over the clients. The draws of all classes are repeated together
+    until every client has at least ``min_size`` samples. FedCNI: 20 clients, alpha 1 and 0.7.
+    FedNoiL: ``per_client`` 500 to 1000, alpha not stated. FedRN: its text describes alpha 0.5 and
+    100 clients; ``cap`` comes from its code; its published numbers come from
+    ``dirichlet_official``.
     """
 
     alpha: float = option(doc="concentration: the smaller, the more uneven", above=0)
@@ -175,13 +176,13 @@ class Dirichlet(Partition):
     )
 
     def takes(self) -> tuple[int, str]:
-        """All clients' samples, or the smallest that they can have."""
+        """``per_client`` samples per client if that is set, else ``min_size`` per client."""
         if self.per_client is not None:
             return _total(self.clients, "per_client", self.per_client)
         return _total(self.clients, "min_size", self.min_size)
 
     def check(self, samples: int, where: str) -> None:
-        """As for all partitions; and the minimum cannot be above the mean."""
+        """Also raise :class:`BadInput` if the minimum size is above the mean size."""
         super().check(samples, where)
         if self.per_client is not None and self.min_size > self.per_client:
             raise BadInput(
@@ -202,16 +203,17 @@ class Dirichlet(Partition):
 class DirichletOfficial(Partition):
     """FedRN's Dirichlet partition as its official code has it: blind to the labels.
 
-    The code makes up a class vector of equal consecutive blocks of rows. Since a training set's
-    order is random, clients differ in size and hardly in class proportions: nearly IID. A client
-    that holds its even share gets nothing of the blocks that follow. Beta 0.5, 100 clients.
+    In place of the labels, the code has a class vector of equal consecutive blocks of rows. Since a
+    training set's order is random, clients differ in size but hardly in class proportions: nearly
+    IID. A client that already holds its even share of all samples gets nothing of the blocks that
+    follow. Beta 0.5, 100 clients.
     """
 
     beta: float = option(doc="concentration: the smaller, the more uneven the sizes", above=0)
     min_size: int = option(10, doc="samples that every client has at least", at_least=1)
 
     def takes(self) -> tuple[int, str]:
-        """The smallest sizes that the clients can have."""
+        """``min_size`` samples per client."""
         return _total(self.clients, "min_size", self.min_size)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -226,8 +228,8 @@ class BernoulliDirichlet(Partition):
 
     Client i may hold class j with probability p; a client with no class at all draws its classes
     again (as the official code does; the text is silent). Each sample of class j goes to one of its
-    holders, with probabilities drawn from Dir(alpha). A class that no client may hold draws its
-    holders again too: it would otherwise be in the test set and nowhere in training. FedCorr:
+    holders, with probabilities drawn from Dir(alpha). If no client may hold a class, its holders
+    are drawn again too: the class would otherwise be in the test set but not in training. FedCorr:
     (p, alpha) of (0.7, 10), (0.7, 1) and (0.3, 10), 100 clients.
     """
 
@@ -247,7 +249,7 @@ class BernoulliDirichlet(Partition):
         return [np.flatnonzero(holder == client) for client in range(self.clients)]
 
     def _nonzero_rows(self, rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-        """Bernoulli(p) draws, bool [rows, columns], of which each row has at least one true."""
+        """Bernoulli(p) draws, bool [rows, columns], with at least one true value in each row."""
         drawn = rng.random((rows, columns)) < self.p
         for _ in range(TRIES):
             empty = ~drawn.any(axis=1)
@@ -278,8 +280,8 @@ class QuantityDirichlet(Partition):
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         total = self.clients * self.per_client
         rows = _balanced_subset(labels, classes, total, rng)
-        # Ordered by its share of its class that lies before it, then by class, the subset has
-        # nearly equal class counts in every consecutive run.
+        # Each sample gets a place from 0 to 1: its position within its class over the class's size.
+        # Sorted by place, then by class, every consecutive run has nearly equal class counts.
         rows = rng.permutation(rows)
         place = np.empty(total)
         for label in range(classes):
@@ -295,14 +297,17 @@ def _total(clients: int, key: str, each: int) -> tuple[int, str]:
 
 
 def _cuts(shares: np.ndarray, n: int) -> np.ndarray:
-    """Where to cut n things so that each part has its share, to within one."""
+    """Where to cut n items so that the size of each part is its share of n, to within one."""
     return (np.cumsum(shares)[:-1] * n).astype(np.int64).clip(0, n)
 
 
 def _deal(
     rows: np.ndarray, labels: np.ndarray, clients: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
-    """Deal rows like cards, class by class, so that no two clients' counts differ by over one."""
+    """Deal rows like cards, class by class.
+
+    Neither the sizes nor the class counts of two clients differ by more than one.
+    """
     rows = rng.permutation(rows)
     rows = rows[np.argsort(labels[rows], kind="stable")]
     return [rows[first::clients] for first in rng.permutation(clients)]
@@ -332,14 +337,14 @@ def _share_out(
     rng: np.random.Generator,
     blame: str,
 ) -> list[np.ndarray]:
-    """Share out each group of rows in Dirichlet proportions, until all clients have enough.
+    """Share out each group of rows in Dirichlet proportions; repeat until all clients have enough.
 
     Args:
         groups: rows of each class.
-        clients: how many.
+        clients: the number of clients.
         alpha: concentration.
         min_size: rows that every client has at least.
-        cap: a client that holds its even share gets nothing of the groups that follow.
+        cap: a client that holds its even share of all rows gets nothing of the groups that follow.
         rng: where the draws come from.
         blame: what the error message names.
     """
@@ -350,7 +355,7 @@ def _share_out(
         cuts = []
         for group in groups:
             shares = rng.dirichlet(np.full(clients, alpha)) * (sizes < even)
-            if not shares.sum() > 0:  # with a minute alpha all of it can be on clients at the cap
+            if not shares.sum() > 0:  # a tiny alpha can put it all on clients at the cap
                 break
             cuts.append(_cuts(shares / shares.sum(), len(group)))
             sizes += np.diff(cuts[-1], prepend=0, append=len(group))

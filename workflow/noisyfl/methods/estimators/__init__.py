@@ -1,1 +1,1 @@
-"""What several methods estimate by: mixtures, local intrinsic dimensionality."""
+"""Estimators that methods use: mixtures of Gaussians, local intrinsic dimensionality."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 ROWS = 1024
-"""Samples whose distances to all others are held at a time."""
+"""The number of samples whose distances to all others are held in memory at a time."""
 
 
 def lid(probabilities: Tensor, k: int = 20) -> Tensor:
@@ -19,12 +19,12 @@ def lid(probabilities: Tensor, k: int = 20) -> Tensor:
 
     A sample that has a duplicate scores 0. Equal distances r score about ``r k / (k - r) * 1e6``
     (3e5 for r = 0.3), so that few such samples decide a client's mean. With k or fewer samples all
-    of the n - 1 distances count and the numerator stays k, as in the code; of two samples further
-    apart than 1 the score is negative. A sample on its own scores 0.
+    of the n - 1 distances count and the numerator stays k, as in the code; if there are just two
+    samples, further apart than 1, their scores are negative. A sample on its own scores 0.
 
     Args:
         probabilities: [samples, classes], a client's predictions (softmax outputs).
-        k: neighbours.
+        k: the number of neighbours.
 
     Returns:
         float64 [samples].

@@ -1,8 +1,9 @@
 """Mixtures of two one-dimensional Gaussians, fitted by the thousand.
 
-Equal to scikit-learn's ``GaussianMixture(2)`` (full covariance, initialised by k-means), but for
-many problems at a time and on any device. The start is not drawn: in one dimension the best split
-into two clusters can be found exactly, and k-means finds almost always the same one.
+The fits equal those of scikit-learn's ``GaussianMixture(2)`` (full covariance, initialised by
+k-means), but are made for many problems at a time and on any device. The start is not drawn: in one
+dimension the best split into two clusters can be found exactly, and k-means almost always finds the
+same one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LARGEST = 1e100
 
 @dataclass(frozen=True)
 class TwoComponents:
-    """Fitted mixtures, one a problem. Component 0 is the one of smaller mean.
+    """Fitted mixtures, one for each problem. Component 0 is the one of smaller mean.
 
     Attributes:
         means: float64 [problems, 2].
@@ -50,9 +51,9 @@ class TwoComponents:
         return responsibility.permute(1, 2, 0)
 
     def low(self, values: Tensor) -> Tensor:
-        """Which values component 0 claims, on a draw too: bool [problems, n].
+        """Which values belong to component 0 with a probability of 1/2 or more: bool [problems, n].
 
-        Components differ in width, so that the wider one may claim both tails.
+        Components differ in width, so the wider one may have the values of both tails.
         """
         parts = self.means.T, self.variances.T, self.weights.T
         joint = _log_joint(values.double(), *parts)
@@ -78,7 +79,7 @@ def fit_two(
         values: [problems, n].
         mask: bool [problems, n], which values count; all by default.
         tolerance: stop once the mean log-likelihood of a value changes by less.
-        max_iterations: stop then in any case.
+        max_iterations: stop after so many iterations in any case.
         regularisation: added to the variances.
 
     Raises:
@@ -89,14 +90,14 @@ def fit_two(
         mask = torch.ones_like(values, dtype=torch.bool)
     if not bool((~mask | (values.abs() < LARGEST)).all()):
         raise ValueError(f"a mixture needs finite values below {LARGEST:g} in size")
-    # Sorted, with the values that do not count at the end: so neither order nor padding matters.
-    # There is always one of those, so that a problem may be empty.
+    # Values are sorted, with those that do not count at the end, so that neither order nor padding
+    # matters. One such value is always appended, so that a problem may be empty.
     values = pad(values.masked_fill(~mask, math.inf), (0, 1), value=math.inf).sort(dim=1).values
     counts = mask.sum(1, keepdim=True)
     real = torch.arange(values.shape[1], device=values.device) < counts
     values = values.masked_fill(~real, 0.0)
-    # Sums of values far from 0 would lose what tells them apart. The middle value, unlike the mean,
-    # is exactly theirs where all are equal.
+    # Values are centred, since sums of values far from 0 would round away their differences. Where
+    # all values are equal, the middle one, unlike the mean, is exactly equal to them.
     centre = values.gather(1, counts // 2)
     values = (values - centre).masked_fill(~real, 0.0)
 
@@ -131,7 +132,7 @@ def fit_two(
 
 
 def _total(values: Tensor) -> Tensor:
-    """The sums over the last dimension, which stays, added from first to last.
+    """The sums over the last dimension, which is kept; terms are added from first to last.
 
     ``sum`` would group its terms by the tensor's shape, and so depend on batch and padding.
     """
@@ -148,7 +149,7 @@ def _best_split(values: Tensor, real: Tensor, counts: Tensor) -> Tensor:
     sizes = torch.arange(1, values.shape[1] + 1, device=values.device)
     rest = (counts - sizes).clamp(min=1)
     between = sums**2 / sizes + (_total(values) - sums) ** 2 / rest
-    cuts = torch.zeros_like(real)  # a cut after a value needs a larger one behind it
+    cuts = torch.zeros_like(real)  # a cut is possible only between different values
     cuts[:, :-1] = (values[:, 1:] > values[:, :-1]) & real[:, 1:]
     best = between.masked_fill(~cuts, -1.0).argmax(1, keepdim=True)
     last = torch.where(cuts.any(1, keepdim=True), best, counts - 1)

@@ -1,4 +1,4 @@
-"""How two measures of the same clients, or of the same pairs of clients, go together."""
+"""How two measures of the same clients, or of the same pairs of clients, are related."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from noisyfl.reporting.claims.numbers import Numbers
 from noisyfl.reporting.claims.wanted import OWN_LABELS
 
 COUNTED = (*OWN_LABELS["clients"], *OWN_LABELS["pairs"])
-"""Labels of clients and of pairs of them."""
+"""Labels that tell clients, or pairs of clients, apart: a correlation is over these."""
 
 
 def pearson(first: Numbers, second: Numbers) -> Numbers:
-    """Pearson's correlation; unknown of fewer than three, or if one of the two is constant."""
+    """Pearson's correlation; unknown for fewer than three values, or if a side is constant."""
     return first.measured(second, _correlation, COUNTED)
 
 
 def spearman(first: Numbers, second: Numbers) -> Numbers:
-    """Spearman's rank correlation; unknown as :func:`pearson`."""
+    """Spearman's rank correlation; unknown in the same cases as :func:`pearson`."""
     return first.measured(second, _rank_correlation, COUNTED)
 
 
 def found_noisy(score: Numbers, level: Numbers) -> Numbers:
-    """The share of clients that the higher of two Gaussian components of a score has rightly: those
-    of which the noise level is above 0.
+    """The share of clients that a score classifies rightly as noisy or clean.
+
+    A client is found noisy if its score belongs to the higher of two fitted Gaussian components; it
+    is noisy if its noise level is above 0.
     """
     return score.measured(level, _rightly_found, COUNTED)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 OTHERS = ["FedAvg", "FedCorr", "RoFL"]
 
 DETECTING = among("FedCNI", "FedCorr", "RoFL")
-"""Methods that detect noisy samples; FedCorr does in its pre-processing alone."""
+"""Methods that detect noisy samples; FedCorr does so only in its pre-processing."""
 
 
 @claim(
@@ -191,8 +191,9 @@ def detects_noise(precision: Numbers, recall: Numbers) -> Checks:
 
 
 def _late_leads(curves: Numbers) -> tuple[Numbers, Numbers]:
-    """How far FedCNI's mean of the last 20 rounds is above RoFL's, and above that of all that
-    FedCorr has.
+    """How far FedCNI's mean of its last 20 rounds is above RoFL's, and above that of FedCorr.
+
+    The mean of FedCorr is over all rounds in which it has a value.
     """
     late = curves.last(20).mean("work")
     return late["FedCNI"] - late["RoFL"], late["FedCNI"] - curves["FedCorr"].mean()

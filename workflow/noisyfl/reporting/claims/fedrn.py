@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from noisyfl.reporting.claims.numbers import Numbers
 
 LITTLE, MUCH = "0.0-0.4", "0.0-0.8"
-"""Clients' noise levels, the label ``noise_2``."""
+"""Ranges of the clients' noise levels, as the label ``noise_2`` has them."""
 
 
 @claim(

@@ -31,19 +31,21 @@ def write_claims(
 
     Args:
         printed: the file of the papers' own numbers.
-        cells: our numbers beside them, see :mod:`noisyfl.reporting.tables.tidy`.
-        parts: descriptions of tables and figures by ``<experiment>/<name>``, as far as the scale
-            has those of :func:`noisyfl.reporting.claims.wanted.parts_of`.
-        runs: the artifact of every run of them, by id.
+        cells: the file of our numbers beside them, see :mod:`noisyfl.reporting.tables.tidy`.
+        parts: descriptions of the tables and figures that
+            :func:`noisyfl.reporting.claims.wanted.parts_of` names, by ``<experiment>/<name>``, as
+            far as the scale has them.
+        runs: the artifact of every run of these tables and figures, by id.
         partitions: the noisy partitions of these runs, by id.
         scale: the scale's name.
-        tables: where the scale has the pages of tables, without an ending, by name.
+        tables: the page of each table that the scale has, by the table's name: a path from the page
+            of claims, without the file's ending.
         markdown: gets the page.
         html: gets the same page, in one file that needs nothing else.
         kept: gets the same as JSON, see :mod:`noisyfl.reporting.claims.kept`.
 
     Raises:
-        BadInput: numbers that a claim takes for one are several.
+        BadInput: there are several numbers where a claim expects one.
         DamagedArtifact: a run's files are damaged, or another run's.
     """
     judged = judge(printed, cells, Artifacts(parts, runs, partitions))
@@ -55,7 +57,7 @@ def write_claims(
 
 
 def judge(printed: Path, cells: Path, artifacts: Artifacts) -> list[Judged]:
-    """Every claim, held against the papers' own numbers and against ours.
+    """Judge every claim by the papers' own numbers and by ours.
 
     Args:
         printed: the file of the published numbers.
@@ -69,8 +71,9 @@ def judge(printed: Path, cells: Path, artifacts: Artifacts) -> list[Judged]:
 
 
 def examine(claim: Claim, side: Side) -> Finding:
-    """What the numbers of one side say of a claim. A check that this side can have no numbers for
-    is left out.
+    """What the numbers of one side say of a claim.
+
+    A check is left out if this side cannot have the numbers that it takes.
     """
     numbers = {
         name: side.numbers(wanted, f"{claim.name}: {name}") for name, wanted in claim.wanted.items()

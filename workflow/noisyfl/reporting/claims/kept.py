@@ -15,7 +15,7 @@ from noisyfl.reporting.claims.wanted import all_claims
 
 
 def write_judged(path: Path, judged: Sequence[Judged]) -> None:
-    """Write what numbers say of each claim, as JSON by its name; an unknown margin is null."""
+    """Write what the numbers say of each claim as JSON, by its name; an unknown margin is null."""
     sides = ("published", "ours")
     told = {one.claim.name: {side: _told(getattr(one, side)) for side in sides} for one in judged}
     write_json(path, told)
@@ -30,7 +30,7 @@ def _told(finding: Finding) -> dict[str, Any]:
 
 
 def read_judged(path: Path) -> list[Judged]:
-    """What :func:`write_judged` wrote, in the claims' order."""
+    """Read what :func:`write_judged` wrote, in the order of the claims."""
     told = read_json(path)
     return [
         Judged(claim, _finding(told[name]["published"]), _finding(told[name]["ours"]))

@@ -1,8 +1,9 @@
 """Numbers that only runs have, for claims about figures and costs.
 
-Labels of a cell are ``table``, ``row``, ``column`` and ``metric``; a row or column in a group has
-``row_group`` and ``row_label`` beside, and of a row's method the parts. Labels of a figure's line
-are ``table`` (the figure's name), ``panel``, ``line`` and ``metric``.
+The labels of a cell are ``table``, ``row``, ``column`` and ``metric``; ``row_group`` and
+``row_label``, and the same of the column; and ``method_first`` and ``method_last``, which are the
+parts of the row's method. The labels of a figure's line are ``table`` (the figure's name),
+``panel``, ``line`` and ``metric``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from noisyfl.reporting.statistics import over_trials
 from noisyfl.specs.spec import identity
 
 OF_NUMBERS = ("metric", *itertools.chain(*OWN_LABELS.values()))
-"""Labels that differ between the numbers of a line."""
+"""Labels in which the numbers of one line may differ."""
 
 Description = TableDescription | FigureDescription
 Labels = dict[str, Label]
@@ -42,10 +43,10 @@ class Line:
     """A cell of a table, or a line of a figure.
 
     Attributes:
-        labels: without the metric.
-        runs: ids, one a trial.
-        metric: what it shows.
-        statistic: what sums up a run; empty of a figure's.
+        labels: all labels but the metric.
+        runs: ids of the runs, one per trial.
+        metric: the metric that it shows.
+        statistic: the statistic that sums up a run; empty for a figure's line.
     """
 
     labels: Labels
@@ -55,7 +56,7 @@ class Line:
 
     @property
     def cell(self) -> Cell:
-        """Where it stands."""
+        """Where its numbers stand: in a figure, a line is the row and a panel the column."""
         row, column = (
             self.labels.get(one, self.labels.get(other, ""))
             for one, other in (("row", "line"), ("column", "panel"))
@@ -64,11 +65,11 @@ class Line:
 
 
 class Artifacts:
-    """Tables and figures, and what they are made of, read when it is asked for.
+    """Tables and figures with their runs and noisy partitions, which are read when needed.
 
     Args:
         parts: descriptions of tables and figures, by ``<experiment>/<name>``.
-        runs: the artifact of every run of them, by id.
+        runs: the artifact of every run in them, by id.
         partitions: the noisy partitions of those runs, by id.
     """
 
@@ -82,7 +83,7 @@ class Artifacts:
 
     @functools.cache  # noqa: B019 (as long-lived as what it keeps)
     def run(self, name: str) -> Run:
-        """A run by id."""
+        """A run by its id."""
         return read_run(name, self.files[name])
 
     @functools.cache  # noqa: B019
@@ -95,7 +96,7 @@ class Artifacts:
         return [run for run in map(self.run, line.runs) if not run.diverged]
 
     def sources(self) -> dict[str, Source]:
-        """Numbers by kind, see :mod:`noisyfl.reporting.claims.wanted`."""
+        """The source of each kind of numbers, see :mod:`noisyfl.reporting.claims.wanted`."""
         kinds: dict[str, Callable[[Artifacts, Line, str], Found]] = {
             "tables": _of_tables,
             "rounds": functools.partial(_by_work, unit="ordinary_rounds"),
@@ -116,7 +117,7 @@ Found = Iterator[Number]
 
 
 def lines_of(wanted: Wanted, parts: Mapping[str, Description]) -> Iterator[Line]:
-    """The cells and lines that have the wanted numbers."""
+    """The cells of tables and lines of figures that have the wanted numbers."""
     for name in wanted.tables:
         for line in _lines(name, parts[name]) if name in parts else ():
             if wanted.fits(line.labels, OF_NUMBERS):
@@ -213,7 +214,7 @@ def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Found:
 
 
 RANKS = {"noise_rank": "noise_level", "size_rank": "samples"}
-"""Labels of a client that say where it stands among all, from 0 to 1, and by what."""
+"""Labels that hold a client's rank among all clients, from 0 to 1, and the feature ranked."""
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
@@ -232,7 +233,7 @@ ByPair = dict[tuple[int, int], float]
 
 
 def _class_overlap(artifacts: Artifacts, run: Run) -> ByPair:
-    """The share of true labels that two clients have in common."""
+    """The overlap of two clients' distributions of true labels, from 0 to 1."""
     from noisyfl.reporting.figures.partitions import counts
 
     table = counts(artifacts.partition(run.id))
@@ -254,8 +255,10 @@ def _output_similarity(artifacts: Artifacts, run: Run) -> ByPair:
 
 
 def _class_mean_distance(artifacts: Artifacts, run: Run) -> ByPair:
-    """The distance of two clients' mean features of a given class, over the mean length of all
-    features; mean over the classes that both have.
+    """The mean distance between two clients' mean feature vectors of the same given class.
+
+    The mean is over the classes that both clients have; it is divided by the mean length of all
+    feature vectors.
     """
     means: dict[int, dict[int, np.ndarray]] = {}
     lengths: list[float] = []
@@ -277,4 +280,4 @@ PAIRS: dict[str, Callable[[Artifacts, Run], ByPair]] = {
     "class_overlap": _class_overlap,
     "output_similarity": _output_similarity,
 }
-"""What two clients have together."""
+"""The measures of pairs of clients, by metric."""

@@ -1,4 +1,4 @@
-"""Labelled numbers: what the function of a claim is given, and the comparisons it makes of them.
+"""Labelled numbers, which the function of a claim is given, and the comparisons it makes of them.
 
 Arithmetic pairs numbers whose shared labels agree, so that ``accuracy["fedcorr"] -
 accuracy["fedavg"]`` is a difference in each setting in which both have a number.
@@ -21,11 +21,11 @@ from noisyfl.reporting.claims.verdicts import Case
 from noisyfl.reporting.claims.wanted import WORK, Label, fits
 
 EMPTY = np.empty(0, dtype=int)
-"""No rows."""
+"""The indices of no rows."""
 
 
 class Cell(NamedTuple):
-    """Where a number stands: ``<experiment>/<table or figure>``, its row and its column."""
+    """Where a number stands: in ``<experiment>/<table or figure>``, in which row and column."""
 
     table: str
     row: str
@@ -36,9 +36,9 @@ class Number(NamedTuple):
     """One number.
 
     Attributes:
-        labels: what selects it.
-        values: float64 [1 + draws]: the number, and what it may as well be by its spread over
-            trials. NaN where there is none.
+        labels: the labels that select it, by name.
+        values: float64 [1 + draws]: the number, and draws of what it might be as well, given its
+            spread over trials. NaN where there is no number.
         cell: where it stands.
     """
 
@@ -52,10 +52,11 @@ class Numbers:
     """Numbers and the labels that tell them apart.
 
     Attributes:
-        labels: a row a number, a column a label.
+        labels: one row per number, one column per label.
         values: float64 [numbers, 1 + draws], see :class:`Number`.
-        cells: by number, those that it is made of.
-        known: numbers of this kind can be had; no paper prints what is in its figures.
+        cells: for each number, the cells that it is computed from.
+        known: whether numbers of this kind can be had at all; no paper prints what is in its
+            figures.
     """
 
     labels: pd.DataFrame
@@ -65,15 +66,15 @@ class Numbers:
 
     @classmethod
     def of(cls, found: Sequence[Number], by: Sequence[str], where: str) -> Numbers:
-        """Numbers by some of their labels; one that lacks such a label is left out.
+        """Collect numbers by some of their labels; a number that lacks one of these is left out.
 
         Args:
-            found: with labels and values each.
-            by: names of labels.
+            found: the numbers.
+            by: names of the labels.
             where: what the error messages call them.
 
         Raises:
-            BadInput: two have the same labels.
+            BadInput: two numbers have the same labels.
         """
         found = [number for number in found if all(name in number.labels for name in by)]
         rows = [[number.labels[name] for name in by] for number in found]
@@ -88,22 +89,22 @@ class Numbers:
 
     @classmethod
     def unknown(cls, by: Sequence[str]) -> Numbers:
-        """What cannot be had."""
+        """An empty stand-in for numbers of a kind that cannot be had."""
         return cls(pd.DataFrame(columns=list(by), dtype=object), np.empty((0, 1)), (), False)
 
     @property
     def names(self) -> list[str]:
-        """Of the labels."""
+        """The names of the labels."""
         return list(map(str, self.labels.columns))
 
     def at(self, **wanted: Any) -> Numbers:
         """The numbers whose labels fit, see :func:`noisyfl.reporting.claims.wanted.fits`.
 
-        A label of one value is dropped. Of a list every value must be there: a setting that lacks
-        one of them has none.
+        A label for which one value is given is dropped. If a list is given, all of its values must
+        be there: a setting that lacks one of them is left out.
 
         Raises:
-            BadInput: they have no such label.
+            BadInput: the numbers have no such label.
         """
         found = self
         for name, value in wanted.items():
@@ -116,7 +117,7 @@ class Numbers:
         return found
 
     def __getitem__(self, value: Any) -> Numbers:
-        """As :meth:`at`, by the first label."""
+        """The numbers whose first label fits, as :meth:`at` selects them."""
         return self.at(**{self.names[0]: value})
 
     # -- number by number
@@ -139,7 +140,7 @@ class Numbers:
         return self._changed(np.abs(self.values))
 
     def rounded(self) -> Numbers:
-        """To whole numbers, half a point up."""
+        """Round to whole numbers, halves up."""
         return self._changed(np.floor(self.values + 0.5))
 
     def __gt__(self, other: Numbers | float) -> Cases:
@@ -155,60 +156,64 @@ class Numbers:
         return self._compared(other, "≤")
 
     def between(self, low: float, high: float) -> Cases:
-        """Both bounds included."""
+        """Compare with two bounds, both included."""
         return (self >= low) & (self <= high)
 
     def about(self, value: float, within: float) -> Cases:
-        """A number as it is said in a text."""
+        """Compare with a number that a text gives, to within a tolerance."""
         return abs(self - value) <= within
 
-    # -- many to one: over the named labels, or over all
+    # -- many numbers to one, over the labels that are named, or over all labels
 
     def max(self, *over: str) -> Numbers:
-        """The largest; unknown if one is."""
+        """The largest number; unknown if one of the numbers is."""
         return self._reduced(np.max, over)
 
     def min(self, *over: str) -> Numbers:
-        """The smallest; unknown if one is."""
+        """The smallest number; unknown if one of the numbers is."""
         return self._reduced(np.min, over)
 
     def mean(self, *over: str) -> Numbers:
-        """The mean; unknown if one is."""
+        """The mean; unknown if one of the numbers is."""
         return self._reduced(np.mean, over)
 
     def sum(self, *over: str) -> Numbers:
-        """The sum; unknown if one is."""
+        """The sum; unknown if one of the numbers is."""
         return self._reduced(np.sum, over)
 
     def std(self, *over: str) -> Numbers:
-        """The standard deviation; unknown if one is."""
+        """The standard deviation; unknown if one of the numbers is."""
         return self._reduced(np.std, over)
 
-    # -- curves: along rounds, batches, or another label that counts up
+    # -- curves: numbers along rounds, batches, or another label with increasing values
 
     def end(self) -> Numbers:
         """The last number of each curve."""
-        return self.last(1)._reduced(np.max, (WORK,))
+        work = self._column(WORK).to_numpy(dtype=float)
+        kept = [rows[[work[rows].argmax()]] for rows in self._groups([WORK])]
+        return self._rows(np.concatenate([EMPTY, *kept]), self.labels)._reduced(np.max, (WORK,))
 
     def last(self, rounds: int) -> Numbers:
-        """The part of each curve that ends with its last round."""
+        """The part of each curve that consists of its last ``rounds`` rounds."""
         work = self._column(WORK).to_numpy(dtype=float)
         kept = [rows[work[rows] > work[rows].max() - rounds] for rows in self._groups([WORK])]
         return self._rows(np.concatenate([EMPTY, *kept]), self.labels)
 
     def steps(self, along: str = WORK) -> Numbers:
-        """From each number of a curve to the next, under the label of the later."""
+        """The change from each number of a curve to the next, under the label of the later one."""
         return self._along(along, lambda values: np.diff(values, axis=0, prepend=np.nan), skip=1)
 
     def smooth(self, width: int) -> Numbers:
-        """The mean of each number of a curve and those before it, ``width`` in all, or as many as
-        there are.
+        """The moving average of each curve: the mean of a number and those before it.
+
+        The mean is over ``width`` numbers, or at the start of a curve as many as there are.
         """
         return self._along(WORK, lambda values: _smoothed(values, width))
 
     def reach(self, level: Numbers) -> Numbers:
-        """The first round or batch at which each curve is as high as a level of its own; infinite
-        if it never is.
+        """The first round or batch at which a curve reaches its level; infinite if it never does.
+
+        Each curve has a level of its own.
         """
         curve, bound = _paired(self, level)
         work = curve.labels[WORK].to_numpy(dtype=float)[:, None]
@@ -218,19 +223,19 @@ class Numbers:
     def measured(
         self, other: Numbers, how: Callable[[np.ndarray, np.ndarray], float], over: Iterable[str]
     ) -> Numbers:
-        """What two lists of paired numbers, over some labels, have together.
+        """Measure how two lists of paired numbers are related, such as by their correlation.
 
         Args:
-            other: paired with these by their labels.
-            how: makes one number of two lists, float64 [pairs] each.
-            over: names of the labels that pairs differ in.
+            other: the second numbers, paired with these by their labels.
+            how: computes one number from two lists, float64 [pairs] each.
+            over: names of the labels in which the pairs of a list differ.
         """
         left, right = _paired(self, other)
         both = left._changed(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
         over = [name for name in both.names if name in set(over)]
         return both._reduced(lambda pair, axis: np.array([how(*pair.T)]), over)
 
-    # -- what they are made with
+    # -- what the methods above are made of
 
     def _column(self, name: str) -> pd.Series:
         find(dict.fromkeys(self.names), name, "label", "a claim")
@@ -258,7 +263,7 @@ class Numbers:
         return Cases(left.labels, compared, cells, left.known and right.known)
 
     def _groups(self, over: Iterable[str]) -> list[np.ndarray]:
-        """The rows of each set of numbers that other labels than these tell from the rest."""
+        """The rows of each group of numbers that differ only in these labels."""
         kept = [name for name in self.names if name not in set(over)]
         if not kept:
             return [np.arange(len(self.labels))] if len(self.labels) else []
@@ -280,7 +285,7 @@ class Numbers:
     def _along(
         self, name: str, change: Callable[[np.ndarray], np.ndarray], skip: int = 0
     ) -> Numbers:
-        """Each curve changed as a whole, without its first numbers."""
+        """Change each curve as a whole, in the order of a label, and skip its first numbers."""
         order = self._column(name)
         values, kept = np.empty(self.values.shape), [EMPTY]
         for rows in self._groups([name]):
@@ -295,9 +300,9 @@ class Cases:
     """A comparison in every setting in which there are numbers for it.
 
     Attributes:
-        labels: a row a case, a column a label.
-        compared: what must hold together.
-        cells: by case, those that it rests on.
+        labels: one row per case, one column per label.
+        compared: the comparisons, which must all hold.
+        cells: for each case, the cells that it rests on.
         known: see :class:`Numbers`.
     """
 
@@ -307,7 +312,7 @@ class Cases:
     known: bool = True
 
     def __and__(self, other: Cases) -> Cases:
-        """Both, in each setting."""
+        """Both conditions, in each setting that both have."""
         labels, left, right = _pairs(self.labels, other.labels)
         compared = [
             Comparison(part.left[rows], part.sign, part.right[rows])
@@ -319,17 +324,17 @@ class Cases:
 
     @property
     def truth(self) -> np.ndarray:
-        """float64 [cases, 1 + draws]: a single 0 decides, whatever is unknown beside it."""
+        """float64 [cases, 1 + draws]: 1 where all comparisons hold, 0 where one fails, else NaN."""
         truths = np.broadcast_arrays(*(part.truth for part in self.compared))
         false = np.logical_or.reduce([truth == 0 for truth in truths])
         return np.where(false, 0.0, np.minimum.reduce(truths))
 
     def share(self, *over: str) -> Numbers:
-        """How many of the cases hold, from 0 to 1."""
+        """The share of the cases that hold, from 0 to 1."""
         return Numbers(self.labels, self.truth, self.cells, self.known).mean(*over)
 
     def decided(self) -> tuple[Case, ...]:
-        """Each case for itself, named by the labels in which they differ."""
+        """Judge each case by itself; it is named by the labels in which the cases differ."""
         telling = [name for name in self.labels if self.labels[name].nunique() > 1]
         named = self.labels[telling].to_numpy().tolist()
         return tuple(
@@ -352,19 +357,19 @@ def _smoothed(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def _pairs(left: pd.DataFrame, right: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """The rows of each that agree in the labels that both have, and all their labels."""
+    """Pair rows that agree in the shared labels: all labels of each pair, and both sides' rows."""
     shared = [name for name in left if name in right]
     how: dict[str, Any] = {"on": shared} if shared else {"how": "cross"}
     sides = [side.assign(**{key: range(len(side))}) for side, key in ((left, " l"), (right, " r"))]
     merged = sides[0].merge(sides[1], **how)
     one, other = (merged[key].to_numpy(dtype=int) for key in (" l", " r"))
-    # The side with more labels says in which order they stand.
+    # The labels keep the order of the side that has more of them.
     names = sorted((list(left), list(right)), key=len, reverse=True)
     return merged[list(dict.fromkeys(itertools.chain(*names)))], one, other
 
 
 def _paired(left: Numbers, right: Numbers | float) -> tuple[Numbers, Numbers]:
-    """The same labels on both sides; a plain number stands beside each."""
+    """Bring both sides to the same labels; a plain number is repeated for each row."""
     if not isinstance(right, Numbers):
         values = np.full((len(left.labels), 1), float(right))
         return left, Numbers(left.labels, values, (frozenset(),) * len(left.labels))

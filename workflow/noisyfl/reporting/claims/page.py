@@ -31,7 +31,7 @@ from noisyfl.reporting.published import PAPERS
 REPORT = Path(__file__).parents[3] / "report"
 
 TELLING = 3
-"""Cases of a condition that are shown: those that decide it."""
+"""How many cases of a condition are shown: the ones that decide it."""
 
 NOTES = (
     "A claim holds if each of its conditions holds in all of its cases (in most, or in a share, "
@@ -54,7 +54,7 @@ def markdown_page(
         judged: every claim.
         cells: the scale's ``cells.csv``.
         scale: its name.
-        pages: by table, its page beside this one, without an ending.
+        pages: the page of each table, as a link from this one, by the table's name.
     """
     lines = ["# Claims of the papers", "", f"Scale “{scale}”", ""]
     lines += [f"> **{warning}**\n" for warning in warnings(cells)]
@@ -102,7 +102,7 @@ def html_page(judged: Sequence[Judged], cells: Path, scale: str, pages: Mapping[
         judged: every claim.
         cells: the scale's ``cells.csv``.
         scale: its name.
-        pages: by table, its page beside this one, without an ending.
+        pages: the page of each table, as a link from this one, by the table's name.
     """
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -127,31 +127,31 @@ def html_page(judged: Sequence[Judged], cells: Path, scale: str, pages: Mapping[
 
 
 def _style() -> Markup:
-    """The style of the tables' pages."""
+    """The CSS of the tables' pages."""
     page = (REPORT / "table.html.jinja").read_text(encoding="utf-8")
     return Markup(page.partition("<style>")[2].partition("</style>")[0])
 
 
 def source(claim: Judged) -> str:
-    """The function that judges a claim."""
+    """The source code of the function that judges a claim."""
     return inspect.getsource(claim.claim.checks)
 
 
 def linked(claim: Judged, pages: Mapping[str, str]) -> dict[str, str]:
-    """The pages of the tables whose cells decided, by name."""
+    """The pages of the tables whose cells decided a claim, by the table's name."""
     cases = [case for finding in (claim.published, claim.ours) for case in finding.telling(TELLING)]
     tables = dict.fromkeys(cell.table for case in cases for cell in case.cells)
     return {name: pages[name] for name in tables if name in pages}
 
 
 def by_paper(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
-    """The claims of each paper, by its name."""
+    """The claims of each paper, by the paper's name."""
     groups = itertools.groupby(judged, key=lambda claim: claim.claim.paper)
     return {PAPERS.get(paper, paper): list(claims) for paper, claims in groups}
 
 
 def warnings(cells: Path) -> list[str]:
-    """What keeps our numbers from speaking of the papers' settings."""
+    """Warnings of what keeps our numbers from speaking of the papers' settings."""
     with cells.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["ours"]]
     if not rows:
@@ -170,7 +170,7 @@ def warnings(cells: Path) -> list[str]:
 
 
 def tally(findings: Sequence[Finding]) -> str:
-    """How many claims have each verdict."""
+    """How many claims have each verdict, in words."""
     counts = Counter(finding.verdict for finding in findings)
     several = {HOLDS: "hold", IN_PART: "hold in part", DOES_NOT: "do not hold"}
     return ", ".join(
@@ -181,7 +181,7 @@ def tally(findings: Sequence[Finding]) -> str:
 
 
 def in_short(finding: Finding) -> str:
-    """The verdict and the cases that it rests on, of conditions said together in one count."""
+    """The verdict and the counts of cases; conditions with the same words share a count."""
     if not any(case.known for check in finding.checks for case in check.cases):
         return f"{CANNOT_TELL}: {'not run' if finding.checks else 'no numbers'}"
     groups = itertools.groupby(finding.checks, key=lambda check: check.says)
@@ -191,7 +191,7 @@ def in_short(finding: Finding) -> str:
 
 
 def counted(cases: Sequence[Case]) -> str:
-    """In how many cases a condition holds; how many are not run, and how many open."""
+    """In how many cases a condition holds, and how many are open or not run."""
     if not cases:
         return "not run"
     held = sum(case.held is True for case in cases)
@@ -202,24 +202,24 @@ def counted(cases: Sequence[Case]) -> str:
 
 
 def says(check: Check) -> str:
-    """A condition in words, with its mark if the bound is ours."""
+    """A condition in words, with a dagger if the bound is ours."""
     return check.says + ("†" if check.bound == OURS else "")
 
 
 def shown(case: Case) -> str:
-    """A case with its numbers, and what they amount to."""
+    """A case with its numbers and a mark: whether it holds, fails, or is undecided."""
     mark = {True: "✓", False: "✗", None: "?"}[case.held]
     label = f"{case.label}: " if case.label else ""
     return f"{label}{case.numbers} {mark}"
 
 
 def rests_on(case: Case) -> str:
-    """The cells of a case, by row and column."""
+    """The cells that a case rests on, each with its table, row and column."""
     return "; ".join(f"{cell.table}: {cell.row}, {cell.column}" for cell in case.cells)
 
 
 def _escape(text: Any) -> str:
-    """Text without what Markdown would take for markup."""
+    """Escape what Markdown would take for markup."""
     for mark in "\\|*_<`":
         text = text.replace(mark, f"\\{mark}")
     return text

@@ -1,10 +1,10 @@
 """Where the numbers of claims come from: what is printed, and ours in its place.
 
-A number has the columns of ``config/published.csv`` as labels. What is made of parts has those as
-further labels: of the noise ``truncnorm(pair,mu=0.2)`` they are ``noise_kind`` (truncnorm),
-``noise_1`` (pair) and ``noise_mu`` (0.2); of the method ``krum+dividemix``, ``method_first`` and
-``method_last``; of the variant ``alpha=0.2;finetune=on``, ``variant_alpha`` and
-``variant_finetune``. ``converged`` is 1 or 0 where that is known.
+A number has the columns of ``config/published.csv`` as labels. If a label's value is made of parts,
+the parts are further labels. The noise ``truncnorm(pair,mu=0.2)`` gives ``noise_kind`` (truncnorm),
+``noise_1`` (pair) and ``noise_mu`` (0.2); the method ``krum+dividemix`` gives ``method_first`` and
+``method_last``; the variant ``alpha=0.2;finetune=on`` gives ``variant_alpha`` and
+``variant_finetune``. The label ``converged`` is 1 or 0 where it is known.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from noisyfl.reporting.claims.wanted import Label, Wanted
 from noisyfl.reporting.published import KEY, read_published
 
 DRAWS = 1000
-"""Draws of a number that its spread leaves open."""
+"""How many draws say what a number might be as well, given its spread."""
 
 PARTED = ("partition", "noise", "row", "column")
-"""Labels that may be a name with options in brackets."""
+"""Labels whose value may be a name with options in brackets."""
 
 LABELS = ("dataset", "setting_scope", "partition", "noise", "method", "variant", "metric")
 
@@ -34,20 +34,20 @@ Source = Callable[[Wanted], Iterable[Number]]
 
 
 class Side:
-    """The papers' numbers, or ours.
+    """One side of the numbers that claims are held against: the papers', or ours.
 
     Args:
-        sources: by kind of :class:`Wanted`; numbers of another kind cannot be had.
+        sources: by the kind of :class:`Wanted`; this side has no numbers of other kinds.
     """
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self.sources = sources
 
     def numbers(self, wanted: Wanted, where: str) -> Numbers:
-        """Those that are wanted.
+        """The numbers that are wanted.
 
         Raises:
-            BadInput: two have the same labels.
+            BadInput: two numbers have the same labels.
         """
         if wanted.kind not in self.sources:
             return Numbers.unknown(wanted.by)
@@ -57,7 +57,7 @@ class Side:
 
 
 def published(path: Path) -> Side:
-    """The papers' own numbers, as they are printed, shares in percent; and those of their text."""
+    """The papers' own numbers: as tables print them, shares in percent, and as texts give them."""
     found: list[Number] = []
     for row in read_published(path):
         starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
@@ -67,11 +67,12 @@ def published(path: Path) -> Side:
 
 
 def our_cells(path: Path) -> list[Number]:
-    """Our numbers in the place of the printed ones. Of several cells that show one, that of the
-    paper's own table counts.
+    """Our numbers in the place of the printed ones.
+
+    If several cells show the same number, the cell in the paper's own table counts.
 
     Args:
-        path: the view of all frames, see :mod:`noisyfl.reporting.tables.tidy`.
+        path: the file of published numbers with ours, see :mod:`noisyfl.reporting.tables.tidy`.
     """
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     with path.open(newline="", encoding="utf-8") as file:
@@ -89,21 +90,21 @@ def our_cells(path: Path) -> list[Number]:
 
 
 def ours(cells: Sequence[Number], artifacts: Mapping[str, Source]) -> Side:
-    """Our numbers: those in the place of printed ones, and what only runs have."""
+    """Our numbers: those in the place of printed ones, and those that only runs have."""
     return Side({"cells": _selected(cells), **artifacts})
 
 
 def spread(mean: float, std: float, trials: int, seed: int) -> np.ndarray:
-    """A mean over trials, and draws of what it would be over others, float64 [1 + draws].
+    """A mean over trials, and draws of what it might be over others, float64 [1 + draws].
 
-    Student's t with ``trials - 1`` degrees of freedom, scaled by the standard error; without a
-    standard deviation the mean is taken as it is.
+    The draws are from Student's t distribution with ``trials - 1`` degrees of freedom, scaled by
+    the standard error; without a standard deviation the mean is taken as it is.
 
     Args:
-        mean: of the trials.
-        std: of the trials; NaN if it is not known.
-        trials: how many.
-        seed: of the draws.
+        mean: the mean over the trials.
+        std: the standard deviation over the trials; NaN if it is not known.
+        trials: how many trials there are.
+        seed: the seed of the draws.
     """
     if math.isnan(std) or trials < 2:
         return np.full(1 + DRAWS, mean)
@@ -118,11 +119,11 @@ def cell_labels(row: Mapping[str, str]) -> dict[str, Label]:
 
 
 def labelled(texts: Mapping[str, Any]) -> dict[str, Label]:
-    """Labels, and those of the parts that they are made of; None is left out."""
+    """Labels, and those of the parts that their values are made of; a value of None is left out."""
     labels = {key: plain(value) for key, value in texts.items() if value is not None}
     found = dict(labels)
     for key in PARTED:
-        # Of nested brackets, only commas outside the inner ones separate.
+        # Options are separated by commas, except by those within nested brackets.
         match = re.fullmatch(r"(.+?)(?:\((.*)\))?", str(labels.get(key, "")))
         if match:
             found[f"{key}_kind"] = match[1]
@@ -146,7 +147,7 @@ def plain(value: Any) -> Label:
 def _numbers_of(
     row: Mapping[str, str], values: np.ndarray, std: float, starred: bool | None
 ) -> Iterator[Number]:
-    """What is known of a cell, as a number each."""
+    """What is known of a cell, one number per measure: value, std and converged."""
     converged = math.nan if starred is None else float(not starred)
     labels = {**cell_labels(row), "converged": converged}
     line = " ".join(filter(None, (row["method"], row["variant"], row["setting_scope"])))
@@ -174,7 +175,7 @@ def _given(wanted: Wanted) -> Iterator[Number]:
 
 
 def _parts(key: str, texts: Sequence[str]) -> dict[str, Label]:
-    """``mu=0.2`` under its own name, anything else under its place."""
+    """The label of each part: ``mu=0.2`` is labelled by its name, any other by its place."""
     found: dict[str, Label] = {}
     for place, text in enumerate(filter(None, texts), start=1):
         named = re.fullmatch(r"(\w+)=(.*)", text)

@@ -19,11 +19,11 @@ HOLDS, IN_PART, DOES_NOT, CANNOT_TELL = VERDICTS = (
 )
 
 PAPER, OURS = "paper", "ours"
-"""Whose a bound is: ours where the paper has none ("clearly", "nearly")."""
+"""Who has set a bound: it is ours where the paper gives none ("clearly", "nearly")."""
 
 ALL = 1.0
 MOST = math.nextafter(0.5, 1)
-"""More than half."""
+"""The share of cases to require if more than half of them must hold."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Case:
     """One comparison of a claim.
 
     Attributes:
-        label: what tells it from the others.
-        numbers: its sides, in words.
-        margin: how far it is from not holding any more; negative where it fails; NaN if unknown.
+        label: what tells the case from the others.
+        numbers: its two sides and the sign between them, as text.
+        margin: the difference by which it holds; negative where it fails; NaN if unknown.
         held: None where a number is missing, or the spread over trials leaves it open.
-        cells: those that it rests on.
+        cells: the cells that it rests on.
     """
 
     label: str
@@ -46,7 +46,7 @@ class Case:
 
     @property
     def known(self) -> bool:
-        """All of its numbers are there."""
+        """Whether all of its numbers are there."""
         return not math.isnan(self.margin)
 
 
@@ -56,10 +56,10 @@ class Check:
 
     Attributes:
         says: the condition in words.
-        cases: the settings in which it is asked.
-        bound: whose the bounds in it are.
-        share: of the cases that must hold.
-        known: numbers of this kind can be had.
+        cases: the settings in which it is checked.
+        bound: who has set its bounds, :data:`PAPER` or :data:`OURS`.
+        share: the share of the cases that must hold.
+        known: whether numbers of this kind can be had at all.
     """
 
     says: str
@@ -69,12 +69,12 @@ class Check:
     known: bool = True
 
     def count(self, held: bool | None) -> int:
-        """How many cases hold, fail, or are undecided."""
+        """How many cases hold (True), fail (False), or are undecided (None)."""
         return sum(case.held is held for case in self.cases)
 
     @property
     def verdict(self) -> str:
-        """One of :data:`VERDICTS`; without a case nobody can tell."""
+        """One of :data:`VERDICTS`; without a case it is :data:`CANNOT_TELL`."""
         enough = self.share * len(self.cases)
         if self.cases and self.count(True) >= enough:
             return HOLDS
@@ -89,17 +89,17 @@ class Check:
 
 
 Checks = Iterator[Check]
-"""What the function of a claim gives."""
+"""What the function of a claim yields."""
 
 
 def check(says: str, *conditions: Cases, bound: str = PAPER, share: float = ALL) -> Checks:
-    """The checks of one or more conditions that are said together; ``yield from`` them.
+    """Make checks of one or more conditions that share their words; to be used in ``yield from``.
 
     Args:
         says: what is checked, in words.
-        conditions: whether it holds, case by case.
-        bound: whose the bound is, :data:`PAPER` or :data:`OURS`.
-        share: of the cases in which it has to hold.
+        conditions: the comparisons, case by case.
+        bound: who has set the bound, :data:`PAPER` or :data:`OURS`.
+        share: the share of the cases that must hold.
     """
     for cases in conditions:
         yield Check(says, cases.decided(), bound, share, cases.known)
@@ -111,19 +111,19 @@ class Finding:
 
     Attributes:
         checks: its conditions, in order; none where there are no such numbers.
-        complete: all that the claim says is in its conditions.
+        complete: whether the conditions cover all that the claim says.
     """
 
     checks: tuple[Check, ...]
     complete: bool = True
 
     def telling(self, count: int) -> list[Case]:
-        """Of every check the cases that decide."""
+        """The cases that decide each check, up to ``count`` per check."""
         return [case for check in self.checks for case in check.telling(count)]
 
     @property
     def verdict(self) -> str:
-        """It holds if all conditions do, in part if one fails though some cases hold."""
+        """A claim holds if all conditions do, and in part if one fails though some cases hold."""
         found = {check.verdict for check in self.checks}
         if found & {IN_PART, DOES_NOT}:
             return IN_PART if any(check.count(True) for check in self.checks) else DOES_NOT

@@ -1,6 +1,7 @@
 """Which numbers a claim is about, and the list of all claims.
 
-Importing this, or a paper's claims, takes no numbers library: the Snakefile asks what they need.
+Importing this module or a paper's claims loads no numerical library, since the Snakefile imports
+them to ask what the claims need.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from noisyfl.reporting.claims.verdicts import Checks
 
 Label = str | float
-"""Of a number. A text that reads as a number is one."""
+"""A label's value; a text that reads as a number is stored as one."""
 
 WORK = "work"
-"""The label of a curve's numbers: ordinary rounds, or training batches."""
+"""The label along a curve: its ordinary rounds, or its training batches."""
 
 OWN_LABELS = {
     "rounds": (WORK,),
@@ -26,7 +27,7 @@ OWN_LABELS = {
     "clients": ("client", "noise_rank", "size_rank"),
     "pairs": ("pair",),
 }
-"""What tells the numbers of one run apart, by kind."""
+"""By the kind of numbers, the labels that tell those of one run apart."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,10 @@ class Wanted:
 
     Attributes:
         kind: a key of the sources in :mod:`noisyfl.reporting.claims.sources`.
-        tables: ``<experiment>/<name>`` of the tables and figures that have them.
-        by: the labels that tell them apart.
-        where: by label what it must be, see :func:`fits`.
-        numbers: those of the paper's text, by label; of the kind ``given`` alone.
+        tables: ``<experiment>/<name>`` of the tables and figures that have the numbers.
+        by: the labels that tell the numbers apart.
+        where: what labels must be, by the label's name, see :func:`fits`.
+        numbers: the numbers of the paper's text, by label; only for the kind ``given``.
     """
 
     kind: str
@@ -68,9 +69,10 @@ def cells(
 
     Args:
         tables: of the claim's paper, as ``config/published.csv`` names them.
-        by: the labels that tell the numbers apart, the first of which numbers[...] selects by.
-        metric: as published.
-        scope: the column ``setting_scope``; None for any.
+        by: the labels that tell the numbers apart, separated by spaces; numbers[...] selects by the
+            first one.
+        metric: what the label ``metric`` must be.
+        scope: what the label ``setting_scope`` must be; None for any.
         measure: ``value``, ``std``, or ``converged``, which is 1 or 0.
         where: what further labels must be.
     """
@@ -84,29 +86,31 @@ def statistics(*tables: str, by: str, **where: Any) -> Wanted:
 
 
 def rounds(*tables: str, by: str = "", **where: Any) -> Wanted:
-    """A metric by ordinary rounds, mean over trials."""
+    """A metric along ordinary rounds, as a mean over trials."""
     return _wanted("rounds", tables, by, where)
 
 
 def batches(*tables: str, by: str = "", **where: Any) -> Wanted:
-    """A metric by training batches, mean over trials."""
+    """A metric along training batches, as a mean over trials."""
     return _wanted("batches", tables, by, where)
 
 
 def clients(*tables: str, by: str = "", **where: Any) -> Wanted:
-    """A column of ``clients.parquet`` of the first trial, each client's last value; or its
-    ``noise_level``, ``samples`` or ``imbalance``.
+    """A measure of each client in the first trial.
+
+    It is the client's last value in a column of ``clients.parquet``, or its ``noise_level``,
+    ``samples`` or ``imbalance``.
     """
     return _wanted("clients", tables, by, where)
 
 
 def pairs(*tables: str, by: str = "", **where: Any) -> Wanted:
-    """Of each two clients ``output_similarity``, ``class_overlap`` or ``class_mean_distance``."""
+    """Each pair of clients' ``output_similarity``, ``class_overlap`` or ``class_mean_distance``."""
     return _wanted("pairs", tables, by, where)
 
 
 def given(by: str, numbers: Mapping[str, float]) -> Wanted:
-    """Numbers of the paper's text, by one label; held against nothing of ours."""
+    """Numbers of the paper's text, by one label; our side has none of this kind."""
     return Wanted("given", (), (by,), {}, numbers)
 
 
@@ -120,29 +124,29 @@ Fits = Callable[[Any], bool]
 
 
 def fits(label: Label, value: Any) -> bool:
-    """Whether a label is a value, one of a list, or such that a function of it is true."""
+    """Whether a label equals a value, is in a list, or makes a function return true."""
     if callable(value):
         return bool(value(label))
     return label in value if isinstance(value, list) else label == value
 
 
 def but(*values: Label) -> Fits:
-    """Any but these."""
+    """Select any labels but these."""
     return lambda label: label not in values
 
 
 def among(*values: Label) -> Fits:
-    """Those of these that there are; of a list all must be there."""
+    """Select those of these labels that are there; of a plain list, all must be there."""
     return lambda label: label in values
 
 
 def since(first: float) -> Fits:
-    """From a number on."""
+    """Select labels from a number on, itself included."""
     return lambda label: label >= first
 
 
 def until(last: float) -> Fits:
-    """Up to a number."""
+    """Select labels up to a number, itself included."""
     return lambda label: label <= last
 
 
@@ -150,20 +154,20 @@ def until(last: float) -> Fits:
 
 
 Judge = Callable[..., "Checks"]
-"""A claim's conditions on its numbers, which it gets by name."""
+"""The function of a claim: it gets the claim's numbers by name and yields checks of them."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says of its numbers.
+    """A statement that a paper makes about its numbers.
 
     Attributes:
-        name: its paper and number.
-        place: where the paper says so.
-        sentence: what it says, in our words.
+        name: the paper, a dash and a number.
+        place: where the paper makes the claim.
+        sentence: the claim, in our words.
         note: what a reader of the verdict should know.
-        untested: a part that no number speaks of; without it nobody can tell that the claim holds.
-        wanted: the numbers that it is about, by the names that the function knows them by.
+        untested: the part that no number can test, if any; such a claim can fail, but not hold.
+        wanted: the numbers that it is about, by the names of the function's parameters.
         checks: the conditions on these numbers.
     """
 
@@ -177,7 +181,7 @@ class Claim:
 
     @property
     def paper(self) -> str:
-        """Whose claim it is."""
+        """The paper that makes the claim."""
         return self.name.partition("-")[0]
 
 
@@ -188,17 +192,17 @@ CLAIMS: dict[str, Claim] = {}
 def claim(
     name: str, *, place: str, note: str = "", untested: str = "", **wanted: Wanted
 ) -> Callable[[Judge], Judge]:
-    """Register the function below it as a claim's, which its docstring says in our words.
+    """Register a function that judges a claim; its docstring is the claim, in our words.
 
     Args:
         name: the paper, a dash and a number.
-        place: where the paper says so.
+        place: where the paper makes the claim.
         note: what a reader of the verdict should know.
-        untested: a part that no number speaks of.
-        wanted: the numbers that the function gets under these names; it gives checks.
+        untested: a part of the claim that no number can test.
+        wanted: the numbers that the function gets under these names; it yields checks of them.
 
     Raises:
-        BadInput: there is such a claim already, or it says nothing.
+        BadInput: a claim of that name is registered already, or the function has no docstring.
     """
     paper = name.partition("-")[0]
 
@@ -219,14 +223,14 @@ def claim(
 
 
 def parts_of() -> list[str]:
-    """The tables and figures, ``<experiment>/<name>``, whose runs claims are held against."""
+    """The tables and figures, as ``<experiment>/<name>``, whose runs are needed to judge claims."""
     wanted = [one for claim in all_claims().values() for one in claim.wanted.values()]
     of_runs = [one.tables for one in wanted if one.kind not in ("cells", "given")]
     return list(dict.fromkeys(table for tables in of_runs for table in tables))
 
 
 def claim_files() -> list[str]:
-    """The files that the claims stand in: a changed one is judged anew."""
+    """The source files of the claims: when one changes, claims are judged anew."""
     return list(dict.fromkeys(claim.checks.__code__.co_filename for claim in all_claims().values()))
 
 

@@ -1,1 +1,1 @@
-"""The explorer: one page in which a cell of a table is clicked, and says why it is what it is."""
+"""The explorer: one page of tables in which a click on a cell shows how its value came about."""

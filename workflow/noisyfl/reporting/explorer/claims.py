@@ -11,11 +11,12 @@ from noisyfl.reporting.claims.verdicts import Finding, Judged
 from noisyfl.reporting.published import PAPERS
 
 Places = Mapping[tuple[str, str, str], int]
-"""Numbers of cells by table, row and column, in our words and in the published numbers'."""
+"""The page's numbers of cells by (table, row, column), each under the names that our tables use and
+under those of the published numbers."""
 
 
 def told(judged: Sequence[Judged], places: Places) -> list[dict[str, Any]]:
-    """Every claim, with the numbers of the cells that decided it."""
+    """Every claim as plain data, with the numbers of the cells that decided it."""
     return [
         {
             "name": one.claim.name,

@@ -1,4 +1,4 @@
-"""What a page shows of a run when one of its cells is opened: curves, estimates, its partition."""
+"""What the page shows when a cell is opened: its runs' curves, estimates and partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THOUGHT = (
     *("label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"),
     "label_accuracy",
 )
-"""Metrics that say what a method made of the labels."""
+"""Metrics of how rightly a method judged the labels."""
 
 RELABELLED = {
     "pseudo_labelled": "samples with a pseudo-label",
@@ -29,22 +29,22 @@ RELABELLED = {
     "refurbished_accuracy": "refurbished labels that are right",
     "corrected_label_accuracy": "prototypes' labels that are right",
 }
-"""Columns of ``clients`` that say how much is relabelled and how rightly: means by round."""
+"""Columns of ``clients`` on how much is relabelled and how rightly, shown as means by round."""
 
 ESTIMATES = {
     "estimated_noise_level": "estimated noise level",
     "clean_share": "share not called clean",
     "called_noisy": "called noisy",
 }
-"""Columns of ``clients`` that estimate a client's noise."""
+"""Columns of ``clients`` that hold estimates of a client's noise."""
 
 
 def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
     """The curves of a run and what it estimated.
 
     Args:
-        run: of which nothing is kept in memory.
-        metrics: that its cells show.
+        run: the run; what is read of it here is not kept in memory.
+        metrics: the metrics that its cells show.
     """
     run = replace(run)
     curves = {}
@@ -61,7 +61,7 @@ def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
 
 
 def by_round(run: Run, column: str) -> list[str]:
-    """The mean over clients of what is a share, in percent, by round; empty if the run lacks it."""
+    """The curve of a share, in percent, as its mean over clients by round; empty without values."""
     rounds, _, values = run.of_clients(column)
     if not len(values):
         return []
@@ -71,7 +71,10 @@ def by_round(run: Run, column: str) -> list[str]:
 
 
 def last_by_client(run: Run, column: str) -> dict[str, str]:
-    """Of each client its last value in percent; empty if the run lacks the column."""
+    """The last value of each client, in percent; empty if the run lacks the column.
+
+    ``clean_share`` is turned into the share that is not called clean.
+    """
     _, clients, values = run.of_clients(column)
     if not len(values):
         return {}
@@ -86,15 +89,17 @@ def last_by_client(run: Run, column: str) -> dict[str, str]:
 
 
 def partition_file(identity: str, layouts: Sequence[Results]) -> Path | None:
-    """Where a noisy partition lies, if it is there."""
+    """The file of a noisy partition, in the first of the layouts that has it; None if none does."""
     return next((p for one in layouts if (p := one.partition(identity)).exists()), None)
 
 
 def partition(path: Path) -> dict[str, Any]:
-    """The noisy partition in a file: of each client and given class the samples and the wrong ones.
+    """The noisy partition in a file: how many samples each client has, and how many are wrong.
 
-    ``counts`` and ``wrong`` are int [clients, classes], row by row; the latter is None where nobody
-    knows the true labels. ``noise`` is the realised level of each client in percent.
+    ``counts`` and ``wrong`` are the numbers of samples, and of wrongly labelled ones, by client and
+    given class: int [clients, classes], row by row, as the text that :func:`whole` makes. ``noise``
+    is the realised noise level of each client in percent. ``wrong`` and ``noise`` are None if the
+    true labels are not known.
     """
     found = noisy_partition.read(path)
     names = DATASETS[found.spec["dataset"]].classes

@@ -1,4 +1,4 @@
-"""What the page of fidelity says of each option, line by line, and where."""
+"""What the fidelity page in the documentation says of each option, and in which section."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ PAGE = Path(__file__).parents[4] / "docs" / "fidelity.md"
 
 @dataclass(frozen=True)
 class Section:
-    """Where the options of a component stand.
+    """The section of the fidelity page that lists the options of a component.
 
     Attributes:
         heading: of the section.
         anchor: of the section in the site.
-        lines: by option the cells of its line by header, as Markdown.
-        paragraphs: what else the section says, as Markdown.
+        lines: by option, the cells of its line in the table by their header, as Markdown.
+        paragraphs: the rest of the section, as Markdown.
     """
 
     heading: str
@@ -28,11 +28,11 @@ class Section:
 
     def says_of(self, option: str) -> str:
         """The paragraphs that name an option, without line breaks."""
-        return " ".join(text for text in self.paragraphs if f"`{option}" in text)
+        return " ".join(text for text in self.paragraphs if re.search(rf"`{option}\b", text))
 
 
 def sections(page: Path = PAGE) -> dict[str, Section]:
-    """By component, the section that has the table of its options."""
+    """The sections that have a table of options, by the component whose options these are."""
     found: dict[str, Section] = {}
     text = page.read_text(encoding="utf-8")
     said = {part.partition("\n")[0]: paragraphs(part) for part in text.split("\n## ")[1:]}
@@ -57,12 +57,12 @@ def sections(page: Path = PAGE) -> dict[str, Section]:
 
 
 def paragraphs(part: str) -> tuple[str, ...]:
-    """The paragraphs and the entries of lists in a section, each in one line."""
+    """The paragraphs and the list entries of a section, each in one line."""
     blocks = re.split(r"\n\n|\n(?=- )", part.partition("\n")[2])
     texts = (" ".join(block.removeprefix("- ").split()) for block in map(str.strip, blocks))
     return tuple(text for text in texts if text and not text.startswith(("|", "<!--", "#")))
 
 
 def anchor(heading: str) -> str:
-    """What a heading's anchor is called in the site."""
+    """The name of a heading's anchor in the site."""
     return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))

@@ -1,4 +1,4 @@
-"""All that the page knows, as plain data: what it shows at once, and what it reads on a click."""
+"""All data of the page: what it shows at once, and what it reads when a cell is clicked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from noisyfl.runs.status import read_status
 from noisyfl.specs.spec import describe_run, identity
 
 TOTALS = ("bytes_down", "bytes_up")
-"""Columns of rounds that are summed over a run."""
+"""Columns of ``rounds`` that are summed over a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +34,16 @@ class Sources:
     """What a page is made of.
 
     Attributes:
-        scale: its name.
-        note: what it says of itself.
-        options: what Snakemake is told to take this scale.
-        tables: those that are printed.
-        frames: of the tables, in their order.
+        scale: the name of the scale.
+        note: the scale's note, which describes it.
+        options: the command-line options with which Snakemake takes this scale.
+        tables: the tables that are printed.
+        frames: the files of the tables' frames, in the order of ``tables``.
         runs: the artifact of every run of the tables, by id.
         layouts: where noisy partitions may lie; runs are trained in the first.
-        asked: by name the tables as the scale asks for them, also where they are not trained.
-        papers: the same in the papers' own settings.
-        plan: by id the specs of both.
+        asked: the tables by name as the scale asks for them, including runs that are not trained.
+        papers: the same tables in the papers' own settings.
+        plan: the specs of the runs in ``asked`` and ``papers``, by id.
         judged: the claims, if any table has published numbers.
     """
 
@@ -61,10 +61,10 @@ class Sources:
 
 
 def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the page shows at once, and what it shows of single cells.
+    """Collect what the page shows at once, and what it shows of single cells.
 
     Raises:
-        DamagedArtifact: a file of a run or a partition is damaged, or another's.
+        DamagedArtifact: a file of a run or a partition is damaged, or belongs to another one.
     """
     runs = {run: read_run(run, files) for run, files in sources.runs.items()}
     plan = {**sources.plan, **{run: found.spec for run, found in runs.items()}}
@@ -105,7 +105,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def failures(layouts: Sequence[Results]) -> dict[str, str]:
-    """By run why its training failed at last, where it says so."""
+    """The error of each run whose last training failed, by id."""
     pattern = layouts[0].status("*")
     said = {path.stem: read_status(path) for path in sorted(pattern.parent.glob(pattern.name))}
     return {
@@ -116,7 +116,7 @@ def failures(layouts: Sequence[Results]) -> dict[str, str]:
 
 
 def run_told(run: Run, spec: int) -> dict[str, Any]:
-    """The facts of a run."""
+    """What the page tells of a run; ``spec`` is the number of its spec."""
     accuracies = list(run.accuracies)
     return {
         "id": run.id,
@@ -139,5 +139,5 @@ def run_told(run: Run, spec: int) -> dict[str, Any]:
 
 
 def from_here(path: Path) -> Path:
-    """A path as it is typed in the working directory, if it lies below that."""
+    """A path relative to the working directory, if it lies below that."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,4 +1,4 @@
-"""What the page says of each method: what it is, its source and its options with their reasons."""
+"""What the page says of each method: a description, its source, its options and their reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noisyfl.reporting.explorer.fidelity import Section, sections
 from noisyfl.specs.catalogue import PACKAGE, methods
 
 DECLARED = ("default", "alternatives", "what it decides", "meaning")
-"""Of the fidelity page's columns, those that follow from the declarations; the others say why."""
+"""Columns of the fidelity page that repeat the declarations; the others give reasons."""
 
 
 def described() -> dict[str, dict[str, Any]]:
@@ -40,7 +40,7 @@ def described() -> dict[str, dict[str, Any]]:
 
 
 def option_told(option: Option, section: Section) -> dict[str, Any]:
-    """An option, and what the fidelity page says of it by header."""
+    """An option, and what the fidelity page says of it by column header."""
     line = section.lines.get(option.name, {})
     why = {key: text for key, text in line.items() if text and key not in DECLARED}
     said = section.says_of(option.name)
@@ -57,7 +57,7 @@ def option_told(option: Option, section: Section) -> dict[str, Any]:
 
 
 def about(path: Path) -> str:
-    """The docstring of a module in plain words with code in backticks."""
+    """The docstring of a module without markup, except for single backticks around code."""
     text = inspect.cleandoc(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
     text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
     return text.replace("``", "`")

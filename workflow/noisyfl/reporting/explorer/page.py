@@ -1,4 +1,4 @@
-"""The page in one file: data, library, style and scripts, of which none asks a network."""
+"""The page in one file: data, library, style and scripts; it needs no network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODULES = (
 """The page's scripts, each after those that it imports."""
 
 LIBRARY = ("d3.min.js", "plot.umd.min.js")
-"""What draws charts: read when the first is drawn."""
+"""Files of the library that draws charts; it is loaded when the first chart is drawn."""
 
 IMPORT = re.compile(r"^import \{([^}]*)\} from \"\./(\w+)\.js\";", re.MULTILINE)
 
@@ -35,7 +35,7 @@ def write_explorer(sources: Sources, path: Path) -> None:
     """Write the page of a scale.
 
     Raises:
-        DamagedArtifact: a file of a run or a partition is damaged, or another's.
+        DamagedArtifact: a file of a run or a partition is damaged, or belongs to another one.
     """
     page = explorer_page(*gather(sources), sources.scale)
     with replacing(path) as draft:
@@ -48,7 +48,7 @@ def explorer_page(index: dict[str, Any], details: dict[str, Any], scale: str) ->
     Args:
         index: what it shows at once.
         details: what it shows of single cells.
-        scale: its name.
+        scale: the name of the scale.
     """
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string((ASSETS / "page.html.jinja").read_text(encoding="utf-8"))
@@ -64,17 +64,17 @@ def explorer_page(index: dict[str, Any], details: dict[str, Any], scale: str) ->
 
 
 def packed(text: str) -> str:
-    """A text for a browser's DecompressionStream, in letters that HTML leaves alone."""
+    """A text, gzipped for a browser's DecompressionStream, in base64, which is safe in HTML."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def script() -> str:
-    """The modules as one script: a page that is opened from a disk may import none."""
+    """All modules as one script, since a page that is opened from a disk may not import modules."""
     return "\n".join(['"use strict";', "const modules = {};", *map(_module, MODULES)])
 
 
 def _module(name: str) -> str:
-    """A module as a function of its own, which notes what it exports."""
+    """A module as a function that is called at once and returns what the module exports."""
     text = (ASSETS / f"{name}.js").read_text(encoding="utf-8")
     names = ", ".join(EXPORT.findall(text))
     own = re.sub(r"^export ", "", IMPORT.sub(r"const {\1} = modules.\2;", text), flags=re.M)

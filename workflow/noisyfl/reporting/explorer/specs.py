@@ -1,4 +1,4 @@
-"""Settings and options of runs in words, for a page that marks what differs from the paper's."""
+"""Settings and options of runs in words; the page marks what differs from the paper's."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Spec = Mapping[str, Any]
 
 
 class Specs:
-    """Specs without their seeds, each told once.
+    """Collects specs regardless of their seeds, each once, and numbers them.
 
     Attributes:
-        told: what each says, in the order of their numbers.
+        told: the description of each spec, in the order of their numbers.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Specs:
         self._numbers: dict[str, int] = {}
 
     def number(self, spec: Spec) -> int:
-        """The number of a canonical spec; what it says is noted the first time."""
+        """The number of a canonical spec, which is described in ``told`` when it is first met."""
         key = canonical_json({**spec, "seed": 0, "noisy_partition": _seedless(spec)})
         if key not in self._numbers:
             self._numbers[key] = len(self.told)
@@ -36,7 +36,7 @@ class Specs:
 
 
 def told(spec: Spec) -> dict[str, Any]:
-    """What a spec says: its setting, and the options of its method's parts."""
+    """Describe a spec: its setting, and the options of its method's parts."""
     given = spec["noisy_partition"]
     return {
         "setting": {name: str(words) for name, words in setting_of(spec).items()},
@@ -52,7 +52,7 @@ def told(spec: Spec) -> dict[str, Any]:
 
 
 def _noise(given: Spec) -> str:
-    """The label noise and its level, without what is as it comes."""
+    """The label noise and its level in words, without options that have their default."""
     noise = in_words(given["label_noise"], LABEL_NOISES.declarations())
     level = given.get("noise_level") or {"name": "none"}
     if level["name"] == "none":

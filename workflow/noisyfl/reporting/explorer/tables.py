@@ -19,17 +19,17 @@ class Tables:
     """Collects the tables of a scale.
 
     Args:
-        asked: by name the tables as the scale asks for them, also where they are not trained.
-        papers: the same in the papers' own settings.
-        plan: by id the specs of both.
+        asked: the tables by name as the scale asks for them, including runs that are not trained.
+        papers: the same tables in the papers' own settings.
+        plan: the specs of the runs in both, by id.
 
     Attributes:
-        told: every table.
-        cells: every cell of every table, with the numbers of its runs in ``run_ids``.
-        run_ids: of all tables, each once.
-        failed: by id, why the last training failed of runs that are not there.
-        places: numbers of cells by table, row and column, in our words and in those of the
-            published numbers.
+        told: every table as plain data.
+        cells: every cell of every table, with the numbers that its runs have in ``run_ids``.
+        run_ids: the runs of all tables, each once, with their numbers.
+        failed: the errors of runs whose last training failed, by id.
+        places: numbers of cells by (table, row, column), each under the names that our tables use
+            and under those of the published numbers.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Tables:
         self._asked, self._papers, self._plan = asked, papers, plan
 
     def add(self, content: Content) -> None:
-        """Note a table."""
+        """Add a table and its cells."""
         told, number = content.description, len(self.told)
         name = f"{told.experiment}/{told.name}"
         rows, ranks = [], ranked(content)
@@ -147,7 +147,7 @@ class Tables:
     def _ids(
         self, tables: Mapping[str, TableDescription], name: str, row: str, column: str
     ) -> list[str]:
-        """The runs of a cell in other settings; none where the table has no such cell."""
+        """The runs that a cell has in the same table of a plan; none if that has no such cell."""
         if name not in tables:
             return []
         rows = [one.name for one in tables[name].rows]
@@ -159,14 +159,14 @@ class Tables:
 
 
 def printed_place(facts: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Where a published number stands, as claims call its line and its setting."""
+    """The table, line and setting of a published number, by the names that claims use."""
     line = " ".join(filter(None, (facts["method"], facts["variant"], facts["setting_scope"])))
     setting = ", ".join((facts["dataset"], facts["partition"], facts["noise"]))
     return f"{facts['paper']}/{facts['paper_table']}", line, setting
 
 
 def ranked(content: Content) -> dict[tuple[int, int], tuple[int, int]]:
-    """By row and column the rank of our number among those of its column, and how many there are.
+    """By row and column, the rank of our number in its column, and how many are ranked there.
 
     Equal means share the better rank. Cells of which a trial diverged come last.
     """

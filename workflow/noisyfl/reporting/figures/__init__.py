@@ -1,1 +1,1 @@
-"""Figures: one module a kind."""
+"""Figures: one module for each kind."""

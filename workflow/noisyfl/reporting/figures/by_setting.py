@@ -1,4 +1,4 @@
-"""A table's numbers as lines: against the values of its columns, a line a row."""
+"""A table's numbers plotted against the values of its columns, one line per row."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ WORDS = {
     "final_or_max": "{} at the end, or maximum",
     "mean": "mean {}",
 }
-"""The statistics as an axis names them."""
+"""Label of an axis that shows a statistic, by its name; ``{}`` stands for the metric."""
 
 WIDE = 100
-"""Ratio of the largest and the smallest value on an axis from which on it is logarithmic."""
+"""An axis is logarithmic if its largest value is at least this many times its smallest."""
 
 
 class Quantity(NamedTuple):
-    """What a cell shows: a metric, and what sums it up over a run."""
+    """What a cell shows: a metric, and the statistic that sums it up over a run."""
 
     metric: str
     statistic: str
 
     @property
     def axis(self) -> str:
-        """The label of an axis that shows it."""
+        """The label of an axis that shows this quantity."""
         return WORDS[self.statistic].format(METRICS[self.metric].axis)
 
 
 class Point(NamedTuple):
-    """A cell of the table; mean and standard deviation are NaN if there is none."""
+    """A cell of the table as it is drawn; mean and standard deviation are NaN if it has no mean."""
 
     x: float
     mean: float
@@ -54,11 +54,11 @@ class Point(NamedTuple):
 
 
 def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
-    """Draw the figure: a panel a group of columns, each column at its ``x``.
+    """Draw the figure: one panel per group of columns, each column at its ``x``.
 
-    A point is the mean over the trials that did not diverge, with one standard deviation to both
-    sides; a cross on the axis marks a setting in which all did. An axis whose values are positive
-    and span a factor of :data:`WIDE` is logarithmic.
+    A point is the mean over the trials that did not diverge, with an error bar of one standard
+    deviation to either side; a cross on the axis marks a setting in which all trials diverged. An
+    x axis whose values are positive and span a factor of :data:`WIDE` is logarithmic.
 
     Args:
         description: with a ``table`` and ``xlabel``.
@@ -102,7 +102,7 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
 
 
 def _groups(description: FigureDescription) -> dict[str, list[int]]:
-    """The places of the columns that have runs, by group, each in the order of ``x``."""
+    """The indices of the columns that have runs, by group; in a group they are ordered by ``x``."""
     table = description.drawn
     groups: dict[str, list[tuple[float, int]]] = {}
     for c, column in enumerate(table.columns):
@@ -118,7 +118,7 @@ def _groups(description: FigureDescription) -> dict[str, list[int]]:
 
 
 def _quantity(cells: Sequence[Cell], group: str, where: str) -> Quantity:
-    """What all cells of a panel show."""
+    """The quantity that all cells of a panel show."""
     found = {Quantity(cell.metric, cell.statistic) for cell in cells}
     if len(found) > 1:
         words = ", ".join(sorted(quantity.axis for quantity in found))
@@ -137,9 +137,9 @@ def _point(cell: Cell) -> Point:
 
 
 def _draw(panel: Axes, points: Sequence[Point], look: Look) -> bool:
-    """A line with its error bars and the crosses below; whether there is any of it.
+    """Draw a line with its error bars and its crosses; return whether there was anything to draw.
 
-    It has a gap where a cell has no mean.
+    The line has a gap where a cell has no mean.
     """
     x, mean, std, _ = (np.array(column) for column in zip(*points, strict=True))
     there = bool(np.any(~np.isnan(mean)))
@@ -155,7 +155,7 @@ def _draw(panel: Axes, points: Sequence[Point], look: Look) -> bool:
 
 
 def _scale(panel: Axes, values: Sequence[float]) -> None:
-    """Ticks at the columns' values."""
+    """Put ticks at the columns' values, and make the axis logarithmic where they span a lot."""
     values = sorted(set(values))
     if values[0] > 0 and values[-1] >= WIDE * values[0]:
         panel.set_xscale("log")

@@ -1,4 +1,4 @@
-"""How well the labels of single clients are told apart: by client, and the spread among them."""
+"""How well clean and noisy labels are told apart on each client, and how clients differ in it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ FEATURES = {
     "samples": "samples of the client",
     "imbalance": "class imbalance of the client",
 }
-"""What clients are compared by, as an axis names it."""
+"""Features by which clients are compared, and their axis labels."""
 
 COLUMNS = (
     *("label_precision", "label_recall"),
     *("noise_detection_precision", "noise_detection_recall"),
 )
-"""Columns of ``clients`` that have a metric of single clients, by its name."""
+"""Columns of ``clients`` that hold a metric of single clients, and bear the metric's name."""
 
 
 def features(partition: NoisyPartition) -> dict[str, np.ndarray]:
-    """What tells the clients of a noisy partition apart.
+    """The features of a noisy partition's clients.
 
     The imbalance of a client is ``1 - H / log K``, with the entropy ``H`` of its true labels and
-    the data set's ``K`` classes: 0 if it has as many samples of each, 1 if it has one class alone.
+    the data set's ``K`` classes: 0 if it has as many samples of each class, 1 if it has only one
+    class.
 
     Returns:
         For each name in :data:`FEATURES`, float64 [clients]; the noise level in percent.
@@ -51,19 +52,19 @@ def features(partition: NoisyPartition) -> dict[str, np.ndarray]:
 
 
 def last_values(run: Run, column: str, clients: int) -> np.ndarray:
-    """A column of ``clients``, of each client in the last round in which it has a value.
+    """The last value that each client has in a column of ``clients``.
 
     Args:
-        run: whose.
-        column: its name.
-        clients: how many there are.
+        run: the run to read.
+        column: the column's name.
+        clients: how many clients there are.
 
     Returns:
-        float64 [clients]; NaN of clients, or runs, that have none.
+        float64 [clients]; NaN where the client, or the whole run, has no value.
     """
     found = np.full(clients, np.nan)
     _, client, values = run.of_clients(column)
-    found[client.astype(int)] = values  # of several for one place the last one stays
+    found[client.astype(int)] = values  # a client's last value overwrites earlier ones
     return found
 
 
@@ -72,13 +73,13 @@ def by_client(
     runs: Mapping[str, Run],
     partitions: Sequence[NoisyPartition],
 ) -> Figure:
-    """Draw the figure: a panel an ``x`` and a ``y``, a point a client of the first trial.
+    """Draw the figure: one panel per ``x`` and ``y``, one point per client of the first trial.
 
     Args:
         description: with a ``table`` of one row and column; ``x``, names in :data:`FEATURES`; and
             ``y``, names in :data:`COLUMNS`.
         runs: by id.
-        partitions: the first trial's.
+        partitions: the first trial's noisy partition.
     """
     (partition,) = partitions
     run, look = _first_trial(description, runs)
@@ -100,7 +101,10 @@ def by_client(
 def _panels(
     across: Sequence[str], metrics: Sequence[str]
 ) -> tuple[Figure, dict[tuple[str, str], Axes]]:
-    """A line of panels a metric; or of a single feature one line, which fills the page better."""
+    """One line of panels per metric.
+
+    A single feature has all metrics in one line, which fills the page better.
+    """
     if len(across) == 1:
         figure = new_figure(3.2)
         axes = figure.subplots(1, len(metrics), squeeze=False).T
@@ -118,9 +122,10 @@ def _panels(
 
 
 def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
-    """Draw the figure: a panel a metric; the mean over the clients that have a value in a round.
+    """Draw the figure: one panel per metric, which shows its mean over clients by round.
 
-    The band reaches from the lowest client to the highest.
+    The mean is over the clients that have a value in the round; the band reaches from the lowest
+    client to the highest.
 
     Args:
         description: with a ``table`` of one row and column, of which the first trial is drawn; and
@@ -170,12 +175,12 @@ def _first_trial(description: FigureDescription, runs: Mapping[str, Run]) -> tup
 
 
 def _cell(description: FigureDescription) -> str:
-    """The one cell in words."""
+    """The name of the table's only cell: its row and its setting."""
     return f"{description.drawn.rows[0].name}, {setting_name(description.drawn.columns[0])}"
 
 
 def _correlation(x: np.ndarray, y: np.ndarray) -> str:
-    """Pearson's r in words, where there is one."""
+    """Pearson's r in words; empty where it is undefined."""
     if len(set(x)) < 2 or len(set(y)) < 2:
         return ""
     return f"Pearson's r = {np.corrcoef(x, y)[0, 1]:.2f}"

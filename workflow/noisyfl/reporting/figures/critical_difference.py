@@ -1,4 +1,4 @@
-"""Average ranks of a table's rows over its columns, and which of them are told apart."""
+"""Average ranks of a table's rows over its columns, and which rows differ significantly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INK, BAR = "#333333", "#d55e00"
 def critical_difference(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     """Draw the diagram of Demsar (JMLR 7, 2006, Fig. 1), the best rank on the left.
 
-    Bars join the rows that Nemenyi's test does not tell apart at the level 0.05.
+    Bars join the rows that do not differ significantly by Nemenyi's test at the level 0.05.
 
     Args:
         description: with a ``table``.
@@ -64,7 +64,7 @@ def critical_difference(description: FigureDescription, runs: Mapping[str, Run])
 
 
 def _margins(names: Sequence[str], ranks: np.ndarray) -> tuple[float, float]:
-    """Room for the names of the better and of the worse half, in inches."""
+    """Widths, in inches, left and right, for the names of the better and of the worse half."""
     better, worse = _halves(ranks)
     left, right = (
         max(0.9, *(0.35 + 0.062 * len(names[r]) for r in half)) for half in (better, worse)
@@ -90,7 +90,7 @@ def _draw_axis(axes: Axes, last: int) -> None:
 
 
 def _draw_bracket(axes: Axes, ranking: Ranking, last: int) -> None:
-    """The critical difference as a length, cut off where the axis ends."""
+    """Draw the critical difference as a length, cut off where the axis ends."""
     length = ranking.critical_difference
     end = min(1 + length, last)
     axes.plot([1, end], [BRACKET, BRACKET], color=INK, linewidth=1)
@@ -102,7 +102,7 @@ def _draw_bracket(axes: Axes, ranking: Ranking, last: int) -> None:
 
 
 def _draw_names(axes: Axes, names: Sequence[str], ranking: Ranking, first: float) -> None:
-    """Each name beside the axis, on its line, with its average rank."""
+    """Write each name beside the axis, on a line of its own, with its average rank."""
     last = len(names)
     low, high = axes.get_xlim()
     inch = (high - low) / PAGE

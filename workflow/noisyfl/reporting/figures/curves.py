@@ -1,4 +1,4 @@
-"""Metrics by round: a panel a column of a table and a metric, a line a row."""
+"""Metrics by round: one panel per metric and column of a table, one line per row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORK = {
     "ordinary_rounds": "ordinary rounds: as many local updates as a round of FedAvg has",
     "batches": "training batches of all clients",
 }
-"""The axes of :meth:`Run.work` in words."""
+"""Label of the x axis, by the unit in which :meth:`Run.work` counts."""
 
 Curve = tuple[np.ndarray, np.ndarray]
 """Work done and value of a metric, both float64 [values]; see :meth:`Run.series`."""
@@ -29,12 +29,12 @@ Curve = tuple[np.ndarray, np.ndarray]
 def over_trials(trials: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The mean of trials' curves, and its spread.
 
-    The grid is that of the trial with most values. Where another's values lie elsewhere, straight
-    lines join them; where it has ended, it no longer counts.
+    The mean is taken where the trial with most values has them. Other trials are interpolated
+    linearly there, and left out of the mean beyond their own range.
 
     Returns:
-        Work, mean, and sample standard deviation (0 of a single trial), each float64 [values].
-        Empty if no trial has a value.
+        Work, mean, and sample standard deviation (0 for a single trial), each float64 [values].
+        They are empty if no trial has a value.
     """
     work, _ = max(trials, key=lambda curve: len(curve[0]))
     if not len(work):
@@ -52,12 +52,12 @@ def over_trials(trials: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray, np.nda
 def mean_curve(
     trials: Sequence[Run], metric: str, unit: str = "ordinary_rounds"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The mean over trials of a metric in equal rounds, as :func:`over_trials` returns it.
+    """The mean over trials of a metric at equal rounds, as :func:`over_trials` returns it.
 
     Args:
         trials: at least one.
         metric: a name in :data:`noisyfl.reporting.metrics.METRICS`.
-        unit: of the work; batches are means over the trials, too.
+        unit: of the work that is returned; batches are means over the trials, too.
     """
     curves = [run.series(metric) for run in trials]
     work, mean, std = over_trials(curves)
@@ -69,11 +69,11 @@ def mean_curve(
 
 
 def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
-    """Draw the figure; an ordinary round of the axis is as much work for every method.
+    """Draw the figure; an ordinary round on its axis is the same amount of work for every method.
 
     Args:
         description: with a ``table``, ``metrics``, ``x`` (``ordinary_rounds`` or ``batches``), and
-            ``marks``, which are drawn if a curve gets there.
+            ``marks``, each of which is drawn in the panels whose curves reach it.
         runs: by id.
 
     Raises:
@@ -99,7 +99,7 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
             say_empty(panel)
         end = max((np.asarray(line.get_xdata())[-1] for line in panel.lines), default=0)
         for mark in marks:
-            if mark.at <= end:  # a short scale may end before
+            if mark.at <= end:  # the runs of a short scale may end before it
                 _draw_mark(panel, mark.at, mark.label)
         panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         if unit == "batches":
@@ -113,9 +113,9 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
 
 
 def _titles(description: FigureDescription, group: str) -> list[str]:
-    """Of each column: what all rows have in common, and what tells its setting from the others.
+    """A title for each column: the rows' common group, and the name of the column's setting.
 
-    A column that is called as what is drawn has nothing to tell.
+    A part is left out if it only repeats the label of a metric that is drawn.
     """
     labels = [METRICS[metric].label for metric in description.metrics]
     names = [setting_name(column) for column in description.drawn.columns]
@@ -127,9 +127,9 @@ def _titles(description: FigureDescription, group: str) -> list[str]:
 def _panels(
     titles: Sequence[str], metrics: Sequence[str]
 ) -> tuple[Figure, dict[tuple[int, str], Axes]]:
-    """The panels by column and metric: one x axis, and one y axis a metric.
+    """The panels by column and metric: all share the x axis, those of a metric share the y axis.
 
-    Columns stand side by side and metrics below each other, unless there is one column alone.
+    Columns stand side by side and metrics below each other, unless there is only one column.
     """
     lines = _lines(len(titles), metrics)
     width = max(map(len, lines))
@@ -156,7 +156,7 @@ def _panels(
 
 
 def _lines(columns: int, metrics: Sequence[str]) -> list[list[tuple[int, str]]]:
-    """The panels line by line, at most three in one."""
+    """The column and metric of each panel, line by line, with at most three panels in a line."""
     if columns > 1 and len(metrics) > 1:
         strips = [range(columns)[first : first + 3] for first in range(0, columns, 3)]
         return [[(c, metric) for c in strip] for strip in strips for metric in metrics]
@@ -168,7 +168,7 @@ def _lines(columns: int, metrics: Sequence[str]) -> list[list[tuple[int, str]]]:
 def _draw_row(
     panel: Axes, trials: Sequence[Run], metric: str, unit: str, look: Look, turn: float
 ) -> bool:
-    """A line with its band, and a cross where a trial diverged; whether there is any of it."""
+    """Draw a line, its band, and a cross where a trial diverged; return whether any was drawn."""
     factor, share = METRICS[metric].factor, METRICS[metric].unit == "percent"
     work, mean, std = mean_curve(trials, metric, unit) if trials else (np.zeros(0),) * 3
     if len(work):
@@ -185,7 +185,7 @@ def _draw_row(
 
 
 def _draw_end(panel: Axes, work: float, values: np.ndarray, look: Look) -> None:
-    """A cross at the last value, or on the axis if there is none, when a run diverged."""
+    """Mark where a run diverged: a cross at its last value, or on the axis if it has none."""
     if len(values):
         panel.plot(work, values[-1], color=look.rgb, **DIVERGED)
     else:
@@ -194,7 +194,7 @@ def _draw_end(panel: Axes, work: float, values: np.ndarray, look: Look) -> None:
 
 
 def _draw_mark(panel: Axes, at: float, label: str) -> None:
-    """A dotted vertical line with its name at the top."""
+    """Draw a dotted vertical line with its label at the top."""
     panel.axvline(at, color=GREY, linestyle=":", linewidth=1)
     panel.annotate(
         label,

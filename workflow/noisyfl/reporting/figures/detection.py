@@ -1,7 +1,7 @@
-"""What tells clean samples from noisy ones, in classes of many samples and in those of few.
+"""How well a score tells clean samples from noisy ones, in majority and in minority classes.
 
-A class that has at least as many samples on a client, by given label, as the client's classes have
-on average is a majority class there; the others that it has are minority classes.
+A client's majority classes are those of which it has at least as many samples, by given label, as
+of its classes on average; its other classes are its minority classes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SCORES = {
     "loss": ("sample_loss", "loss of the given label", 1),
     "similarity": ("sample_similarity", "similarity to the prototype of the given class", -1),
 }
-"""By name, the column that has it, what an axis calls it, and its sign: noisy samples have the
-larger ones of the signed score."""
+"""For each score, by name: the column that holds it, its axis label, and its sign. The score
+times its sign should be larger for noisy samples."""
 
 CLASSES = {"majority": True, "minority": False}
 
@@ -35,8 +35,8 @@ BINS = 40
 def detection(description: FigureDescription, runs: Mapping[str, RunFiles]) -> Figure:
     """Draw the figure (FedCNI, Figure 1): histograms of a score, all clients' samples together.
 
-    The area under the ROC curve is the probability that the score of a noisy sample is on the right
-    side of that of a clean one.
+    The area under the ROC curve is the probability that the scores of a noisy and of a clean sample
+    are in the expected order, see :data:`SCORES`.
 
     Args:
         description: ``panels``, each with its ``name``; ``run``, an id; ``score``, a name in
@@ -44,8 +44,8 @@ def detection(description: FigureDescription, runs: Mapping[str, RunFiles]) -> F
         runs: by id.
 
     Raises:
-        BadInput: a run has no samples' scores, nobody knows which labels are true, or there is no
-            such score or group of classes.
+        BadInput: a run has no scores of samples, its true labels are unknown, or there is no such
+            score or group of classes.
     """
     panels = description.panels
     found = [_values(panel, runs, f"{description.name}: {panel.name}") for panel in panels]
@@ -75,7 +75,7 @@ def majority(given: np.ndarray) -> np.ndarray:
     """Which of a client's samples are of a majority class, bool [samples].
 
     Args:
-        given: int64 [samples], their given labels.
+        given: int64 [samples], the samples' given labels.
     """
     _, place, many = np.unique(given, return_inverse=True, return_counts=True)
     return (many >= many.mean())[place]
@@ -106,19 +106,19 @@ def _of(panel: Panel, score: str) -> bool:
 
 
 def _edges(values: list[np.ndarray]) -> np.ndarray:
-    """Common bins of all panels that draw a score."""
+    """Edges of the bins that all panels of a score share."""
     return np.histogram_bin_edges(np.concatenate(values), BINS)
 
 
 def _area(score: np.ndarray, noisy: np.ndarray) -> str:
-    """The area under the ROC curve in words; it needs samples of both kinds."""
+    """The number of samples, and the area under the ROC curve if both kinds are there, in words."""
     if noisy.all() or not noisy.any():
         return f"{len(noisy)} samples"
     return f"{len(noisy)} samples, area under the ROC curve {roc_auc_score(noisy, score):.2f}"
 
 
 def _draw(panel: Axes, values: np.ndarray, noisy: np.ndarray, edges: np.ndarray) -> list[Any]:
-    """Histograms of which each adds up to 100; returns what a legend names."""
+    """Draw the histograms, each of which adds up to 100; return the legend's handles."""
     for group, colour, label in ((~noisy, CLEAN, "clean samples"), (noisy, NOISY, "noisy samples")):
         part = values[group]
         if len(part):

@@ -30,7 +30,7 @@ class Material:
 
     @property
     def partitions(self) -> list[noisy_partition.NoisyPartition]:
-        """Every noisy partition, in the order of the description's."""
+        """Every noisy partition, in the description's order."""
         return [noisy_partition.read(path) for path in self.paths]
 
 
@@ -45,15 +45,14 @@ def draw_figure(
     """Draw a figure as PNG and PDF; the same artifacts give the same bytes.
 
     Args:
-        description: what is drawn; its ``kind`` is a name in
-            :data:`KINDS`.
+        description: what is drawn; its ``kind`` is a name in :data:`KINDS`.
         runs: the artifact of every run that is drawn, by id.
         partitions: the noisy partitions that are drawn, in the description's order.
         png: gets the figure at 200 dots an inch.
-        pdf: gets the same, with its fonts.
+        pdf: gets the same figure, with its fonts embedded.
 
     Raises:
-        BadInput: there is no such kind of figure, or a run lacks what is to be drawn.
+        BadInput: there is no such kind of figure, or a run lacks what the figure draws.
         DamagedArtifact: a file is damaged, or another run's.
     """
     from noisyfl.reporting.figures import style
@@ -66,7 +65,7 @@ def draw_figure(
 
 
 def origin(description: FigureDescription) -> str:
-    """What a figure that travels alone is of: the experiment, the scale and the trials."""
+    """Where a figure comes from, for readers who see it alone: experiment, scale and trials."""
     cells = [cell for row in description.table.runs for cell in row] if description.table else []
     trials = sorted({len(cell) for cell in cells if cell} or ({1} if description.runs else set()))
     told = [f"{description.experiment}/{description.name}", f"scale {description.scale}"]
@@ -80,11 +79,11 @@ Draw = Callable[[FigureDescription, Material], Any]
 
 
 def _by(place: str, *takes: str) -> Draw:
-    """The function of that module of this package, which is imported when it is called.
+    """Wrap a function of this package so that its module is imported when it is first called.
 
     Args:
-        place: ``module.function``.
-        takes: what it is given after the description, attributes of :class:`Material`.
+        place: the function, as ``module.function``.
+        takes: attributes of :class:`Material`, its arguments after the description.
     """
     module, function = place.split(".")
 
@@ -111,4 +110,4 @@ KINDS: dict[str, Draw] = {
     "detection": _by("detection.detection", "files"),
     "features": _by("features.features", "files"),
 }
-"""Functions that draw, by kind of figure."""
+"""The functions that draw figures, by the kind of figure."""

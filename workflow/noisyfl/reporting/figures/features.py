@@ -22,7 +22,7 @@ from noisyfl.reporting.figures.probed import probed_rows
 from noisyfl.reporting.figures.style import CLASSES, GREY, PAGE, legend, new_figure
 
 PERPLEXITY = 30
-"""Of t-SNE: about so many samples are a sample's neighbours."""
+"""Perplexity of t-SNE: about how many neighbours a sample has."""
 
 DOT: dict[str, Any] = {"s": 7, "linewidths": 0, "alpha": 0.85}
 CROSS: dict[str, Any] = {"s": 9, "marker": "x", "linewidths": 0.7, "alpha": 0.85}
@@ -36,9 +36,9 @@ class Seen:
     Attributes:
         vectors: float [samples, width].
         classes: int64 [samples], the true classes, or the given ones where those are not known.
-        wrong: bool [samples], whose given label is another.
-        centroids: float [known classes, width].
-        known: int64 [known classes].
+        wrong: bool [samples], whether the given label is known to differ from the true one.
+        centroids: float [known classes, width], the global class centroids.
+        known: int64 [known classes], the classes that have a centroid.
     """
 
     vectors: np.ndarray
@@ -49,7 +49,7 @@ class Seen:
 
 
 def features(description: FigureDescription, runs: Mapping[str, RunFiles]) -> Figure:
-    """Draw the figure (RoFL, Figure 4): t-SNE of the features, and of the centroids as stars.
+    """Draw the figure (RoFL, Figure 4): t-SNE of the features, with the centroids as stars.
 
     Args:
         description: ``panels``, each with its ``name`` and ``run``, an id.
@@ -77,10 +77,10 @@ def features(description: FigureDescription, runs: Mapping[str, RunFiles]) -> Fi
 
 
 def seen(run: str, files: RunFiles) -> Seen:
-    """The features of all clients that have some; samples without finite ones are left out.
+    """The features of all clients that have some; samples without finite features are left out.
 
     Raises:
-        BadInput: no client has any.
+        BadInput: no client has features.
     """
     labels = ["feature_true_label", "feature_given_label"]
     rows = probed_rows(run, files, ["feature_vector", *labels, "class_centroid"])
@@ -101,7 +101,7 @@ def seen(run: str, files: RunFiles) -> Seen:
 
 
 def embedded(found: Seen) -> tuple[np.ndarray, np.ndarray]:
-    """Samples and centroids in one plane, found together: float [samples, 2], float [known, 2]."""
+    """Embed samples and centroids together in a plane: float [samples, 2], [known classes, 2]."""
     points = np.concatenate([found.vectors, found.centroids])
     perplexity = min(PERPLEXITY, max(1, (len(points) - 1) // 3))
     plane = TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
@@ -121,7 +121,7 @@ def _draw(panel: Axes, found: Seen, colours: Sequence[Any]) -> None:
 
 
 def _handles(names: Sequence[str], colours: Sequence[Any], drawn: Sequence[Seen]) -> list[Any]:
-    """What a legend names: classes, where they are few enough, and what else is drawn."""
+    """The legend's handles: the classes, if they are few enough, and the markers that are drawn."""
     handles: list[Any] = []
     if len(names) <= len(CLASSES):
         handles += [Patch(color=c, label=name) for name, c in zip(names, colours, strict=True)]
@@ -134,7 +134,7 @@ def _handles(names: Sequence[str], colours: Sequence[Any], drawn: Sequence[Seen]
 
 
 def _colours(classes: int) -> list[str]:
-    """A colour a class: well apart where there are few, a scale where there are many."""
+    """One colour per class: well apart if there are few classes, from a scale if there are many."""
     if classes <= len(CLASSES):
         return list(CLASSES[:classes])
     scale = colormaps["viridis"](np.linspace(0, 1, classes))

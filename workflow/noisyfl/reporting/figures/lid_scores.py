@@ -23,14 +23,14 @@ def last_scores(files: RunFiles, clients: int) -> dict[str, np.ndarray]:
     """The scores of every client at the end of the last iteration of pre-processing.
 
     Args:
-        files: the run's.
-        clients: how many there are.
+        files: the run's files.
+        clients: how many clients there are.
 
     Returns:
         For each name in :data:`SCORES`, float64 [clients].
 
     Raises:
-        BadInput: the run's method has none.
+        BadInput: the run has no such scores, or not those of all clients in one round.
     """
     table, _ = read_table(files.clients)
     if not set(SCORES) <= set(table.column_names):
@@ -48,12 +48,12 @@ def lid_scores(
     runs: Mapping[str, RunFiles],
     partitions: Sequence[NoisyPartition],
 ) -> Figure:
-    """Densities with the fitted mixture above, scores against true noise levels below.
+    """Draw score densities with the fitted mixture above, scores against true noise levels below.
 
     A client is noisy if any of its given labels is wrong.
 
     Args:
-        description: nothing of it is needed.
+        description: is not used.
         runs: the one run's files.
         partitions: its noisy partition.
     """
@@ -85,7 +85,7 @@ def lid_scores(
 def _draw_density(
     panel: Axes, values: np.ndarray, noisy: np.ndarray, mixture: TwoComponents
 ) -> None:
-    """Histograms that together have area 1, and the components in the same measure."""
+    """Draw histograms of total area 1, and the mixture's components on the same scale."""
     edges = np.histogram_bin_edges(values, round(2 * len(values) ** 0.5))
     share = np.full(len(values), 1 / (len(values) * (edges[1] - edges[0])))
     for group, colour, label in ((~noisy, CLEAN, "clean clients"), (noisy, NOISY, "noisy clients")):
@@ -97,19 +97,19 @@ def _draw_density(
     span = np.linspace(edges[0] - margin, edges[-1] + margin, 400)
     for k, dash in enumerate(("-", "--")):
         mean, variance = float(mixture.means[0, k]), float(mixture.variances[0, k])
-        # Points around the mean too, since a component may be narrower than the others' distance.
+        # Add points around the mean, since a component may be narrower than the span's spacing.
         line = np.sort(np.append(span, mean + variance**0.5 * np.linspace(-4, 4, 81)))
         density = np.exp(-((line - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
         label = f"{('low', 'high')[k]} component"
         panel.plot(
             line, float(mixture.weights[0, k]) * density, color="black", linestyle=dash, label=label
         )
-    # A component that sits on a few equal values is a spike that would flatten all else.
+    # A component fitted to a few equal values is a spike, which would flatten everything else.
     panel.set_ylim(0, min(panel.get_ylim()[1], 1.5 * highest))
 
 
 def _draw_levels(panel: Axes, level: np.ndarray, values: np.ndarray, right: np.ndarray) -> None:
-    """A point a client; those that the mixture calls wrongly are ringed."""
+    """Draw one point per client, ringed if the mixture calls the client wrongly."""
     for group, colour in ((level == 0, CLEAN), (level > 0, NOISY)):
         panel.scatter(level[group], values[group], 16, color=colour, alpha=0.8, linewidths=0)
     panel.scatter(
@@ -122,7 +122,7 @@ def _draw_levels(panel: Axes, level: np.ndarray, values: np.ndarray, right: np.n
 
 
 def _correlation(level: np.ndarray, values: np.ndarray) -> str:
-    """Pearson's r in words; it needs two different values of both."""
+    """Pearson's r in words, defined if both variables take at least two different values."""
     if len(set(level)) < 2 or len(set(values)) < 2:
         return "Pearson's r is undefined: all values are equal"
     return f"Pearson's r = {np.corrcoef(level, values)[0, 1]:.2f}"

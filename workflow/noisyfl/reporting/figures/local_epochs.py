@@ -1,4 +1,4 @@
-"""Schedules of local epochs, from methods' options alone (FedNoiL, Figure 1)."""
+"""Schedules of local epochs, computed from methods' options alone (FedNoiL, Figure 1)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from noisyfl.specs.build import build_method
 
 
 def local_epochs(description: FigureDescription) -> Figure:
-    """Draw the figure: a line a method, its local epochs by round.
+    """Draw the figure: one line per method, its local epochs by round.
 
     Args:
         description: ``rounds``, and ``panels``, each with a ``name`` and a ``method``.
 
     Raises:
-        BadInput: a method has no such schedule.
+        BadInput: a method has no schedule of local epochs of its own.
     """
     lines, rounds = description.panels, range(1, description.rounds + 1)
     styles = looks([line.method for line in lines])
@@ -42,15 +42,15 @@ def local_epochs(description: FigureDescription) -> Figure:
 
 
 def epochs_by_round(method: Any, rounds: int, where: str) -> list[int]:
-    """The local epochs of each of a run's rounds, the first one first.
+    """The local epochs of each round of a run, in order.
 
     Args:
-        method: canonical.
-        rounds: of the run.
+        method: the canonical method.
+        rounds: how many rounds the run has.
         where: what the error messages call the figure.
 
     Raises:
-        BadInput: the method has no schedule of its own.
+        BadInput: the method has no schedule of local epochs of its own.
     """
     _, side = build_method(method, where)
     one, two = (
@@ -63,7 +63,7 @@ def epochs_by_round(method: Any, rounds: int, where: str) -> list[int]:
 
 
 def _schedule(rounds: int, epochs: int) -> Schedule:
-    """A run's; but for the rounds and epochs, nothing in it matters here."""
+    """A run's schedule, in which only the rounds and the local epochs matter."""
     other = {"participation": 1, "batch_size": 1, "learning_rate": 1}
     given = {"name": "schedule", "rounds": rounds, "local_epochs": epochs, **other}
     return SCHEDULES.build(given, "schedule")

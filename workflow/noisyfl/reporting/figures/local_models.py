@@ -29,7 +29,7 @@ ACCURACIES = {
     ),
     "train_accuracy": ("local_train_accuracy", "accuracy on the client's given labels (%)"),
 }
-"""By name, the column that has it, and what an axis calls it."""
+"""For each accuracy, by name: the column that holds it, and its axis label."""
 
 NOISE: dict[str, Any] = {"color": GREY, "alpha": 0.18, "linewidth": 0}
 
@@ -79,7 +79,7 @@ def local_models(
 
 
 def _looks(lines: list[Panel], runs: Mapping[str, RunFiles]) -> dict[str, Look]:
-    """A look for each name, in every panel the same."""
+    """The look of each line by its name, the same in every panel."""
     named = {line.name: runs[line.run] for line in reversed(lines)}
     names = list(dict.fromkeys(line.name for line in lines))
     methods = [json.loads(named[name].spec.read_text())["method"] for name in names]
@@ -87,20 +87,20 @@ def _looks(lines: list[Panel], runs: Mapping[str, RunFiles]) -> dict[str, Look]:
 
 
 def _accuracies(run: str, runs: Mapping[str, RunFiles], column: str, clients: int) -> np.ndarray:
-    """Of every client, in percent."""
+    """The accuracies of every client's local model, in percent."""
     rows = of_every_client(run, runs[run], [column], clients)
     return 100 * np.array([row[column] for row in rows])
 
 
 def _draw(axes: Axes, level: np.ndarray, values: np.ndarray, look: Look, lines: int) -> None:
-    """One line; of several in a panel each is thinner."""
+    """Draw one line, which is thinner if the panel has several."""
     width = 1.4 if lines == 1 else 1.0
     order = np.argsort(level, kind="stable")
     axes.plot(values[order], **{**look.line(len(values)), "linewidth": width})
 
 
 def _correlation(levels: list[np.ndarray], values: list[np.ndarray]) -> list[str]:
-    """Pearson's r of a panel's only line and the noise level, in words, where there is one."""
+    """Pearson's r with the noise level, in words; empty unless the panel has a single line."""
     if len(levels) > 1 or len(set(levels[0])) < 2 or len(set(values[0])) < 2:
         return []
     return [f"Pearson's r = {np.corrcoef(levels[0], values[0])[0, 1]:.2f}"]

@@ -1,8 +1,8 @@
 """How a method looks in a figure: the same colour, marker and dashes in every one.
 
-A colour has a marker of its own, so that lines can be told apart in grey, too. Of a method that is
-made of two, colour and marker are those of the part behind the ``+`` and the dashes those of the
-part before it. A client side without a server side has FedAvg's.
+A colour has a marker of its own, so that lines can be told apart in grey, too. A combination of two
+methods has the colour and marker of the part behind the ``+``, and dashes that tell the part before
+it. A client side that is given alone, such as DivideMix, has the dashes of ``fedavg`` before it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ COLOURS: dict[str, tuple[str, str, float]] = {
     "orange": ("#e69f00", "P", 5.4),
     "sky": ("#56b4e9", "*", 7),
 }
-"""Okabe and Ito's palette, without its yellow, which is lost on white; each with its marker, and
-the size in points at which all look alike."""
+"""Okabe and Ito's palette, without its yellow, which is lost on white. Each colour has its marker,
+and the marker's size in points, chosen so that all markers look equally large."""
 
 DASHES: dict[str, Any] = {
     "solid": "-",
@@ -84,7 +84,7 @@ METHODS = {
     "trimmed_mean": ("orange", "dash-dot-dot"),
     "rfa": ("orange", "long-short"),
 }
-"""Colour and dashes of each method."""
+"""The colour and the dashes of each method."""
 
 BEFORE = {
     "fedavg": "dashed",
@@ -95,15 +95,15 @@ BEFORE = {
     "distributed": "dash-dot-dot",
     "centralized": "long-short",
 }
-"""Dashes of what is made of a method and another one behind it."""
+"""The dashes of a combination of two methods, by the method before the ``+``."""
 
 MARKS = 7
-"""Markers on a line that has many points."""
+"""About how many markers a line of many points has."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Names in :data:`COLOURS` and :data:`DASHES`."""
+    """How a line looks: names in :data:`COLOURS` and :data:`DASHES`."""
 
     colour: str
     dashes: str
@@ -117,9 +117,9 @@ class Look:
         """Matplotlib's options for a line.
 
         Args:
-            points: how many it has; of many, only some get a marker.
-            turn: 0 to 1, where between two of the marked points those of this line are, so that
-                the markers of several lines do not hide each other.
+            points: how many the line has; if there are many, only some of them get a marker.
+            turn: 0 to 1, by what part of the distance between two markers this line's markers are
+                shifted, so that the markers of several lines do not hide each other.
         """
         every = max(1, points // MARKS)
         return {
@@ -144,10 +144,10 @@ def legend_of_lines(
     """The legend of a figure's lines.
 
     Args:
-        figure: what it belongs to.
-        lines: name and look of each.
-        diverged: what the mark of divergence means, if there is one.
-        title: what is written above.
+        figure: the figure that gets the legend.
+        lines: the name and the look of each line.
+        diverged: what the mark of divergence means; None if nothing is marked.
+        title: what is written above the legend.
     """
     handles = [Line2D([], [], label=name, **look.line()) for name, look in lines]
     if diverged:
@@ -156,7 +156,7 @@ def legend_of_lines(
 
 
 def row_names(rows: Sequence[Heading]) -> tuple[str, list[str]]:
-    """The group that all rows are in, empty if there is none, and what tells the rows apart."""
+    """The group that all rows share, empty if there is none, and the rows' names beside it."""
     groups = {row.group for row in rows}
     if len(groups) == 1 and groups != {""}:
         return groups.pop(), [row.label for row in rows]
@@ -164,17 +164,17 @@ def row_names(rows: Sequence[Heading]) -> tuple[str, list[str]]:
 
 
 def setting_name(column: Heading) -> str:
-    """A column's name without that of its metric, where columns of a group differ in that."""
+    """What names a column's setting: its group, if it has one and its own metric, else its name."""
     return column.group if column.metric and column.group else column.name
 
 
 def looks(given: Sequence[Any]) -> list[Look]:
-    """A look for each row's method, no two the same as long as they last.
+    """A look for each row's method, no two the same as long as there are enough looks.
 
-    Of the rows of a method that has a look, the one with the fewest options gets that. The others,
-    its variants, and methods of a user's own take what is free, never a solid line. Where all rows
-    are of one method and differ in two options, a word and a number, the number is told by the
-    colour and the word by the dashes.
+    If several rows share a method that has a look, the one with the fewest options gets it. The
+    other rows, which are its variants, and methods that a user has added get free looks, never a
+    solid line. If all rows have the same method and differ in exactly two options, a word and a
+    number, the colour tells the number and the dashes tell the word.
 
     Args:
         given: methods, as given or canonical.
@@ -207,7 +207,7 @@ def _own(name: str) -> Look | None:
 
 
 def _by_options(given: Sequence[Mapping[str, Any]]) -> list[Look]:
-    """Looks by a word and a number that differ between rows; none if it is not just these two."""
+    """Looks by a word and a number; empty if the rows do not differ in exactly two such options."""
     keys = dict.fromkeys(key for options in given for key in options)
     varying: dict[str, list[Any]] = {key: [row.get(key) for row in given] for key in keys}
     varying = {key: values for key, values in varying.items() if len(set(map(str, values))) > 1}
@@ -226,7 +226,7 @@ def _by_options(given: Sequence[Mapping[str, Any]]) -> list[Look]:
 
 
 def _free(taken: set[Look]) -> Iterator[Look]:
-    """Looks that nobody has, colours that nobody has first; all over again once all are given."""
+    """Looks that are not taken, unused colours first; from the start again once all are used up."""
     _, *dashes = DASHES
     used = {look.colour for look in taken}
     colours = sorted(COLOURS, key=lambda colour: colour in used)

@@ -29,15 +29,15 @@ from noisyfl.reporting.figures.style import (
 )
 
 STRIP = 25
-"""Clients in a strip of bubbles; more clients make more strips."""
+"""How many clients a strip of bubbles has; further clients get further strips."""
 
 
 def counts(partition: NoisyPartition, flipped: bool = False) -> np.ndarray:
-    """Samples by client and true class; by given class where nobody knows the true one.
+    """Count samples by client and true class, or by given class where the true one is unknown.
 
     Args:
-        partition: whose.
-        flipped: count only those whose given label is not the true one.
+        partition: whose samples are counted.
+        flipped: count only the samples whose given label is not the true one.
 
     Returns:
         int64 [clients, classes].
@@ -55,11 +55,11 @@ def counts(partition: NoisyPartition, flipped: bool = False) -> np.ndarray:
 
 
 def class_counts(description: FigureDescription, partitions: Sequence[NoisyPartition]) -> Figure:
-    """Stacked samples of each class on each client, the largest client first (FedCorr, Figure 2).
+    """Draw each client's samples, stacked by class, the largest client first (FedCorr, Figure 2).
 
     Args:
         description: ``panels``, each with its ``name``.
-        partitions: one a panel.
+        partitions: one for each panel.
     """
     width = min(len(partitions), 3)
     figure = new_figure(0.7 + 2.4 * -(-len(partitions) // width))
@@ -90,18 +90,20 @@ def class_counts(description: FigureDescription, partitions: Sequence[NoisyParti
 
 
 def _class_colours(classes: int) -> list[Any]:
-    """A colour a class: well apart where there are few, a scale where there are many."""
+    """One colour per class: well apart if there are few classes, from a scale if there are many."""
     if classes <= len(CLASSES):
         return list(CLASSES[:classes])
     return list(colormaps["viridis"](np.linspace(0, 1, classes)))
 
 
 def bubbles(description: FigureDescription, partitions: Sequence[NoisyPartition]) -> Figure:
-    """A bubble a client and class: its area the samples, dark the flipped ones (FedCNI, Figure 5).
+    """Draw a bubble per client and class, with a dark one for flipped labels (FedCNI, Figure 5).
+
+    The area of a bubble is proportional to its number of samples.
 
     Args:
         description: ``panels``, each with its ``name``.
-        partitions: one a panel.
+        partitions: one for each panel.
     """
     strips = [
         (panel.name, partition, first)
@@ -115,7 +117,7 @@ def bubbles(description: FigureDescription, partitions: Sequence[NoisyPartition]
     figure = new_figure(0.9 + len(strips) * (along * len(classes) + 0.5))
     largest = max(int(counts(partition).max()) for partition in partitions)
     diameter = 0.95 * 72 * min(across, along)  # in points
-    area = diameter**2 / largest  # of a sample, in the square points that matplotlib takes
+    area = diameter**2 / largest  # of one sample, in square points, as matplotlib takes it
     axes = figure.subplots(len(strips), 1, squeeze=False, sharey=True).flat
     for panel, (name, partition, first) in zip(axes, strips, strict=True):
         if first == 0:
@@ -133,7 +135,7 @@ def bubbles(description: FigureDescription, partitions: Sequence[NoisyPartition]
 
 
 def _draw_strip(panel: Axes, partition: NoisyPartition, first: int, area: float) -> None:
-    """The bubbles of up to STRIP clients."""
+    """Draw the bubbles of up to STRIP clients, from ``first`` on."""
     last = min(first + STRIP, len(partition.clients))
     for table, colour in (
         (counts(partition), LIGHT_CLEAN),
@@ -147,7 +149,7 @@ def _draw_strip(panel: Axes, partition: NoisyPartition, first: int, area: float)
 
 
 def _bubble_legend(figure: Figure, largest: int, area: float) -> None:
-    """Sizes and colours."""
+    """Add a legend of the bubbles' sizes and colours."""
     sizes = [_round_number(largest * share) for share in (1.0, 0.4, 0.1)]
     handles = [
         _dot(f"{size} samples", LIGHT_CLEAN, (area * size) ** 0.5) for size in dict.fromkeys(sizes)
@@ -170,6 +172,6 @@ def _dot(label: str, colour: str, diameter: float) -> Line2D:
 
 
 def _round_number(size: float) -> int:
-    """The number below with one significant digit, at least 1."""
+    """Round down to one significant digit, to at least 1."""
     power = 10 ** int(np.log10(max(size, 1)))
     return max(1, int(size // power * power))

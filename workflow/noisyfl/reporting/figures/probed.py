@@ -1,4 +1,4 @@
-"""What probes measured of a run, as figures read it."""
+"""Read what probes measured of a run, for figures."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from noisyfl.specs.spec import identity
 
 
 def probed_rows(run: str, files: RunFiles, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of ``clients`` that have the columns of a probe, by client.
+    """The rows of ``clients`` in which a probe has left its measurements, by client.
 
     Args:
-        run: its id.
-        files: the run's.
-        columns: names of a probe's columns; a row without the first one is left out.
+        run: the run's id.
+        files: the run's files.
+        columns: names of the probe's columns; a row without a value in the first is left out.
 
     Returns:
-        A row a client, with its ``client`` and the columns.
+        One row per client, with its ``client`` and the columns.
 
     Raises:
         BadInput: nothing was measured: the run's spec does not name the probe, or it diverged.
@@ -44,16 +44,16 @@ def probed_rows(run: str, files: RunFiles, columns: Sequence[str]) -> list[dict[
 def of_every_client(
     run: str, files: RunFiles, columns: Sequence[str], clients: int
 ) -> list[dict[str, Any]]:
-    """What :func:`measured` finds, where that is a row for each of so many clients.
+    """What :func:`probed_rows` finds, checked to be one row for each client.
 
     Args:
-        run: its id.
-        files: its artifact.
-        columns: of its clients' rows.
-        clients: how many there are.
+        run: the run's id.
+        files: the run's files.
+        columns: names of the probe's columns.
+        clients: how many clients there are.
 
     Raises:
-        BadInput: it is not.
+        BadInput: a client has no row.
     """
     rows = probed_rows(run, files, columns)
     if [row["client"] for row in rows] != list(range(clients)):
@@ -62,5 +62,5 @@ def of_every_client(
 
 
 def by_id(partitions: Iterable[NoisyPartition]) -> Mapping[str, NoisyPartition]:
-    """Noisy partitions by their ids, by which a figure's description calls them."""
+    """Noisy partitions by their ids, as a figure's description refers to them."""
     return {identity(partition.spec): partition for partition in partitions}

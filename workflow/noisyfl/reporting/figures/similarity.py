@@ -1,4 +1,4 @@
-"""How alike the answers of clients' local models to one image are that shows nothing."""
+"""How similar the outputs of clients' local models are for one image of random noise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noisyfl.reporting.figures.probed import by_id, of_every_client
 from noisyfl.reporting.figures.style import PAGE, new_figure
 
 FEW_CLASSES = 20
-"""Classes up to which an axis names them."""
+"""Classes on an axis are named if there are no more than this."""
 
 
 def similarity(
@@ -26,7 +26,7 @@ def similarity(
     runs: Mapping[str, RunFiles],
     partitions: Sequence[NoisyPartition],
 ) -> Figure:
-    """Draw the figure (FedRN, Figure 5): a heat map a panel, clients in the order of main classes.
+    """Draw the figure (FedRN, Figure 5): one heat map per panel, clients ordered by main classes.
 
     Args:
         description: ``panels``, each with its ``name`` and the ids ``run`` and ``partition``.
@@ -34,7 +34,7 @@ def similarity(
         partitions: those of all panels, in any order.
 
     Raises:
-        BadInput: a run has no answers to the random image.
+        BadInput: a run has no outputs for the random image.
     """
     panels, known = description.panels, by_id(partitions)
     width = min(len(panels), 2)
@@ -60,21 +60,22 @@ def cosines(vectors: np.ndarray) -> np.ndarray:
 
 
 def main_classes(partition: NoisyPartition) -> np.ndarray:
-    """The two true classes that a client has most samples of, the first one first: int64
-    [clients, 2]; of equally frequent ones those that come first.
+    """The two true classes of which each client has most samples, the larger one first.
+
+    The result is int64 [clients, 2]; of equally frequent classes, those with lower numbers count.
     """
     return np.argsort(-counts(partition), axis=1, kind="stable")[:, :2]
 
 
 def _answers(run: str, runs: Mapping[str, RunFiles], clients: int) -> np.ndarray:
-    """Of every client, float64 [clients, classes]."""
+    """The outputs of the clients' local models for the random image, float64 [clients, classes]."""
     column = "random_image_output"
     rows = of_every_client(run, runs[run], [column], clients)
     return np.array([row[column] for row in rows], dtype=np.float64)
 
 
 def _draw(panel: Axes, name: str, table: np.ndarray, partition: NoisyPartition) -> Any:
-    """One heat map; the means over pairs of clients say how clear it is."""
+    """Draw one heat map; its title has the means over pairs with the same main class and others."""
     main = main_classes(partition)
     order = np.lexsort((main[:, 1], main[:, 0]))
     first = main[order, 0]

@@ -1,4 +1,4 @@
-"""The figures' house style: legible at the width of a page, and for the colour-blind."""
+"""The figures' house style: legible at a page's width, and to colour-blind readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAMP = 0.13
 """Height of the line below a figure, in inches."""
 
 GREY = "#555555"
-"""Of what belongs to no method."""
+"""The colour of what belongs to no method."""
 
 DIVERGED: dict[str, Any] = {
     "marker": "x",
@@ -33,7 +33,7 @@ DIVERGED: dict[str, Any] = {
     "markeredgewidth": 1.6,
     "linestyle": "none",
 }
-"""What marks a run of which the global model ceased to be finite."""
+"""The marker of a run whose global model ceased to be finite."""
 
 CLASSES = (
     *("#332288", "#88ccee", "#44aa99", "#117733", "#999933"),
@@ -63,13 +63,13 @@ RC: Any = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.4,
     "savefig.dpi": 200,
-    "pdf.fonttype": 42,  # whole fonts, so that text stays text
+    "pdf.fonttype": 42,  # embedded TrueType fonts, so that text stays text
 }
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Matplotlib's defaults with the house style on them, whatever the user configured."""
+    """Draw with Matplotlib's defaults and the house style, whatever the user has configured."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(RC)
@@ -77,7 +77,7 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(height: float) -> Figure:
-    """A figure of a page's width, with room made for every label.
+    """A figure of a page's width, whose layout makes room for every label.
 
     Args:
         height: in inches.
@@ -86,12 +86,12 @@ def new_figure(height: float) -> Figure:
 
 
 def grid(figure: Figure, panels: int, columns: int) -> list[Axes]:
-    """Axes for panels in reading order, with common scales and labels on the outside only.
+    """Axes for panels in reading order, with common scales and tick labels on the outside only.
 
     Args:
-        figure: an empty one.
-        panels: how many.
-        columns: of panels.
+        figure: an empty figure.
+        panels: how many panels there are.
+        columns: how many panels stand side by side.
     """
     rows = -(-panels // columns)
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -104,7 +104,7 @@ def grid(figure: Figure, panels: int, columns: int) -> list[Axes]:
 
 
 def say_empty(panel: Axes) -> None:
-    """Write into a panel that nothing of it was recorded."""
+    """Write into an empty panel that its values were not recorded."""
     place = {"transform": panel.transAxes, "ha": "center", "va": "center"}
     panel.text(0.5, 0.5, "not recorded", color=GREY, **place)  # type: ignore[arg-type]
 
@@ -112,13 +112,13 @@ def say_empty(panel: Axes) -> None:
 def legend(
     figure: Figure, handles: Sequence[Artist], handlelength: float = 2.0, title: str = ""
 ) -> None:
-    """A legend above the panels: one line if it fits the page, else columns that do.
+    """Add a legend above the panels: one line if that fits the page, else as many columns as fit.
 
     Args:
-        figure: what it belongs to; it grows by all lines but the first.
+        figure: the figure, whose height grows by the legend's lines except the first.
         handles: labelled artists.
-        handlelength: room for a line, in the legend's font size.
-        title: what is written above, if anything is; without handles the figure's title.
+        handlelength: the length of a line in it, in units of the legend's font size.
+        title: what is written above the legend, if not empty; without handles, above the figure.
     """
     if not handles:
         figure.suptitle(title)
@@ -127,7 +127,7 @@ def legend(
     widths = [besides + 0.062 * len(str(handle.get_label())) for handle in handles]
     fitting = len(handles) if sum(widths) <= PAGE else max(1, int(PAGE / max(widths)))
     rows = -(-len(handles) // fitting)
-    columns = -(-len(handles) // rows)  # no more than fill the rows evenly
+    columns = -(-len(handles) // rows)  # only as many as fill the rows evenly
     figure.set_figheight(figure.get_figheight() + LINE * (rows - 1 + 1.5 * bool(title)))
     figure.legend(
         handles=handles,
@@ -139,12 +139,12 @@ def legend(
 
 
 def stamp(figure: Figure, text: str) -> None:
-    """Write below a figure what it is of, in a line of its own."""
+    """Write below a figure where it comes from, in a line of its own."""
     height = figure.get_figheight() + STAMP
     figure.set_figheight(height)
     engine = figure.get_layout_engine()
     if label := figure.get_supxlabel():
-        figure.supxlabel(f"{label}\n", fontsize=8)  # which leaves a line free below
+        figure.supxlabel(f"{label}\n", fontsize=8)  # the line break leaves a line free below
     elif isinstance(engine, ConstrainedLayoutEngine):
         engine.set(rect=(0, STAMP / height, 1, 1 - STAMP / height))
     place: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 5.5, "color": GREY}
@@ -152,12 +152,12 @@ def stamp(figure: Figure, text: str) -> None:
 
 
 def save(figure: Figure, png: Path, pdf: Path) -> None:
-    """Write the figure twice; equal figures give equal bytes.
+    """Write the figure as PNG and as PDF; equal figures give equal bytes.
 
     Args:
-        figure: what is drawn.
-        png: a file.
-        pdf: another.
+        figure: what is written.
+        png: the PNG file.
+        pdf: the PDF file.
     """
     unstamped = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
     for path, kind in ((png, "png"), (pdf, "pdf")):

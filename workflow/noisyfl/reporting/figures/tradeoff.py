@@ -28,17 +28,17 @@ from noisyfl.reporting.runs import Run
 AXES = ("communication\n(ordinary rounds)", "computation\n(training batches)", "test accuracy\n(%)")
 
 SHOWN = 16
-"""Rounds of a row that are drawn, at most: evenly chosen, with the last one."""
+"""At most so many evaluations of a row are drawn: evenly chosen, with the first and the last."""
 
 Triples = np.ndarray
 """Ordinary rounds, training batches and test accuracy in percent; float64 [evaluations, 3]."""
 
 
 def tradeoff(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
-    """Draw the figure: a panel a column, with an axis for rounds, batches and test accuracy each.
+    """Draw the figure: one panel per column, with an axis each for rounds, batches and accuracy.
 
-    A line is one evaluation, the mean over trials. It joins what was spent until then with what
-    was reached; later evaluations of a row are drawn more strongly.
+    A line is one evaluation, the mean over trials. It joins the rounds and batches spent until
+    then with the test accuracy reached; later evaluations of a row are drawn more strongly.
 
     Args:
         description: with a ``table``.
@@ -69,7 +69,7 @@ def tradeoff(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
 
 
 def triples(trials: list[Run]) -> Triples:
-    """Those of a row's trials: where theirs differ, means at the evaluations of one trial."""
+    """A row's triples: means over its trials, at the evaluations of the trial that has most."""
     rounds, accuracy, _ = mean_curve(trials, "test_accuracy")
     batches, _, _ = mean_curve(trials, "test_accuracy", "batches")
     return np.stack([rounds, batches, 100 * accuracy], axis=1)
@@ -82,7 +82,7 @@ def _thinned(points: Triples) -> Triples:
 
 
 def _ends(points: Triples) -> np.ndarray:
-    """The lowest and the highest value of each axis, [2, 3]: round numbers around what there is."""
+    """The lowest and the highest value of each axis, [2, 3]: round numbers around all points."""
     spans = []
     for column in range(3):
         low = 0.0 if column < 2 else points[:, column].min()
@@ -92,7 +92,7 @@ def _ends(points: Triples) -> np.ndarray:
 
 
 def _draw(panel: Axes, heights: np.ndarray, look: Look) -> None:
-    """A line for each triple, whose heights are shares of the axes; stronger towards the end."""
+    """Draw a line for each triple, given as heights from 0 to 1; later ones are stronger."""
     strength = np.linspace(0.25, 1, len(heights)) if len(heights) > 1 else np.ones(1)
     colours = [to_rgba(look.rgb, float(alpha)) for alpha in strength]
     lines = [list(enumerate(line)) for line in heights]
@@ -108,7 +108,7 @@ def _draw(panel: Axes, heights: np.ndarray, look: Look) -> None:
 
 
 def _draw_axes(panel: Axes, ends: np.ndarray) -> None:
-    """An upright axis for each of the three quantities, with its values beside it."""
+    """Draw an upright axis for each of the three quantities, with its values beside it."""
     panel.set_xlim(0, 2)
     panel.set_ylim(0, 1)
     panel.grid(visible=False)

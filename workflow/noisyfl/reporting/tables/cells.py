@@ -1,4 +1,4 @@
-"""The content of a table: the tidy frame cell by cell, as its pages show it."""
+"""The content of a table: the cells of its tidy frame, as its pages show them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from noisyfl.reporting.tables.verdicts import verdict
 
 
 class Cell:
-    """One setting and one method.
+    """A cell of a table: one method in one setting.
 
     Attributes:
-        rows: of the frame; what all have in common is in ``facts``.
-        metric: what it shows, a name in :data:`noisyfl.reporting.metrics.MEASURES`.
-        statistic: what sums up a run.
+        rows: its rows of the frame; what all of them have in common is in ``facts``.
+        metric: the metric that it shows, a name in :data:`noisyfl.reporting.metrics.MEASURES`.
+        statistic: the statistic that summarizes a run.
         as_published: the setting and the method are the paper's in every option.
-        runs: ids, one a trial; none of a cell that is not trained, or made of others.
-        diverged: how many trials ended early because the global model was no longer finite.
+        runs: ids, one per trial; empty if the cell is not trained, or computed from other cells.
+        diverged: how many trials ended early because the global model ceased to be finite.
         summaries: every statistic by name, over the trials that count; empty if none does.
     """
 
@@ -43,12 +43,12 @@ class Cell:
 
     @property
     def measure(self) -> Metric:
-        """What it shows."""
+        """The metric that it shows, with its label and unit."""
         return MEASURES[self.metric]
 
     @cached_property
     def published(self) -> Number | None:
-        """The paper's number."""
+        """The paper's number; None if there is none."""
         value, std = self.facts["published"], self.facts["published_std"]
         starred, decimals = self.facts["published_starred"], self.facts["published_decimals"]
         if math.isnan(value):
@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def summary(self) -> Summary | None:
-        """Our number, in the metric's unit; None if no trial is left that did not diverge."""
+        """Our number, in the metric's unit; None if no trial counts, as when all diverged."""
         return self.summaries.get(self.statistic)
 
     @cached_property
@@ -79,7 +79,7 @@ class Row:
     """A line of the table.
 
     Attributes:
-        trained: it has runs; else it is the paper's alone.
+        trained: it is a row of ours; else it is a line of the paper's that is not trained here.
     """
 
     name: str
@@ -96,8 +96,8 @@ class Content:
 
     Attributes:
         frame: the table's numbers, see :mod:`noisyfl.reporting.tables.frame`.
-        runs: by id, for how they were made.
-        rows: the trained ones in the description's order, then those of the paper alone.
+        runs: the runs by id, from which the page tells how they were made.
+        rows: our rows in the description's order, then the paper's lines that are not trained here.
     """
 
     description: TableDescription
@@ -107,12 +107,12 @@ class Content:
 
     @property
     def columns(self) -> list[str]:
-        """Their names."""
+        """The names of the columns."""
         return [column.name for column in self.description.columns]
 
     @property
     def trained(self) -> list[Row]:
-        """The rows that have runs."""
+        """The rows that are ours, not the paper's alone."""
         return [row for row in self.rows if row.trained]
 
     @property
@@ -128,12 +128,12 @@ class Content:
 
     @cached_property
     def decimals(self) -> int:
-        """Of a number: as many as the paper prints, at most two; one without a paper."""
+        """Decimals of a number: as many as the paper prints, at most two; one if it prints none."""
         published = [cell.published for row in self.rows for cell in row.cells if cell.published]
         return max((min(number.decimals, 2) for number in published), default=1)
 
     def lacks(self, cell: Cell) -> bool:
-        """A cell that has no run, though one is asked for."""
+        """Whether a cell has no run though it should have one."""
         column = self.description.columns[cell.facts["column_number"]]
         return cell.facts["trained"] and column.has_runs and not cell.runs
 
@@ -142,10 +142,10 @@ class Content:
         return [self.runs[run] for run in cell.runs]
 
     def is_best(self, row: Row, column: int) -> bool:
-        """The row's mean is the best of its group in a column, or printed as that.
+        """Whether the row's mean is the best of its group in a column, or is printed like the best.
 
-        Rows of which a trial diverged, and those that show another metric, are not compared; a row
-        that is compared with none is not the best.
+        The mean of a row of which a trial diverged, or that shows another metric, is not compared.
+        A row is not the best if it is the only one of its group with its metric.
         """
         cell = row.cells[column]
         alike = [rival.cells[column] for rival in self.trained if rival.group == row.group]
@@ -166,11 +166,11 @@ class Content:
 
 
 def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:
-    """Put a table together.
+    """Put a table together from its runs.
 
     Args:
         description: what it shows.
-        runs: by id, all of the table's.
+        runs: all runs of the table, by id.
     """
     return content_of(description, tidy(description, runs), runs)
 
@@ -178,12 +178,12 @@ def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:
 def content_of(
     description: TableDescription, frame: pd.DataFrame, runs: Mapping[str, Run]
 ) -> Content:
-    """Put a table together whose frame is there.
+    """Put a table together whose frame has been made already.
 
     Args:
         description: what it shows.
         frame: its numbers.
-        runs: by id, all of the table's.
+        runs: all runs of the table, by id.
     """
     rows = []
     for line in cells_of(frame):

@@ -1,41 +1,43 @@
-"""The tidy frame: one row a (table, row, column, run). Everything that is printed is a view of it.
+"""The tidy frame: one row per table, row, column and run. All that is printed is a view of it.
 
-A cell that has no runs has rows, too: one a column that it averages, or a single one. So has a
-line of the paper's table that is not trained here. The columns, in this order:
+A cell without runs has rows, too: one for each column that it averages, or else a single one. So do
+the cells of those lines of the paper's table that are not trained here. The columns, in this order:
 
 ===================  ==============================================================================
-``experiment``       and ``table``: ours
+``experiment``       the name of our experiment, with that of our table in ``table``
 ``row``              the row's name, with ``row_group`` and ``row_label``; its number from 0 is
-                     ``row_number``; ``trained`` is False of the paper's lines that we lack
-``our_method``       the names of the method's parts, joined by ``+``; of a line that is not trained
-                     the paper's name
+                     ``row_number``; ``trained`` is False for the paper's lines that are not ours
+``our_method``       the names of the method's parts, joined by ``+``; for a line that is not
+                     trained, the paper's name
 ``column``           the column's name, with ``column_group``, ``column_label`` and its number
                      ``column_number``; ``x``, where a figure draws it (NaN if nowhere)
 label columns        ``paper``, ``paper_table``, ``dataset``, ``setting_scope``, ``partition``,
                      ``noise``, ``method``, ``variant``, ``metric``: the columns of that name
-                     (``table`` for ``paper_table``) of ``config/published.csv``. Of a cell without
-                     a published number they are what the experiment's file gives, and else empty
+                     (``table`` for ``paper_table``) of ``config/published.csv``. For a cell without
+                     a published number they hold what the experiment's file gives, or are empty
 ``metric``           what the cell shows: a name in :data:`noisyfl.reporting.metrics.MEASURES`
-``statistic``        what sums up a run: a name in :data:`noisyfl.reporting.statistics.STATISTICS`
-``unit``             of all values and numbers: shares are in percent, bytes in MB
+``statistic``        the statistic that summarizes a run: a name in
+                     :data:`noisyfl.reporting.statistics.STATISTICS`
+``unit``             the unit of all values and numbers: shares are in percent, bytes in MB
 ``as_published``     the setting and the method are the paper's in every option
 ``published``        the paper's number, NaN if there is none; with ``published_std`` (NaN if not
                      printed), ``published_starred`` (the paper prints a maximum),
                      ``published_trials`` (0 if unknown) and ``published_decimals``
-``trial``            counts runs from 1, or the columns that are averaged; 0 of a cell's only row
-                     if that is not a run
+``trial``            the number, from 1, of the run or of the averaged column in its cell; 0 in the
+                     only row of a cell that has neither
 ``run``              the run's id; empty if there is none
-``seed``             of the run, 0 if there is none
+``seed``             the run's seed; 0 if there is none
 ``status``           how the run ended: ``finished`` or ``diverged``; empty if there is none
-``value``            what counts in the cell's mean: the statistic of the run, NaN if the run
-                     diverged or has no such metric
+``value``            what the row contributes to the cell's mean: the statistic of the run, NaN if
+                     the run diverged or does not have the metric
 ``starred``          the run did not converge (FedNoiL's rule)
 statistics           ``best``, ``last``, ``mean_last_10``, ``final_or_max``, ``mean``: every
-                     statistic of the run, also of one that diverged; NaN where it has no value
+                     statistic of the run, even if that diverged; NaN where it has no value
 ===================  ==============================================================================
 
-The mean over ``value`` of a cell's rows is our number. Of ``final_or_max`` the paper stars a whole
-cell: ``value`` is every run's maximum if most of the cell's runs are starred, else its last.
+Our number for a cell is the mean of ``value`` over its rows. With ``final_or_max`` the paper stars
+whole cells, so ``value`` is the maximum of every run if most of the cell's runs are starred, and
+the last value of every run otherwise.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ NUMBER = [
     *("published", "published_std", "published_starred", "published_trials"),
     "published_decimals",
 ]
-"""What is known of a published number."""
+"""The columns that hold a published number and what is known of it."""
 
 TRIAL = ["trial", "run", "seed", "status", "value", "starred", *STATISTICS]
 """Columns that differ between the rows of a cell."""
@@ -93,7 +95,7 @@ ABSENT: dict[str, Any] = {
     **dict.fromkeys(("published_trials", "published_decimals", "trial", "seed"), 0),
     **dict.fromkeys(("published_starred", "starred"), False),
 }
-"""What stands for what a row does not have; NaN does in columns of other numbers."""
+"""By column, what stands for a missing value; in other columns of numbers it is NaN."""
 
 
 def tidy(table: TableDescription, runs: Mapping[str, Run]) -> pd.DataFrame:
@@ -101,7 +103,7 @@ def tidy(table: TableDescription, runs: Mapping[str, Run]) -> pd.DataFrame:
 
     Args:
         table: what it shows.
-        runs: by id, all of the table's.
+        runs: all runs of the table, by id.
 
     Raises:
         BadInput: two published numbers belong into one cell.
@@ -122,7 +124,7 @@ def tidy(table: TableDescription, runs: Mapping[str, Run]) -> pd.DataFrame:
 
 
 def published_numbers(rows: Iterable[Published]) -> pd.DataFrame:
-    """Published numbers with the columns of the frame that tell of them, one row a number."""
+    """Published numbers in the columns that the frame has for them, one row per number."""
     named = dict(zip(KEY, LABELS, strict=True))
     found = [
         {
@@ -152,7 +154,7 @@ def read_frames(paths: Iterable[Path]) -> pd.DataFrame:
 
 
 def cells_of(frame: pd.DataFrame) -> list[list[Rows]]:
-    """The rows of each cell, line by line of each table."""
+    """The lines of all tables in order, each with the frame's rows of each of its cells."""
     rows = frame.to_dict("records")
     lines = itertools.groupby(rows, key=operator.itemgetter(*CELL[:-1]))
     return [
@@ -162,7 +164,7 @@ def cells_of(frame: pd.DataFrame) -> list[list[Rows]]:
 
 
 def summaries(cell: Rows) -> dict[str, Summary]:
-    """Every statistic over what counts of a cell, by name; none if nothing does.
+    """Summaries of a cell by every statistic, over the rows that count; empty if none does.
 
     Args:
         cell: its rows in the frame.
@@ -185,10 +187,10 @@ def summaries(cell: Rows) -> dict[str, Summary]:
 
 
 def column_values(frame: pd.DataFrame) -> pd.DataFrame:
-    """What rows reach in each column that has runs, [columns, rows] by number; larger is better.
+    """The mean of each row in each column that has runs, signed so that larger is better.
 
-    A cell of which a trial diverged, or has no value, is NaN, which ranks last: a mean over what
-    is left of it would say nothing.
+    The result is [columns, rows], labelled by their numbers. A cell of which a trial diverged or
+    has no value is NaN, which ranks last: a mean over its other trials would say nothing.
     """
     runs = frame[frame["run"].fillna("") != ""]
     less = runs["metric"].map(lambda metric: MEASURES[metric].less_is_better)
@@ -198,8 +200,10 @@ def column_values(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_ranks(table: TableDescription, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the average ranks of the rows that have one, where columns ask for them: over
-    the columns in which all of them have runs.
+    """The frame with average ranks filled in, in the columns that show them.
+
+    Rows are ranked, and their ranks averaged, in the block of rows and columns without a missing
+    run, see :func:`noisyfl.reporting.descriptions.complete_block`.
     """
     asking = [c for c, column in enumerate(table.columns) if column.average_rank]
     ranked = [r for r, row in enumerate(table.rows) if row.ranked]
@@ -214,7 +218,7 @@ def _with_ranks(table: TableDescription, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cells(table: TableDescription) -> Iterator[dict[str, Any]]:
-    """The cells that are ours, and what they are called."""
+    """The cells of our rows, without their numbers: names, labels, metric and statistic."""
     names = [column.name for column in table.columns]
     for (r, row), (c, column) in _places(table):
         labels = {key: table.labels[r][c].get(key, "") for key in KEY}
@@ -255,7 +259,7 @@ def _places(table: TableDescription) -> Iterator[tuple[tuple[int, Heading], tupl
 
 
 def _trials(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
-    """What is known of each cell: of its runs, of the columns that it averages, or its rank."""
+    """The rows of each cell that has runs, or averages columns: the frame's columns by trial."""
     found: dict[tuple[int, int], Rows] = {}
     for (r, row), (c, column) in _places(table):
         metric, statistic = table.metric_of(row, column), table.statistic_of(row, column)
@@ -298,7 +302,7 @@ def _of_runs(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
 
 
 def _averaged(parts: Sequence[Rows], statistic: str) -> Rows:
-    """A row for each cell that is averaged (FedRN, Table 8); none if one has no number."""
+    """One row per averaged cell (FedRN, Table 8); none if any of these cells has no number."""
     known = [summaries(part) for part in parts]
     if not all(known):
         return []
@@ -307,9 +311,10 @@ def _averaged(parts: Sequence[Rows], statistic: str) -> Rows:
 
 
 def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
-    """The lines of the paper's table that belong to none of ours.
+    """The lines of the paper's table that belong to none of our rows.
 
-    What no column of ours selects by, its row's own line may differ in.
+    Its lines differ in :data:`LINE`, and in those columns of :data:`SETTING` by which neither our
+    table nor any of its columns selects published numbers.
     """
     chosen = {*(table.published or {}), *(key for c in table.columns for key in c.published or {})}
     telling = [*LINE, *(key for key in SETTING if key not in chosen)]
@@ -344,7 +349,7 @@ def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _selected(numbers: pd.DataFrame, table: TableDescription, column: Heading) -> pd.Series:
-    """Whether a column shows the published numbers, by line."""
+    """For each published number, whether a column of ours would show it."""
     wanted = {
         "metric": table.metric_of(None, column),
         **(table.published or {}),

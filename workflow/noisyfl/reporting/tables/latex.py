@@ -7,7 +7,7 @@ import itertools
 from noisyfl.reporting.tables.cells import Content, Row
 
 WIDEST = 8
-"""Columns that fit the width of a page; a wider table is printed as several, one below another."""
+"""How many columns fit the width of a page; a wider table is split into several tabulars."""
 
 ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -22,7 +22,7 @@ ESCAPES = {
 
 
 def latex_table(content: Content) -> str:
-    """A table environment: ours, with its spread, and the published number in brackets."""
+    """A table environment: our numbers with their spread, and the published ones in brackets."""
     description = content.description
     lines = [r"\begin{table}", r"\centering", r"\small"]
     lines += [rf"\caption{{{escape(_caption(content))}}}"]
@@ -33,7 +33,7 @@ def latex_table(content: Content) -> str:
 
 
 def blocks(content: Content) -> list[list[int]]:
-    """Columns that are printed beside each other; those of one group stay together if they fit."""
+    """The numbers of the columns in each tabular; those of one group stay together if they fit."""
     columns = list(enumerate(content.description.columns))
     pieces = []
     for _, group in itertools.groupby(columns, key=lambda item: item[1].group):

@@ -1,4 +1,4 @@
-"""What lines of a paper's table are called that are not trained here."""
+"""Names for the lines of a paper's table that are not trained here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from noisyfl.reporting.descriptions import TableDescription
 
 SETTING = ("dataset", "partition", "noise")
-"""Label columns that name its setting; a line's own, where the table's columns do not select by
-them."""
+"""Label columns that name a published number's setting. Those by which the columns of a table do
+not select may differ from line to line."""
 
 NAMES = {
     "apfl": "APFL",
@@ -39,12 +39,14 @@ NAMES = {
     "scaffold": "SCAFFOLD",
     "selfie": "SELFIE",
 }
-"""By the methods of ``config/published.csv``, what rows are called that have them."""
+"""Names of rows by their method in ``config/published.csv``."""
 
 
 def printed_names(lines: list[dict[Any, Any]], table: TableDescription) -> list[str]:
-    """What each line would be called if it were trained; of one that no file has as a row, the
-    method, its variant, and what else tells it from the others.
+    """The name of each line: that of the row that it would be if it were trained.
+
+    A line that the experiment's file has no row for is named by the method, its variant, and what
+    else tells it from the others.
     """
     varying = [key for key in SETTING if len({line.get(key) for line in lines}) > 1]
     names = []
@@ -61,7 +63,7 @@ def printed_names(lines: list[dict[Any, Any]], table: TableDescription) -> list[
 
 
 def _own_name(line: Mapping[Any, Any], table: TableDescription) -> str:
-    """The name of the row left out that a line of the paper's table belongs to; maybe empty."""
+    """The name of the left-out row that a line of the paper belongs to; empty if there is none."""
     for row in table.left_out:
         if row.published is not None:
             told = {"method": row.method_name, "variant": row.variant, **row.published}

@@ -17,7 +17,7 @@ TEMPLATE = Path(__file__).parents[3] / "report" / "table.html.jinja"
 
 
 def ours(content: Content, cell: Cell) -> str:
-    """Our number of a cell, without the marks of best and of another setting."""
+    """Our number in a cell, without the marks of the best number and of another setting."""
     parts = []
     if cell.summary is not None:
         star = "*" if cell.summary.starred else ""
@@ -37,7 +37,7 @@ def paper(content: Content, cell: Cell, spread: bool = False) -> str:
     Args:
         content: of the table.
         cell: one of its cells.
-        spread: with the standard deviation.
+        spread: whether to add the standard deviation.
     """
     number = cell.published
     if number is None:
@@ -56,14 +56,14 @@ def against(content: Content, cell: Cell) -> str:
 
 
 def spans(content: Content) -> list[tuple[str, int]]:
-    """The headers that columns share, each with how many; empty if none has one."""
+    """The headers that columns share, each with how many columns it spans; maybe empty."""
     groups = [column.group for column in content.description.columns]
     found = [(name, len(list(same))) for name, same in itertools.groupby(groups)]
     return found if any(groups) else []
 
 
 def dagger(content: Content, cell: Cell) -> str:
-    """The mark of a cell that is not in the paper's setting, where others are."""
+    """The mark of a cell that is not in the paper's setting, if other cells of the table are."""
     compared = content.description.published is not None
     mixed = compared and any(other.as_published for other in content.cells)
     return "†" if cell.runs and mixed and not cell.as_published else ""
@@ -122,12 +122,12 @@ def _line(names: list[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text in one line, without what Markdown would take for markup."""
+    """Text in one line, with backslashes before what Markdown would take for markup."""
     return re.sub(r"([\\`*_|<>\[\]&~])", r"\\\1", " ".join(text.split()))
 
 
 def _code(words: Words) -> str:
-    """Words as code, those that are marked in bold."""
+    """Words as inline code, with the marked ones in bold."""
     pieces: list[str] = []
     for marked, group in itertools.groupby(words.pieces, key=lambda piece: piece[1]):
         text = " ".join("".join(text for text, _ in group).split("\n")).replace("|", "\\|")

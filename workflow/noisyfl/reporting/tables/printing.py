@@ -1,17 +1,18 @@
 """Print a table: its frame, the numbers as CSV, two pages that say how they were made, and LaTeX.
 
-The CSV file has one line a row of the table. Of each column of the table, say ``C``, it has
+The CSV file has one line per row of the table. For each column of the table, say ``C``, it has
 
 - ``C mean``, ``C std``, ``C trials``: the cell's statistic over the trials that did not diverge, in
-  the unit of its metric (shares in percent); ``C diverged``: how many did; ``C starred``: the mean
-  is one of maxima; ``C metric`` and ``C statistic``: which they are;
+  the unit of its metric (shares in percent); ``C diverged``: how many trials diverged;
+  ``C starred``: whether the mean is one of maxima; ``C metric`` and ``C statistic``: the names of
+  the metric and the statistic;
 - ``C published``, ``C published std``, ``C published starred``: the paper's number;
-- ``C as published``: ours was made in exactly the paper's setting; ``C difference``: ours minus the
-  paper's, only where that is so; ``C verdict``: what that amounts to;
-- ``C best``, ``C last``, ``C mean_last_10``, ``C final_or_max``, ``C mean of run``: the mean of
-  every statistic;
-- ``C runs``, and by run, in that order and separated by spaces, ``C status by run``,
-  ``C best by run`` and so on; ``nan`` where a run has no value.
+- ``C as published``: whether ours was made in exactly the paper's setting; ``C difference``: ours
+  minus the paper's number, only where that is so; ``C verdict``: how the two compare, in a word;
+- ``C best``, ``C last``, ``C mean_last_10``, ``C final_or_max``, ``C mean of run``: the mean over
+  the trials of every statistic;
+- ``C runs``: the ids of the runs, separated by spaces; ``C status by run``, ``C best by run`` and
+  so on: the values of these runs in the same order, ``nan`` where a run has none.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def print_table(
         description: what it shows.
         runs: the artifact of every run of the table, by id.
         frame: gets the tidy frame, see :mod:`noisyfl.reporting.tables.frame`.
-        csv: gets the numbers, see the module.
+        csv: gets the numbers, as the docstring of this module describes.
         markdown: gets a page in the paper's layout.
         html: gets the same page, in one file that needs nothing else.
         tex: gets the table alone, for a paper that loads booktabs.
 
     Raises:
         BadInput: two published numbers belong into one cell.
-        DamagedArtifact: a run's files are damaged, or another run's.
+        DamagedArtifact: a run's files are damaged, or belong to another run.
     """
     content = collect(description, read_runs(runs))
     write_frame(frame, content.frame)
@@ -113,5 +114,5 @@ def _facts(cell: Cell) -> dict[str, Any]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """A number without the noise of floating point."""
+    """A number rounded to six decimals, which hides floating-point noise."""
     return None if value is None else round(value, 6)

@@ -1,4 +1,4 @@
-"""How a table's numbers were made, in words: settings, methods, machines, and what stands in."""
+"""How a table's numbers were made, in words: settings, methods, machines and substitutions."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ CLIENTS = re.compile(r"\bn=(\d+)")
 """The number of clients in a published partition."""
 
 NOT_NOTED = "not noted"
-"""The share of wrong labels in runs that older versions made."""
+"""What stands for the share of wrong labels in runs of older versions, which did not note it."""
 
 LEGEND = "In bold: what differs from its default. What has no default is never bold."
-"""What stands above settings and methods."""
+"""The sentence above the settings and methods of a page."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One thing of a setting, for the cells of a table.
+    """One item of a setting, such as the model, and its values in the cells of a table.
 
     Attributes:
-        values: by the columns, rows or cells that have it, separated by semicolons; a single one,
-            under an empty name, where all do.
+        values: each value by the names of the columns, rows or cells that have it, separated by
+            semicolons; a single value, under an empty name, if all cells have the same.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Setting:
 
 
 def setting_of(spec: Mapping[str, Any]) -> dict[str, Words]:
-    """Everything of a run but its method and seed, in words."""
+    """All items of a run's spec but its method and seed, in words."""
     partition = spec["noisy_partition"]
 
     def told(registry: Registry, given: Mapping[str, Any]) -> Words:
@@ -83,7 +83,7 @@ def _is_changed(option: Option, given: Mapping[str, Any]) -> bool:
 
 
 def settings(content: Content) -> list[Setting]:
-    """The settings of the trained cells, each told once where it is the same everywhere."""
+    """The settings of the cells that have runs; each value is listed once, with its places."""
     rows = content.trained
     by_cell = {
         (row.name, column): _setting_of_cell(content.runs_of(cell))
@@ -99,7 +99,7 @@ def settings(content: Content) -> list[Setting]:
 
 
 def _setting_of_cell(trials: Sequence[Run]) -> dict[str, Words]:
-    """The setting of a cell, with the share of labels that are wrong in it where that is noted."""
+    """The setting of a cell, and the share of wrong labels as a mean over its trials, if noted."""
     found = setting_of(trials[0].spec)
     shares = [run.provenance.get("realised_noise", NOT_NOTED) for run in trials]
     if NOT_NOTED in shares or None in shares:
@@ -112,7 +112,7 @@ def _setting_of_cell(trials: Sequence[Run]) -> dict[str, Words]:
 
 
 def _condensed(values: Mapping[tuple[str, str], Words]) -> dict[str, Words]:
-    """Values by (row, column), under the shortest names that still tell them apart."""
+    """Group values by (row, column) under the shortest names of places that tell them apart."""
     for naming in (lambda at: "", lambda at: at[1], lambda at: at[0], ", ".join):
         found: dict[str, set[Words]] = {}
         for at, value in values.items():
@@ -126,7 +126,7 @@ def _condensed(values: Mapping[tuple[str, str], Words]) -> dict[str, Words]:
 
 
 def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
-    """Each trained row's methods with every option as they were run, and their revisions."""
+    """The methods of each of our rows with every option as it was run, and their revisions."""
     found = {}
     for row in content.trained:
         specs = [run.spec for cell in row.cells for run in content.runs_of(cell)]
@@ -140,9 +140,10 @@ def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
 
 
 def banner(content: Content) -> list[str]:
-    """What a reader must know before comparing with the paper; empty where all is the paper's.
+    """What a reader must know before comparing our numbers with the paper's.
 
-    The first sentence warns, the others say what stands in for what.
+    It is empty if every cell is in the paper's setting. The first sentence is a warning, the others
+    say in what the settings differ from the paper's.
     """
     foreign = [cell for cell in content.cells if not cell.as_published]
     if not foreign:
@@ -171,7 +172,7 @@ def banner(content: Content) -> list[str]:
 
 
 def _stand_ins(content: Content, cells: list[Cell]) -> list[str]:
-    """Datasets and numbers of clients and trials, where the paper's are known and are others."""
+    """Sentences on how the datasets, clients and trials are known to differ from the paper's."""
     found: dict[str, None] = {}
     for cell in cells:
         if cell.published is None:
@@ -190,7 +191,7 @@ def _stand_ins(content: Content, cells: list[Cell]) -> list[str]:
 
 
 def _size(content: Content, cells: list[Cell]) -> str:
-    """Clients, rounds and the like of the cells."""
+    """A sentence on the size of the cells' runs: dataset, clients, rounds and the like."""
     every = [setting_of(content.runs[cell.runs[0]].spec) for cell in cells]
 
     def values(name: str) -> str:
@@ -207,7 +208,7 @@ def _size(content: Content, cells: list[Cell]) -> str:
 
 
 def notes(content: Content) -> list[str]:
-    """How to read the cells; only what the table has is explained."""
+    """Notes on how to read the cells; they explain only what occurs in the table."""
     several = any(len(cell.runs) > 1 for cell in content.cells)
     spread = "mean ± sample standard deviation over the trials" if several else "a single trial"
     measures = ", or ".join(dict.fromkeys(_measure_in_words(cell) for cell in content.cells))
@@ -243,7 +244,7 @@ def notes(content: Content) -> list[str]:
 
 
 def missing(content: Content) -> list[str]:
-    """How many runs are not there, and what they would cost; empty if all are."""
+    """A note on how many runs are missing, and what they would cost; empty if none is."""
     table = content.description
     if not table.missing:
         return []
@@ -262,7 +263,7 @@ def _measure_in_words(cell: Cell) -> str:
 
 
 def making(content: Content) -> dict[str, list[str]]:
-    """Number of runs, time, machines and software, by what it is."""
+    """How the runs were made, by heading: their number, training time, machines and software."""
     runs = {run: content.runs[run] for run in content.description.run_ids()}
     return {
         "runs": [f"{count(len(runs), 'run')}, {_trials(content)} a cell" if runs else "none"],
@@ -275,7 +276,7 @@ def making(content: Content) -> dict[str, list[str]]:
 
 
 def tracked(run: Run) -> str:
-    """What stands behind a run's id: whether it was taken from the tracked ones."""
+    """The remark after a run's id if it is one of the tracked runs; else empty."""
     return " (reproduced)" if run.folder.parents[1].name == "reproduced" else ""
 
 
@@ -290,7 +291,7 @@ def _software(run: Run) -> str:
 
 
 def _listed(runs: Iterable[Run], what: Any) -> list[str]:
-    """Each value, with the number of its runs where there are several values."""
+    """The distinct values of a fact of the runs, with the number of runs if there are several."""
     found = Counter(what(run) for run in runs)
     if len(found) < 2:
         return list(found)
@@ -304,7 +305,7 @@ def count(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in its two largest units."""
+    """A time in words, in its two largest units."""
     whole = round(seconds)
     for unit, size, part, smaller in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
         if whole >= size:

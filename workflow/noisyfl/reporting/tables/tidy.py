@@ -19,21 +19,21 @@ OURS = [
     *("ours", "ours_std", "ours_trials", "ours_starred", "ours_as_published"),
     *("difference", "verdict", "runs"),
 ]
-"""Columns beside those of the published numbers."""
+"""The columns that are added to those of the published numbers."""
 
 
 def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
     """Write the published numbers with ours, in the order of the published ones.
 
-    A number that none of the tables reaches has no number of ours, and the verdict ``not run``; one
-    that several cells show has a row for each. Ours is in the unit of the published number, but for
-    shares, which are in percent; ``ours_as_published`` says whether it was made exactly in the
-    paper's setting.
+    A published number that no cell of the tables shows has no number of ours, and the verdict
+    ``not run``; one that several cells show has a row for each. Ours is in the unit of the
+    published number, except that shares are always in percent; ``ours_as_published`` says whether
+    it was made exactly in the paper's setting.
 
     Args:
-        frames: of the tables, see :mod:`noisyfl.reporting.tables.frame`.
+        frames: the files of the tables' frames, see :mod:`noisyfl.reporting.tables.frame`.
         published: the file of the papers' own numbers.
-        cells: gets the rows.
+        cells: the file that gets the rows.
     """
     numbers = pd.DataFrame([row.fields for row in read_published(published)])
     frame = read_frames(frames)

@@ -11,10 +11,10 @@ POINTS = 2.0
 """Percentage points that count as the published spread where the paper prints none."""
 
 SHARE = 0.1
-"""The same of a number that is not a percentage, as a share of it."""
+"""The same for a number that is not a percentage, as a share of that number."""
 
 CLOSE = 3.0
-"""Published spreads within which a number that is not reproduced is still close."""
+"""How many published spreads a number that is not reproduced may be off and still be close."""
 
 REPRODUCED, NEAR, DIFFERS, NOT_RUN, DIVERGED = VERDICTS = (
     "reproduced",
@@ -37,15 +37,15 @@ def verdict(
 ) -> str:
     """One of :data:`VERDICTS`; empty where there is no published number.
 
-    A mean is reproduced if it is off by at most the published spread and its own standard error,
-    close if by at most three published spreads and that.
+    Our mean is reproduced if it is off by at most the published spread plus its own standard error,
+    and close if it is off by at most three published spreads plus that error.
 
     Args:
         published: the paper's number.
         ours: our number over the trials that did not diverge.
         unit: of both, a key of :data:`noisyfl.reporting.metrics.FACTORS`; shares are in percent.
-        as_published: ours was made exactly in the paper's setting; else it does not count.
-        diverged: most of the trials did.
+        as_published: whether ours was made exactly in the paper's setting; else it does not count.
+        diverged: whether most of our trials diverged.
     """
     if published is None:
         return ""

@@ -9,7 +9,8 @@ from typing import Any
 from noisyfl.core.options import Declaration
 
 UNTOLD = ("name", "revision", "sha256")
-"""Of a component, what stands elsewhere: a run's ``spec.json`` has every checksum."""
+"""Keys of a component that are not written as options, since they stand elsewhere: every checksum
+is in the run's ``spec.json``."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Words:
     """A text in pieces.
 
     Attributes:
-        pieces: in order, each with whether it is an option that is not the default.
+        pieces: in order, each with its mark: whether it is an option that is not the default.
     """
 
     pieces: tuple[tuple[str, bool], ...]
@@ -39,9 +40,9 @@ def component(
     """A component as a configuration writes it: ``name(option=value, ...)``.
 
     Args:
-        given: canonical.
+        given: the component in canonical form.
         declared: what the component declares.
-        measures: of the run, for defaults that are shares of them.
+        measures: the run's measures, which some defaults scale with.
     """
     defaults = {
         option.name: option.default_in(measures or {})
