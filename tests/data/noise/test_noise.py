@@ -43,6 +43,7 @@ EVERY_FLIPPING = [
     "symmetric(noise_classes=3)",
     "pair",
     "pair(direction=-1)",
+    "client_pair",
     "asymmetric(map='classic')",
     "asymmetric(map='full')",
     "mixed",
@@ -206,6 +207,17 @@ def test_mixed_noise_is_symmetric_in_the_first_half_and_pair_in_the_second():
         changed = true != labels
         assert changed.sum() == 1000
         assert (labels[changed] == (true[changed] - 1) % 10).all()
+
+
+def test_each_client_has_a_pair_of_its_own():
+    clients = same_clients(40, 10)
+    shifts = []
+    for true, labels in zip(clients, flip("client_pair", clients, [0.5] * 40), strict=True):
+        changed = true != labels
+        assert changed.mean() == 0.5
+        (shift,) = {*((labels - true)[changed] % 10)}
+        shifts.append(shift)
+    assert set(shifts) == set(range(1, 10))
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "mnist"])

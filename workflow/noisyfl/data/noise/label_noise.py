@@ -200,6 +200,23 @@ class Pair(Flipping):
         return [by_table(shifted(len(context.dataset.classes), self.direction))] * clients
 
 
+@LABEL_NOISES.register("client_pair")
+class ClientPair(Flipping):
+    """As ``pair``, but each client flips by a map of its own: y + s mod M, s drawn from 1 to M - 1.
+
+    A reading of FedNoiL's pair noise: in one of its modes more than half of all labels are flipped,
+    and if all clients flipped a class into the same one, no method could tell the two apart.
+    """
+
+    by_client = True
+
+    def transitions(self, clients: int, context: Context) -> list[Transition]:
+        """For each client the shift that is drawn for it."""
+        classes = len(context.dataset.classes)
+        shifts = stream(context.seed, "label noise", "shifts").integers(1, classes, clients)
+        return [by_table(shifted(classes, int(shift))) for shift in shifts]
+
+
 @LABEL_NOISES.register("asymmetric")
 class Asymmetric(Flipping):
     """A flipped label is the class that the true one is easily taken for.
