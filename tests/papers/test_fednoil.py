@@ -57,7 +57,7 @@ def wanted(table, row, column):
 def test_each_published_number_is_reached_by_one_cell_and_each_cell_reaches_one(plan, published):
     reached = collections.Counter()
     for table in plan.tables.values():
-        if table.published is None:
+        if table.published is None or table.name == "pair_maps":  # Table 1's numbers once more
             continue
         for row, column, _ in cells_of(table):
             wants = wanted(table, row, column)
@@ -142,6 +142,7 @@ def test_trials(plan):
     }
     assert trials == {
         "fednoil/table1": {5},
+        "fednoil/pair_maps": {5},
         "fednoil/table2": {1},
         "fednoil/intext_no_label_noise": {1},
         "fednoil/table3": {5},
