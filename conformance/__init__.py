@@ -1,7 +1,8 @@
-"""The project's methods beside the official codes, step by step and in whole runs.
+"""Comparison of the project's methods with the official codes, step by step and in whole runs.
 
-Official code is never part of the project. It is imported from a checkout, changed from outside
-where it would not run (CUDA on a machine without, a deleted name), and only numbers come back.
+Official code is never part of the project. It is imported from a checkout, and patched from outside
+where it would not run otherwise (it asks for CUDA on a machine without a GPU, or for a name that a
+library has deleted). Only numbers come back.
 """
 
 import os
@@ -29,14 +30,14 @@ COMMITS = {
     "wnn2000/FedNoRo": "6719ad7df821abb9e3651166bf77dff41ede5022",
     "yuetan031/FedProto": "97e42e2741e1ae2e2fce2465e80f38f6997f8836",
 }
-"""The official repositories, and the commit of each that the numbers are of."""
+"""The official repositories, each with the commit that its numbers were recorded from."""
 
 
 def checkout(official: Path, repository: str) -> Path:
-    """A repository's checkout in a folder of them, ``OWNER+NAME``.
+    """The path of a repository's checkout, ``OWNER+NAME`` in a folder of checkouts.
 
     Raises:
-        SystemExit: there is none, or it is of another commit.
+        SystemExit: there is no checkout, or it is at another commit.
     """
     folder = official / repository.replace("/", "+")
     found = _commit(folder)

@@ -1,8 +1,8 @@
-"""``python -m conformance OFFICIAL``: record what the official codes say, and what changed.
+"""``python -m conformance OFFICIAL``: record the official codes' numbers, and print what changed.
 
-OFFICIAL is a folder of checkouts, each called OWNER+NAME and of the commit that is named in
-``conformance.COMMITS``. Without it nothing is recorded. In either case ours is held against what is
-recorded, and docs/conformance.md is written anew.
+OFFICIAL is a folder of checkouts, each called OWNER+NAME and at the commit that is named in
+``conformance.COMMITS``. Without it nothing is recorded. In either case our code is compared with
+the recorded numbers, and docs/conformance.md is written anew.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from conformance.recorders import MODULES, steps
 from conformance.steps import relative
 
 SLOW = ["torch._dynamo", "sklearn.mixture"]
-"""Imported once for all repositories; an optimizer of torch's imports the first."""
+"""Modules that are slow to import, and are therefore imported once for all repositories. The
+first is needed by an optimizer of torch's."""
 
 
 def main() -> None:
-    """Record every repository, or those named."""
+    """Record every repository, or only those named, if OFFICIAL is given; then write the page."""
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
     parser.add_argument("official", type=Path, nargs="?", help="the folder of checkouts")
     parser.add_argument("repositories", nargs="*", default=[], help=f"of {', '.join(MODULES)}")
@@ -46,7 +47,7 @@ def main() -> None:
 
 
 def record_all(official: Path, repositories: list[str]) -> None:
-    """Record repositories, each in a process of its own: they have modules of the same names."""
+    """Record each repository in a process of its own, as modules of different ones share names."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["conformance.record", *SLOW])
     with ProcessPoolExecutor(1, server, max_tasks_per_child=1) as pool:

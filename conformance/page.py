@@ -1,4 +1,4 @@
-"""docs/conformance.md, from what is recorded."""
+"""The text of docs/conformance.md, made from the recorded numbers."""
 
 from __future__ import annotations
 
@@ -17,77 +17,78 @@ from conformance.runs.statistics import Comparison, decided, flagged_alike
 
 PAGE = FOLDER.parent / "docs" / "conformance.md"
 DIFFERENCES = FOLDER / "differences.json"
-"""How far each step was from ours when it was last recorded, by repository and step."""
+"""The file with the difference between ours and the official code in each step, as last recorded,
+by repository and step."""
 
 WITHOUT = {
     "rofl": "no official code; the unofficial one does not work ([why](fidelity.md#rofl)), and "
-    "FedRN's repository no longer has its port",
+    "FedRN's repository no longer contains its port of RoFL",
     "fedcni": "no official code is public",
     "fednoil": "no official code is public",
-    "deep_self_learning": "no official code that works is public",
-    "poc": "no official code; tested against the rule worked out by hand",
-    "oracle": "FedAvg on a part of the samples",
+    "deep_self_learning": "no working official code is public",
+    "poc": "no official code; tested against its rule, worked out by hand",
+    "oracle": "FedAvg on a subset of the samples",
     "distributed": "FedAvg's local update alone",
     "centralized": "FedAvg with one client",
     "bootstrapping": "tested against numbers worked out by hand",
-    "coteaching_plus": "its code's numbers stand in its test, with repository, commit and function",
-    "elr": "its code's numbers stand in its test, with repository, commit and function",
+    "coteaching_plus": "its test has the official numbers, with repository, commit and function",
+    "elr": "its test has the official numbers, with repository, commit and function",
     "feddiv": "its authors have withdrawn the code; tested against numbers worked out by hand",
-    "fedelc": "its code's numbers stand in its test, with repository, commit and function",
-    "fedfixer": "its code's numbers stand in its test, with repository, commit and function",
-    "fedlsr": "its code's numbers stand in its test, with repository, commit and function",
-    "fednoro": "its code's numbers stand in its test, with repository, commit and function",
+    "fedelc": "its test has the official numbers, with repository, commit and function",
+    "fedfixer": "its test has the official numbers, with repository, commit and function",
+    "fedlsr": "its test has the official numbers, with repository, commit and function",
+    "fednoro": "its test has the official numbers, with repository, commit and function",
     "gce": "tested against numbers worked out by hand",
     "label_smoothing": "tested against numbers worked out by hand",
     "mae": "tested against numbers worked out by hand",
-    "masked_optim": "its code's numbers stand in its test, with repository, commit and function",
+    "masked_optim": "its test has the official numbers, with repository, commit and function",
     "mixup": "tested against numbers worked out by hand",
-    "rfa": "its code's numbers stand in its test, with repository, commit and function",
-    "sce": "its code's numbers stand in its test, with repository, commit and function",
+    "rfa": "its test has the official numbers, with repository, commit and function",
+    "sce": "its test has the official numbers, with repository, commit and function",
     "trimmed_mean": "tested against numbers worked out by hand",
 }
 """Methods that have no recorded steps here, and why."""
 
 FOUND = {
-    "apfl": "the order of the steps. In the code the mixture sees the shared model after its "
-    "step; in the paper's Algorithm 1, and in ours, before. With the code's order and its "
-    "slope of the share, patched in for a trial, ours reaches 86.3 and 85.5 on seeds 1 "
-    "and 2, and shares of 0.19 and 0.21, as the code does",
-    "fedproto": "prototypes are read after the local update, in the code while its last epoch "
-    "still moves the weights. With the code's read afterwards too, patched in for a trial, it "
-    "gains 0.26, 0.48, 0.46 and 0.34 points on seeds 1, 2, 3 and 5, most of the "
-    "difference",
+    "apfl": "the order of the steps. In the official code, the mixture uses the shared model after "
+    "that model's step; in the paper's Algorithm 1 and in ours, it uses the model before the step. "
+    "In a trial, ours was patched to use the code's order and its gradient of the share: it "
+    "reaches 86.3 and 85.5 on seeds 1 and 2, with shares of 0.19 and 0.21, as in the code",
+    "fedproto": "the moment at which prototypes are read. Ours reads them after the local update; "
+    "the official code reads them during its last epoch, while the weights still move. In a trial, "
+    "the official code was patched to read them afterwards too: it then gains 0.26, 0.48, 0.46 and "
+    "0.34 points on seeds 1, 2, 3 and 5, which is most of the difference",
 }
-"""Of whole runs whose difference lies beyond the interval, what it comes from."""
+"""The cause of the difference, for each whole run whose difference lies beyond its interval."""
 
 NOT_RUN = {
-    "litian96/FedProx": "needs TensorFlow 1.10, which no Python of today runs; FedProx is run in "
+    "litian96/FedProx": "needs TensorFlow 1.10, which runs on no current Python; FedProx is run in "
     "FedDyn's repository",
     "lishenghui/arfl": "needs TensorFlow 1; ARFL, the median and the trimmed mean are run in the "
     "repository of ARFL's own authors",
-    "LiJunnan1992/DivideMix": "one place, no federation; run as a client side in FedRN's "
-    "repository",
-    "bhanML/Co-teaching": "the same",
-    "DaikiTanaka-UT/JointOptimization": "the same, and Chainer",
-    "NUST-Machine-Intelligence-Laboratory/Jo-SRC": "one place, no federation, and no repository "
-    "that has made it federated",
+    "LiJunnan1992/DivideMix": "central training without federation; run as a client side in "
+    "FedRN's repository",
+    "bhanML/Co-teaching": "as for DivideMix",
+    "DaikiTanaka-UT/JointOptimization": "as for DivideMix; it also needs Chainer",
+    "NUST-Machine-Intelligence-Laboratory/Jo-SRC": "central training without federation, and no "
+    "repository has a federated version",
     "lijichang/FLNL-FedDiv": "withdrawn by its authors",
 }
 """Repositories whose code is not run whole, and why."""
 
 NAMES = {
-    "label_precision": "precision of what is taken for clean",
-    "label_recall": "recall of what is taken for clean",
+    "label_precision": "precision of the samples selected as clean",
+    "label_recall": "recall of the samples selected as clean",
     "refurbished": "share of samples with a new label",
-    "refurbished_accuracy": "new labels that are true",
-    "label_accuracy": "labels at the end that are true",
+    "refurbished_accuracy": "share of the new labels that are true",
+    "label_accuracy": "share of labels that are true at the end",
     "flagged": "clients flagged as noisy",
-    "estimated_noise_level": "estimated noise level, mean of clients",
+    "estimated_noise_level": "estimated noise level, mean over clients",
     "clusters": "clusters at the end",
-    "largest_cluster": "clients of the largest one",
-    "mixing_share": "share of the private model, mean of clients",
+    "largest_cluster": "clients in the largest cluster",
+    "mixing_share": "share of the private model in the mixture, mean over clients",
 }
-"""Of decisions, in the page."""
+"""How the page names each recorded decision."""
 
 OTHERS = (
     ("mixtures of two Gaussians", "scikit-learn's `GaussianMixture`",
@@ -95,7 +96,7 @@ OTHERS = (
     ("RandAugment", "torchvision's operations on Pillow's images",
      "tests/data/augmentation/test_randaugment.py"),
 )  # fmt: skip
-"""Libraries that tests hold us against as they run."""
+"""What tests compare with a library as they run: part, library, and test file."""
 
 
 def page() -> str:
@@ -106,16 +107,17 @@ def page() -> str:
 def _head() -> Iterator[str]:
     yield "# Conformance\n"
     yield _text(
-        "Where a paper has public code, that code made the published numbers. Here is what it "
-        "gives and what ours gives, on record. No line of official code is part of this project: "
-        "a recorder imports it from a checkout and writes down numbers (`conformance/vectors/`), "
-        "and tests give the same inputs to our code (`tests/conformance/`). This page is made from "
-        "those files."
+        "Where a paper has public code, that code produced the published numbers. This page "
+        "compares recorded results of the official code with those of this project's code "
+        "(*ours*). No line of official code is part of this project: a recorder imports it from a "
+        "checkout and writes down its numbers (`conformance/vectors/`), and tests give the same "
+        "inputs to the project's code (`tests/conformance/`). The page is generated from the "
+        "recorded files."
     )
     yield _text(
-        "What is not the same on purpose stands in "
-        "[Fidelity](fidelity.md#where-the-official-codes-numbers-differ), with the switch that "
-        "does as the code does, or the reason why there is none."
+        "Intended differences are listed in "
+        "[Fidelity](fidelity.md#where-the-official-codes-numbers-differ), each with the option "
+        "that follows the official code, or the reason why there is none."
     )
 
 
@@ -124,9 +126,10 @@ def _steps() -> Iterator[str]:
     apart = json.loads(DIFFERENCES.read_text())
     yield "\n## Step by step\n"
     yield _text(
-        "A step is a function of the official code, or a block of a script, with its inputs. The "
-        "largest difference is that of any number, relative to the largest one of its array, as "
-        "the power of ten that it is below; *equal* is to the last bit. Tests allow 1e-5."
+        "A step is a function of the official code, or a block of one of its scripts, together "
+        "with inputs. Its difference is the largest one of any number, relative to the largest "
+        "number of the same array. The tables give the power of ten that the difference lies "
+        "below; *equal* means equal to the last bit. Tests allow 1e-5 at most."
     )
     rows = [
         (step.method, repository, step, kept[repository]["steps"][step.name])
@@ -151,8 +154,8 @@ def _steps() -> Iterator[str]:
     for method, repository, step, held in sorted(rows, key=lambda row: row[0]):
         place = f"[{step.function or step.file}]({_permalink(repository, held)})"
         yield _row(f"`{method}`", step.what, place, below(apart[repository][step.name]))
-    yield "\nLibraries are an oracle as well, which tests ask as they run:\n"
-    yield "| what | held against | in |"
+    yield "\nSome parts are compared with libraries, which the tests call as they run:\n"
+    yield "| what | compared with | test |"
     yield "|---|---|---|"
     for what, library, file in OTHERS:
         yield _row(what, library, f"[{Path(file).name}](../{file})")
@@ -160,7 +163,7 @@ def _steps() -> Iterator[str]:
 
 def _without() -> Iterator[str]:
     yield "\n## Without recorded steps\n"
-    yield "| method | |"
+    yield "| method | why, or how it is tested |"
     yield "|---|---|"
     for method, why in WITHOUT.items():
         yield _row(f"`{method}`", why)
@@ -172,12 +175,14 @@ def _runs() -> Iterator[str]:
     yield "\n## Whole runs\n"
     yield _text(
         f"The official code and ours get the same noisy partition of {SETTING['dataset']} "
-        f"(`{SETTING['partition']}`), the same first weights of `{SETTING['model']}` and the same "
-        f"participants in each of {rounds} rounds. What each draws for itself, batches and mixup, "
-        "is its own. The settings, which differ where a code asks for it, are below the table. The "
-        f"accuracy is the mean of the last {LAST} rounds, in per cent, with the standard deviation "
-        "over seeds. The difference is ours less theirs, with the 95 % interval of its mean over "
-        "seeds (Student's t on pairs). Seconds are the processor's, on one thread, tests included."
+        f"(`{SETTING['partition']}`), the same initial weights of `{SETTING['model']}` and the "
+        f"same participants in each of {rounds} rounds. Each side draws batches and mixup for "
+        "itself. The settings, listed below the results, differ between methods where the official "
+        f"code requires it. The accuracy is the mean over the last {LAST} rounds, in per cent, "
+        "with the standard deviation over seeds. The difference is ours minus official, with the "
+        "half-width of the 95 % interval of its mean over seeds (Student's t on pairs); the "
+        "verdict is *within the interval* if the interval contains 0. Seconds are CPU time on one "
+        "thread, evaluation included."
     )
     if records:
         yield from _compared(records)
@@ -196,10 +201,10 @@ def _runs() -> Iterator[str]:
 
 
 def _settings() -> Iterator[str]:
-    """The settings of the whole runs, each with its methods."""
+    """The table of the whole runs' settings, each with the methods that use it."""
     yield "\nThe settings:\n"
     yield (
-        "| methods | label noise | noise level | participation | batch size | momentum | clipped |"
+        "| methods | label noise | noise level | participation | batch size | momentum | clipping |"
     )
     yield "|---|---|---|---|---|---|---|"
     methods: dict[tuple[str, ...], list[str]] = {}
@@ -219,7 +224,7 @@ def _settings() -> Iterator[str]:
 
 
 def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """The tables of the whole runs that there are."""
+    """The results of the recorded whole runs, the causes of differences, and the decisions."""
     yield (
         "| method | official code | seeds | official | ours | difference | seconds, official "
         "| ours | verdict |"
@@ -237,12 +242,12 @@ def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
             *(f"{seconds:.0f}" for seconds in told.seconds),
             _verdict(name),
         )
-    yield "\nWhat the differences beyond the interval come from:\n"
+    yield "\nCauses of the differences beyond the interval:\n"
     for name, record in records.items():
         told = Comparison.of(record)
         if told.seeds >= FEWEST_SEEDS and not told.inside:
             yield _text(f"- `{name}`: {FOUND[name]}.")
-    yield "\nWhat they decide, as means over seeds:\n"
+    yield "\nWhat the methods decide about samples and clients, as means over seeds:\n"
     yield "| method | what | official | ours |"
     yield "|---|---|---|---|"
     for name, record in records.items():
@@ -251,7 +256,7 @@ def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
             yield _row(f"`{name}`", NAMES[key], f"{official[key]:.3f}", f"{ours[key]:.3f}")
         if "flagged" in official:
             same, asked = flagged_alike(record)
-            yield _row(f"`{name}`", "clients of which both say the same", f"{same} of {asked}", "")
+            yield _row(f"`{name}`", "clients on which both agree", f"{same} of {asked}", "")
 
 
 def _again() -> Iterator[str]:
@@ -260,15 +265,16 @@ def _again() -> Iterator[str]:
     yield "python -m conformance.runs --official checkouts    # whole runs that are not recorded"
     yield "```\n"
     yield _text(
-        "`checkouts` is a folder with each repository at `OWNER+NAME`, at its commit; "
-        "`python -m conformance` writes this page anew:"
+        "`checkouts` is a folder that contains each repository as `OWNER+NAME`, at the commit "
+        "below. To write this page anew, run `python -m conformance`. The repositories and their "
+        "commits:"
     )
     for repository, commit in COMMITS.items():
         yield f"- {repository} at {commit}"
 
 
 def run_record(name: str) -> dict[str, Any] | None:
-    """The whole runs of a method, if there are any of both sides."""
+    """The recorded whole runs of a method, or None if no seed has been run on both sides."""
     path = FOLDER / "runs" / RECORDED / f"{name}.json"
     record = json.loads(path.read_text()) if path.exists() else None
     return record if record and record["ours"].keys() & record["official"].keys() else None
@@ -285,11 +291,11 @@ def _verdict(name: str) -> str:
         return f"{told.seeds} of {FEWEST_SEEDS} seeds"
     if told.inside:
         return "within the interval"
-    return "beyond it, and found"
+    return "beyond the interval, cause found"
 
 
 def below(difference: float) -> str:
-    """The power of ten that a difference is below."""
+    """The power of ten that a difference lies below, or ``equal`` if it is 0."""
     return "equal" if difference == 0 else f"1e{math.floor(math.log10(difference)) + 1}"
 
 
@@ -313,7 +319,7 @@ def _beside(width: float) -> str:
 
 
 def _text(paragraph: str) -> str:
-    """A paragraph in lines, and an empty one after it."""
+    """A paragraph wrapped at 100 characters, with an empty line after it."""
     return textwrap.fill(paragraph, 100, break_on_hyphens=False, break_long_words=False) + "\n"
 
 
@@ -322,6 +328,6 @@ def _row(*cells: str) -> str:
 
 
 def missing(methods: Iterable[str]) -> set[str]:
-    """Methods that the page says nothing of."""
+    """Return those of the methods that the page does not mention."""
     told = {step.method for repository in MODULES for step in steps(repository)}
     return set(methods) - told - WITHOUT.keys()

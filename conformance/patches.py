@@ -1,4 +1,4 @@
-"""What official codes ask for and do not find here: CUDA, and what libraries have deleted since."""
+"""Stand-ins for what official codes need and do not find here: CUDA, and deleted library names."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch import nn
 
 
 def apply() -> None:
-    """Let this process run official codes; it should do nothing else."""
+    """Patch this process so that it can run official codes; it should be used for nothing else."""
     torch.set_num_threads(1)
     torch.Tensor.cuda = _itself  # type: ignore[method-assign]
     nn.Module.cuda = _itself  # type: ignore[method-assign]
     torch.cuda.FloatTensor = torch.FloatTensor  # type: ignore[misc]
     torch.utils.data.DataLoader = Loader  # type: ignore[misc]
-    # Once a list, in which FedCorr's code sets an entry.
+    # FedCorr's code sets an entry of what it returns, which is a list in older versions of numpy.
     np.ogrid = _ListGrid(np.ogrid)  # type: ignore[assignment]
     iterator = torch.utils.data.dataloader._BaseDataLoaderIter
     iterator.next = iterator.__next__  # type: ignore[attr-defined]
 
 
 class Loader(torch.utils.data.DataLoader):
-    """Loads in the process itself, where codes ask for four others."""
+    """A data loader that works in the process itself, where official codes ask for four workers."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "num_workers": 0, "pin_memory": False})

@@ -1,4 +1,4 @@
-"""Recording what the official codes say, and holding ours against it."""
+"""Recording the official codes' numbers, and comparing our code's with them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from conformance.recorders import steps
 from conformance.steps import Code, Step, packed
 
 VECTORS = FOLDER / "vectors"
-"""A file a repository: its commit, and of each step inputs and outputs."""
+"""The folder with a file for each repository: its commit, and each step's inputs and outputs."""
 
 
 def path_of(repository: str) -> Path:
-    """A repository's file."""
+    """The path of a repository's file."""
     return VECTORS / f"{repository.partition('/')[2].lower()}.json"
 
 
 def recorded(repository: str) -> dict[str, Any]:
-    """What a repository's file holds."""
+    """The content of a repository's file."""
     return json.loads(path_of(repository).read_text())
 
 
 def record(repository: str, official: Path) -> dict[str, Any]:
-    """Run every step's official code. To be called in a process of its own.
+    """Run the official code of every step. This must be called in a process of its own.
 
     Args:
-        repository: whose.
+        repository: ``OWNER/NAME``, whose steps are run.
         official: the folder of checkouts.
 
     Returns:
-        What the file should hold.
+        What the repository's file should hold.
     """
     patches.apply()
     code = Code(checkout(official, repository))
@@ -58,17 +58,17 @@ def _record(step: Step, code: Code) -> dict[str, Any]:
 
 
 def as_read(values: dict[str, Any]) -> dict[str, Any]:
-    """Values as they are once they have been written down and read again."""
+    """Values as they are after they have been written as JSON and read again."""
     return json.loads(json.dumps(packed(values)))
 
 
 def difference(step: Step, kept: dict[str, Any]) -> float:
-    """How far our code is from what was recorded; see :meth:`Step.difference`."""
+    """The difference of our code's outputs from the recorded ones; see :meth:`Step.difference`."""
     return step.difference(as_read(step.ours(kept["inputs"])), kept["outputs"])
 
 
 def text_of(vectors: dict[str, Any]) -> str:
-    """A file's text, a line for each input and output."""
+    """The text of a repository's file, with one line for each input and output."""
     lines = ["{"]
     lines += [f' "{key}": {json.dumps(vectors[key])},' for key in ("repository", "commit")]
     lines.append(' "steps": {')

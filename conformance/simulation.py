@@ -1,4 +1,4 @@
-"""Our simulation on given weights, images, batches and draws."""
+"""Running our simulation on given weights, images, batches and random draws."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from noisyfl.simulation.server_side import local_updates
 from noisyfl.simulation.types import Images, Weights
 
 CLASSES, WIDTH, SHAPE = 4, 6, (1, 3, 3)
-"""Of the small network and its images: classes, features, and channels, height and width."""
+"""Number of classes and of features of the small network, and the channels, height and width of its
+images."""
 
 
 class Small(ConvNet):
-    """A network small enough to be written down, with batch normalisation.
+    """A network whose weights are few enough to be recorded, with batch normalisation.
 
     Args:
         tracked: whether the normalisation keeps running statistics.
-        normalised: whether there is one.
+        normalised: whether there is a batch normalisation.
     """
 
     def __init__(self, tracked: bool = True, normalised: bool = True) -> None:
@@ -41,7 +42,7 @@ class Small(ConvNet):
 
 
 class Named(nn.Module):
-    """A network of ours with its classifier under the name by which FedRN's code tells heads."""
+    """A network of ours whose classifier has the name by which FedRN's code recognises heads."""
 
     def __init__(self, ours: Any) -> None:
         super().__init__()
@@ -54,7 +55,7 @@ class Named(nn.Module):
 
 
 def weights_of(rng: np.random.RandomState, network: nn.Module) -> dict[str, Any]:
-    """New weights for a network, by name; statistics and counters as they start."""
+    """Random weights for a network, by name; statistics and counters keep their initial values."""
     return {
         name: rng.normal(0, 0.6, value.shape).astype(np.float32)
         if name in dict(network.named_parameters())
@@ -73,37 +74,39 @@ def loaded(network: nn.Module, weights: Mapping[str, Any]) -> Any:
 
 
 def images_of(rng: np.random.RandomState, samples: int) -> Any:
-    """float32 [samples, channels, height, width]."""
+    """Random images, float32 [samples, channels, height, width]."""
     return rng.normal(size=(samples, *SHAPE)).astype(np.float32)
 
 
 def tensor(value: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Of what was recorded."""
+    """A recorded value as a tensor."""
     return torch.tensor(np.array(value), dtype=dtype)
 
 
 def integers(value: Any) -> Tensor:
-    """int64, of what was recorded."""
+    """A recorded value as a tensor of int64."""
     return tensor(value, torch.int64)
 
 
 def method(name: str, **options: Any) -> Any:
-    """A method of ours with options."""
+    """A method of ours, built with options."""
     return METHODS.build({"name": name, **options}, "conformance")
 
 
 class AsGiven:
-    """A view that shows images as they are. Those of several views have them in their channels."""
+    """A view that shows images as they are. Where there are several views of an image, its channels
+    hold them one after the other.
+    """
 
     def draw(self, kind: str, n: int, rng: Any) -> Draws:
-        """Which view it is: of a stream, one after the other."""
+        """The number of the view: a scripted stream draws them one after the other, from 0."""
         number = getattr(rng, "views", 0)
         if isinstance(rng, Scripted):
             rng.views += 1
         return Draws(np.full((n, 1), number), np.zeros((n, 0)))
 
     def show(self, kind: str, images: Tensor, draws: Draws) -> Tensor:
-        """float32."""
+        """The drawn view of the images, float32."""
         number = int(draws.moves[0, 0]) if draws.moves.size else 0
         channels = SHAPE[0]
         first = number * channels % images.shape[1]
@@ -111,19 +114,19 @@ class AsGiven:
 
 
 class Scripted:
-    """A random generator that says what it is told to, one answer after the other."""
+    """A random generator that returns given answers, one after the other."""
 
     def __init__(self, answers: Any) -> None:
         self._answers = iter(answers)
         self.views = 0
 
     def permutation(self, of: Any) -> np.ndarray:
-        """The next answer, less what is not asked for."""
+        """The next answer, reduced to the items that are to be permuted."""
         answer = np.asarray(next(self._answers))
         return answer[np.isin(answer, np.arange(of) if np.isscalar(of) else of)]
 
     def beta(self, a: float, b: float, size: int) -> np.ndarray:
-        """The next answer, or as many of its numbers as are asked for."""
+        """The first ``size`` numbers of the next answer."""
         return np.asarray(next(self._answers))[:size]
 
 
@@ -135,14 +138,14 @@ def federation_of(
     participants: int | None = None,
     **schedule: Any,
 ) -> Federation:
-    """A federation of clients that have the images one after the other.
+    """A federation whose clients hold consecutive parts of the images.
 
     Args:
-        networks: of a model, with the global weights.
+        networks: those of the model, with the global weights.
         images: [samples, views times channels, height, width].
         given: labels of each client.
-        participants: of a round; by default all.
-        schedule: options of the schedule beside rounds and participation.
+        participants: how many clients take part in a round; by default all.
+        schedule: options of the schedule, besides rounds and participation.
     """
     device = torch.device("cpu")
     pixels = np.asarray(images, dtype=np.float32).transpose(0, 2, 3, 1)
@@ -169,10 +172,10 @@ def federation_of(
 
 
 def scripted(draws: Mapping[str, list]) -> Any:
-    """A context in which a local epoch's random streams say what they are told.
+    """A context in which the random streams of local epochs return given answers.
 
     Args:
-        draws: by a stream's purpose, the answers of each time that it is opened.
+        draws: by the purpose of a stream, one list of answers for each time that it is opened.
     """
     left = {purpose: iter(times) for purpose, times in draws.items()}
 
@@ -191,13 +194,13 @@ def rounds_of(
     server: Any = None,
     chosen: Any = None,
 ) -> Federation:
-    """Run rounds from the first to before the last, all with the same participants.
+    """Run the rounds ``first`` to ``last - 1``, all with the same participants.
 
     Args:
         side: the client side.
-        federation: as it stands before; it is changed, and returned.
-        first: round, counted from 0.
-        last: round after the last.
+        federation: its state before the rounds; it is changed in place, and returned.
+        first: the first round, counted from 0.
+        last: the round after the last one that is run.
         draws: see :func:`scripted`.
         server: the server side; FedAvg's by default.
         chosen: ids of the participants; by default all.
@@ -213,7 +216,7 @@ def rounds_of(
 
 
 def flat_names(weights: Mapping[str, Any], network: int = 0) -> dict[str, Any]:
-    """The weights of one network of a model by their names in the network, without counters."""
+    """The weights of one network of a model, by their names in that network, without counters."""
     start = f"{network}."
     return {
         name.removeprefix(start): value

@@ -1,4 +1,4 @@
-"""A step of a method: what its official code makes of some inputs, and what ours makes of them."""
+"""A step of a method: the outputs of its official code and of ours for the same inputs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Values = dict[str, Any]
 
 
 class Step(ABC):
-    """One step, in the official code and in ours.
+    """One step of a method, in the official code and in ours.
 
     Attributes:
-        method: ours.
+        method: the name in this project of the method, or of the network, noise or partition.
         what: the step in a few words.
-        file: of the repository.
-        function: in the file; of a method ``Class.method``. Empty for lines of a script.
-        lines: first and last, where there is no function.
-        tolerance: largest difference between the two, relative to the largest number.
-        seed: of the inputs.
+        file: the path in the repository of the file with the official code.
+        function: its name in the file; ``Class.method`` for a method, empty for lines of a script.
+        lines: first and last line, where there is no function.
+        tolerance: the largest difference that is allowed, see :meth:`difference`.
+        seed: of the random generator that the inputs are drawn from.
     """
 
     method: ClassVar[str]
@@ -41,26 +41,26 @@ class Step(ABC):
 
     @abstractmethod
     def inputs(self, rng: np.random.RandomState) -> Values:
-        """What both are given. Draws come from numpy's frozen generator."""
+        """The inputs of both sides. Draws come from ``RandomState``, numpy's frozen generator."""
 
     @abstractmethod
     def official(self, code: Code, given: Values) -> Values:
-        """What the official code makes of it."""
+        """The outputs of the official code for these inputs."""
 
     @abstractmethod
     def ours(self, given: Values) -> Values:
-        """What our code makes of it, by the same names."""
+        """The outputs of our code for these inputs, under the same names."""
 
     @property
     def name(self) -> str:
-        """Of the class."""
+        """The step's name, which is that of its class."""
         return type(self).__name__
 
     def difference(self, ours: Values, official: Values) -> float:
-        """The largest difference of any number, relative to the largest of its array.
+        """The largest difference of any number, relative to the largest number of its array.
 
         Raises:
-            ValueError: the two do not have the same names or shapes.
+            ValueError: the two sides do not have the same names or shapes.
         """
         if ours.keys() != official.keys():
             raise ValueError(f"{self.name}: got {sorted(ours)}, recorded {sorted(official)}")
@@ -68,7 +68,7 @@ class Step(ABC):
 
 
 def relative(ours: Any, official: Any, name: str) -> float:
-    """The largest difference over the largest size of what is recorded.
+    """The largest absolute difference, divided by the largest absolute value that is recorded.
 
     Raises:
         ValueError: the shapes differ.
@@ -85,10 +85,10 @@ def relative(ours: Any, official: Any, name: str) -> float:
 
 
 class Code:
-    """A checkout, to be imported from.
+    """A checkout of official code, and ways to import or run parts of it.
 
     Args:
-        folder: of the checkout.
+        folder: the path of the checkout.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -98,8 +98,8 @@ class Code:
         """Import a module of the checkout.
 
         Args:
-            name: dotted.
-            below: the folder of the checkout that its imports are relative to.
+            name: the module's dotted name.
+            below: the folder in the checkout that the module's imports start from.
         """
         place = str(self.folder / below)
         if place not in sys.path:
@@ -107,12 +107,12 @@ class Code:
         return importlib.import_module(name)
 
     def definitions(self, file: str, names: list[str], **known: Any) -> Any:
-        """Functions and classes of a script that cannot be imported without running it.
+        """Functions and classes of a script, for scripts whose import would run everything in them.
 
         Args:
-            file: of the checkout.
-            names: of what is defined.
-            known: what they refer to.
+            file: path of the script in the checkout.
+            names: of the functions and classes.
+            known: the global names that they refer to.
         """
         source = (self.folder / file).read_text()
         nodes: list[ast.stmt] = [
@@ -128,9 +128,9 @@ class Code:
         """Run some lines of a script.
 
         Args:
-            file: of the checkout.
+            file: path of the script in the checkout.
             lines: first and last.
-            known: the variables that they read.
+            known: the variables that the lines read.
 
         Returns:
             All variables afterwards.
@@ -154,7 +154,7 @@ class Code:
 
 
 def packed(value: Any) -> Any:
-    """A value as JSON takes it; float32 in as many digits as tell it."""
+    """A value in a form that JSON can store; float32 with just enough digits to identify it."""
     if isinstance(value, Mapping):
         return {str(key): packed(part) for key, part in value.items()}
     if isinstance(value, torch.Tensor):
