@@ -79,6 +79,15 @@ def test_of_a_column_that_is_not_whole_nothing_is_best(table, runs):
     assert "| w/o mixup | **70.0** | – |" in page
 
 
+def test_a_cell_whose_trials_diverged_is_not_told_to_be_missing(table, runs):
+    found = read_runs(runs.files)
+    for run in described(table).runs[1][1]:
+        found[run].provenance["status"] = "diverged"
+    page = evidence_page(described(table), found, [], {}, {})
+    assert "| FedAvg | 66.7 | **55.0** |" in page
+    assert "| w/o mixup | **70.0** | diverged |" in page
+
+
 def test_a_column_of_which_most_is_missing_stands_with_its_methods_alone(table, runs):
     description = described(table)
     fedavg, other = description.rows

@@ -195,18 +195,23 @@ def _beside(
 def _at_a_glance(table: TableDescription, cells: Mapping[tuple[int, int], Seen]) -> Iterator[str]:
     """The table of accuracies by row and column, without columns of which most cells are missing.
 
-    In a column without missing cells the best is in bold.
+    In a column without missing cells the best is in bold. A cell whose trials all diverged says so.
     """
+    run = {(r, c) for r, row in enumerate(table.runs) for c, cell in enumerate(row) if cell}
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
-    columns = [c for c in columns if 2 * sum((r, c) in cells for r in rows) >= len(rows)]
-    whole = [c for c in columns if all((r, c) in cells for r in rows)]
-    highest = {c: format(max(cells[r, c].accuracy for r in rows), ".1f") for c in whole}
+    columns = [c for c in columns if 2 * sum((r, c) in run for r in rows) >= len(rows)]
+    whole = [c for c in columns if all((r, c) in run for r in rows)]
+    highest = {
+        c: format(max(cells[r, c].accuracy for r in rows if (r, c) in cells), ".1f") for c in whole
+    }
     yield " | ".join(["| Method", *(table.columns[c].name for c in columns)]) + " |"
     yield "|---" * (1 + len(columns)) + "|"
     for r in rows:
         texts = []
         for c in columns:
-            text = f"{cells[r, c].accuracy:.1f}" if (r, c) in cells else "–"
+            text = "diverged" if (r, c) in run else "–"
+            if (r, c) in cells:
+                text = f"{cells[r, c].accuracy:.1f}"
             texts.append(f"**{text}**" if text == highest.get(c) else text)
         yield " | ".join([f"| {table.rows[r].name}", *texts]) + " |"
 
