@@ -53,11 +53,13 @@ def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
     page = evidence_page(description, read_runs(runs.files), [], {}, {})
     # Means of all evaluations, of which there are fewer than ten: 66.7 % and 55 % for FedAvg.
     assert f"| {LOW} | 3 | 66.7 |  | 80.0," in page
-    ahead = "w/o mixup is ahead of FedAvg in 1 of 2 settings: by +3.3 points on level=low"
-    assert f"{ahead}, by -30.0 on level=high." in page
+    assert (
+        "w/o mixup is ahead of FedAvg in 1 of 2 settings (clearly ahead in 0, clearly behind in "
+        "1): +3.3 points on level=low, -30.0 on level=high." in page
+    )
     assert f"| {HIGH} | 3 | 25.0 | 55.0 | 40.0," in page
     assert f"| Method | {LOW} | {HIGH} |" in page
-    assert "| w/o mixup | **70.0** | 25.0 |" in page
+    assert "| w/o mixup | **70.0** ± 2.5 | 25.0 ± 5.0 |" in page
     assert "Of the 12 runs of its table" in page
     assert "12 are there" in page
 
@@ -75,8 +77,8 @@ def test_of_a_column_that_is_not_whole_nothing_is_best(table, runs):
     table.description["runs"][1][1] = []
     table.description |= {"missing": 3}
     page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
-    assert "| FedAvg | 66.7 | 55.0 |" in page
-    assert "| w/o mixup | **70.0** | – |" in page
+    assert "| FedAvg | 66.7 ± 6.7 | 55.0 ± 0.0 |" in page
+    assert "| w/o mixup | **70.0** ± 2.5 | – |" in page
 
 
 def test_a_cell_whose_trials_diverged_is_not_told_to_be_missing(table, runs):
@@ -84,8 +86,8 @@ def test_a_cell_whose_trials_diverged_is_not_told_to_be_missing(table, runs):
     for run in described(table).runs[1][1]:
         found[run].provenance["status"] = "diverged"
     page = evidence_page(described(table), found, [], {}, {})
-    assert "| FedAvg | 66.7 | **55.0** |" in page
-    assert "| w/o mixup | **70.0** | diverged |" in page
+    assert "| FedAvg | 66.7 ± 6.7 | **55.0** ± 0.0 |" in page
+    assert "| w/o mixup | **70.0** ± 2.5 | diverged |" in page
 
 
 def test_a_column_of_which_most_is_missing_stands_with_its_methods_alone(table, runs):
@@ -146,3 +148,20 @@ def test_a_papers_table_has_ours_beside_it_where_most_of_a_column_is_run(tmp_pat
             "pair: ranks correlate by 0.80 (Spearman) over 4 rows.",
         ]
     }
+
+
+def test_a_method_that_equals_fedavg_is_told_to(table, runs):
+    description = described(table)
+    same = dataclasses.replace(description, runs=(description.runs[0], description.runs[0]))
+    page = evidence_page(same, read_runs(runs.files), [], {}, {})
+    assert "w/o mixup equals FedAvg to the last digit, in each of 2 settings." in page
+
+
+def test_of_a_single_trial_nothing_is_clear(table, runs):
+    description = described(table)
+    single = tuple(tuple(cell[:1] for cell in row) for row in description.runs)
+    page = evidence_page(
+        dataclasses.replace(description, runs=single), read_runs(runs.files), [], {}, {}
+    )
+    assert "in 1 of 2 settings (clearly ahead in 0, clearly behind in 0): +0.8 points" in page
+    assert "±" not in page

@@ -24,6 +24,9 @@ from noisyfl.reporting.statistics import best, mean_last_10
 BASELINE = "fedavg"
 """The method that all others are compared with."""
 
+CLEAR = 2.0
+"""Standard deviations of the baseline's trials that a clear difference has to exceed."""
+
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
 
@@ -38,6 +41,7 @@ class Seen:
     Attributes:
         accuracy: the mean test accuracy of the last ten evaluations, in percent; the table's
             statistic is the same.
+        spread: the sample standard deviation of it over the trials; NaN for a single one.
         best: the highest test accuracy of an evaluation, in percent.
         best_round: after how many rounds that was.
         precision: the share of right labels among those that the method learns as clean, in
@@ -51,6 +55,7 @@ class Seen:
 
     trials: int
     accuracy: float
+    spread: float
     best: float
     best_round: float
     precision: float
@@ -79,7 +84,8 @@ def seen(runs: Sequence[Run]) -> Seen:
         for name, value in values.items():
             columns.setdefault(name, []).append(float(value))
     means = {name: float(np.mean(values)) for name, values in columns.items()}
-    return Seen(len(counted), **means)
+    spread = float(np.std(columns["accuracy"], ddof=1)) if len(counted) > 1 else float("nan")
+    return Seen(len(counted), spread=spread, **means)
 
 
 def _last(run: Run, metric: str, known: str | None = None) -> float:
@@ -138,11 +144,14 @@ def evidence_page(
         "",
         *_at_a_glance(table, cells),
         "",
-        "Test accuracy is the mean of the last ten evaluations, in percent; – is not run, and a "
-        "setting of which most is not run stands below alone. *Right among the clean* is the "
-        f"label precision of what a method learns as clean in its last {ROUNDS} rounds that leave "
-        "samples out, beside the share of the labels given to their clients that is right; *found* "
-        "is its recall. *Work* is samples through the network backwards, over the baseline's.",
+        "Test accuracy is the mean of the last ten evaluations, in percent, with its standard "
+        "deviation where there are several trials; – is not run, and a setting of which most is "
+        "not run stands below alone. A difference from the baseline is *clear* if it is more than "
+        f"{CLEAR:g} standard deviations of the baseline's trials, so never where it has one. "
+        "*Right among the clean* is the label precision of what a method learns as clean in its "
+        f"last {ROUNDS} rounds that leave samples out, beside the share of the labels given to "
+        "their clients that is right; *found* is its recall. *Work* is samples through the network "
+        "backwards, over the baseline's.",
     ]
     names = [row.method_name for row in table.rows]
     baseline = names.index(BASELINE)
@@ -212,7 +221,10 @@ def _at_a_glance(table: TableDescription, cells: Mapping[tuple[int, int], Seen])
             text = "diverged" if (r, c) in run else "–"
             if (r, c) in cells:
                 text = f"{cells[r, c].accuracy:.1f}"
-            texts.append(f"**{text}**" if text == highest.get(c) else text)
+                text = f"**{text}**" if text == highest.get(c) else text
+                if not np.isnan(cells[r, c].spread):
+                    text += f" ± {cells[r, c].spread:.1f}"
+            texts.append(text)
         yield " | ".join([f"| {table.rows[r].name}", *texts]) + " |"
 
 
@@ -224,13 +236,7 @@ def _method(
 ) -> Iterator[str]:
     """A sentence that compares a method with the baseline, and a table with a line per setting."""
     if baseline:
-        gains = {c: own[c].accuracy - baseline[c].accuracy for c in baseline}
-        ahead = sum(gain > 0 for gain in gains.values())
-        least, most = (pick(gains, key=gains.__getitem__) for pick in (min, max))
-        where = f"by {gains[most]:+.1f} points on {columns[most].name}"
-        if len(gains) > 1:
-            where += f", by {gains[least]:+.1f} on {columns[least].name}"
-        yield (f"{row.name} is ahead of FedAvg in {ahead} of {len(gains)} settings: {where}.")
+        yield _against(row.name, own, baseline, columns)
         yield ""
     yield (
         "| Setting | Trials | Accuracy | FedAvg | Best, after rounds "
@@ -249,6 +255,27 @@ def _method(
             f"| {_number(cell.pseudo)} "
             f"| {'' if base is None else format(cell.backward / base.backward, '.2f')} |"
         )
+
+
+def _against(
+    name: str, own: Mapping[int, Seen], baseline: Mapping[int, Seen], columns: Sequence[Heading]
+) -> str:
+    """A sentence that compares a method with the baseline in the settings that both have."""
+    gains = {c: own[c].accuracy - baseline[c].accuracy for c in baseline}
+    if not any(gains.values()):
+        return f"{name} equals FedAvg to the last digit, in each of {len(gains)} settings."
+    ahead, behind = (
+        sum(sign * gain > CLEAR * baseline[c].spread for c, gain in gains.items())
+        for sign in (1, -1)
+    )
+    first, *others = sorted(gains, key=gains.__getitem__, reverse=True)
+    where = f"{gains[first]:+.1f} points on {columns[first].name}"
+    if others:
+        where += f", {gains[others[-1]]:+.1f} on {columns[others[-1]].name}"
+    return (
+        f"{name} is ahead of FedAvg in {sum(gain > 0 for gain in gains.values())} of {len(gains)} "
+        f"settings (clearly ahead in {ahead}, clearly behind in {behind}): {where}."
+    )
 
 
 def _number(value: float) -> str:
