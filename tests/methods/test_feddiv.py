@@ -127,6 +127,19 @@ def test_filters_are_averaged_by_size_and_the_bias_moves():
     torch.testing.assert_close(federation.state[FILTER], own / 4 + 3 * SPLIT / 4)
 
 
+def test_without_finite_losses_nothing_is_filtered():
+    clients = [client_of(4)]
+    clients[0].given = LABELS
+    side, federation = method("feddiv", warm_up_rounds=1), Asking(LOGITS * math.nan, clients)
+    updates = updates_of([{}])
+    updates[0].client = clients[0]
+    side.after_updates(0, updates, federation)
+    side.after_round(0, updates, federation)
+    side.before_round(1, clients, federation)
+    assert CANDIDATES not in clients[0].state
+    assert clients[0].labels.tolist() == client_of(4).labels.tolist()
+
+
 def test_the_withdrawn_codes_losses_are_scaled():
     side = method("feddiv", filter_losses="scaled_double_softmax")
     found = side.losses_to_filter(LOGITS, LABELS)

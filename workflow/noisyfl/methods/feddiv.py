@@ -86,7 +86,7 @@ class FedDiv(ServerSide, ClientSide):
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """Split and relabel the participants' samples (Eqs. 6 to 8)."""
-        if round < self.warm_up_rounds:
+        if round < self.warm_up_rounds or FILTER not in federation.state:
             return
         requests = [Pass(client, federation.weights, "filter") for client in participants]
         for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
@@ -168,8 +168,13 @@ class FedDiv(ServerSide, ClientSide):
             federation.exchange(up=FILTER_BYTES)
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Make the filter: the mean, weighted by size, of all clients' latest mixtures (Eq. 5)."""
+        """Make the filter: the mean, weighted by size, of all clients' latest mixtures (Eq. 5).
+
+        As long as no client has had finite losses there is none, and nothing is filtered.
+        """
         known = [client for client in federation.clients if FILTER in client.state]
+        if not known:
+            return
         parts = torch.stack([client.state[FILTER] for client in known])
         sizes = parts.new_tensor([len(client) for client in known])
         federation.state[FILTER] = torch.tensordot(sizes / sizes.sum(), parts, 1)
