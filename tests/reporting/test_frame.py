@@ -170,7 +170,23 @@ def test_a_diverged_run_has_values_that_do_not_count(table, runs):
     assert found["best"].tolist() == [80.0, 90.0]
     assert found["value"].isna().tolist() == [False, True]
     assert summaries(found.to_dict("records"))["best"].trials == 1
+
+
+def test_a_cell_of_which_a_trial_diverged_has_no_value_among_its_column(table, runs):
+    run = runs.add([0.5, 0.9], seed=2, provenance={"status": "diverged"})
+    cells = ((table.runs[0][0][0], run), *table.runs[0][1:])
+    frame = tidy(dataclasses.replace(table, runs=(cells, table.runs[1])), read_runs(runs.files))
     assert column_values(frame).isna().to_numpy().tolist() == [[True, False], [False, False]]
+
+
+def test_rows_are_ranked_over_the_seeds_that_all_of_them_have(table, runs):
+    fedavg, krum = table.runs
+    fewer = dataclasses.replace(table, runs=(fedavg, (krum[0][1:], krum[1][:1], (), ())))
+    frame = tidy(fewer, read_runs(runs.files))
+    assert column_values(frame).to_numpy().tolist() == [[90.0, 50.0], [60.0, 90.0]]
+    apart = ((fedavg[0][:1], *fedavg[1:]), (krum[0][1:], *krum[1:]))
+    frame = tidy(dataclasses.replace(table, runs=apart), read_runs(runs.files))
+    assert column_values(frame).to_numpy().tolist() == [[80.0, 50.0], [65.0, 90.0]]
 
 
 def test_most_trials_decide_whether_a_cell_is_starred(table, runs):

@@ -7,11 +7,12 @@ made anew.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from noisyfl.core.artifacts import replacing
 from noisyfl.reporting.beside_papers import tables_beside
@@ -30,48 +31,39 @@ CLEAR = 2.0
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
 
+Cells = Mapping[tuple[int, int], pd.DataFrame]
+"""What :func:`seen` finds, by row and column."""
+
 REASON = "Why:"
 """The beginning of a paragraph that people wrote."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What the runs of a cell show, as means over the trials; NaN where a run has no value.
+def seen(runs: Sequence[Run]) -> pd.DataFrame:
+    """What the runs of a cell show, without those that diverged.
 
-    Attributes:
-        accuracy: the mean test accuracy of the last ten evaluations, in percent; the table's
-            statistic is the same.
-        spread: the sample standard deviation of it over the trials; NaN for a single one.
-        best: the highest test accuracy of an evaluation, in percent.
-        best_round: after how many rounds that was.
-        precision: the share of right labels among those that the method learns as clean, in
-            percent, in the last :data:`ROUNDS` rounds that have one.
-        base: the share of right labels among all that the participants of these rounds were given,
-            in percent.
-        recall: the share of the right labels that the method learns as clean, in percent.
-        pseudo: the share of its pseudo-labels that is right, in percent.
-        backward: samples through the network backwards, over the whole run.
+    Returns:
+        a row for each run, by its seed; NaN where a run has no value:
+
+        ==============  ==========================================================================
+        ``accuracy``    the mean test accuracy of the last ten evaluations, in percent; the
+                        table's statistic is the same
+        ``best``        the highest test accuracy of an evaluation, in percent
+        ``best_round``  after how many rounds that was
+        ``precision``   the share of right labels among those that the method learns as clean, in
+                        percent, in the last :data:`ROUNDS` rounds that have one
+        ``base``        the share of right labels among all that the participants of these rounds
+                        were given, in percent
+        ``recall``      the share of the right labels that the method learns as clean, in percent
+        ``pseudo``      the share of its pseudo-labels that is right, in percent
+        ``backward``    samples through the network backwards, over the whole run
+        ==============  ==========================================================================
     """
-
-    trials: int
-    accuracy: float
-    spread: float
-    best: float
-    best_round: float
-    precision: float
-    base: float
-    recall: float
-    pseudo: float
-    backward: float
-
-
-def seen(runs: Sequence[Run]) -> Seen:
-    """Summarize the runs of a cell; those that diverged are left out."""
-    counted = [run for run in runs if not run.diverged]
-    columns: dict[str, list[float]] = {}
-    for run in counted:
+    rows = {}
+    for run in runs:
+        if run.diverged:
+            continue
         rounds, accuracies = run.series("test_accuracy")
-        values = {
+        rows[run.spec["seed"]] = {
             "accuracy": 100 * mean_last_10(accuracies.tolist()).value,
             "best": 100 * best(accuracies.tolist()).value,
             "best_round": rounds[accuracies.argmax()],
@@ -81,11 +73,7 @@ def seen(runs: Sequence[Run]) -> Seen:
             "pseudo": 100 * _last(run, "pseudo_label_accuracy"),
             "backward": run.rounds["samples_backward"].sum(),
         }
-        for name, value in values.items():
-            columns.setdefault(name, []).append(float(value))
-    means = {name: float(np.mean(values)) for name, values in columns.items()}
-    spread = float(np.std(columns["accuracy"], ddof=1)) if len(counted) > 1 else float("nan")
-    return Seen(len(counted), spread=spread, **means)
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def _last(run: Run, metric: str, known: str | None = None) -> float:
@@ -118,12 +106,14 @@ def evidence_page(
         ValueError: no row is the baseline's.
     """
     there = len(table.run_ids())
-    cells = {
+    names = [row.method_name for row in table.rows]
+    baseline = names.index(BASELINE)
+    found = {
         (r, c): seen([runs[run] for run in cell])
         for r, row in enumerate(table.runs)
         for c, cell in enumerate(row)
-        if any(not runs[run].diverged for run in cell)
     }
+    cells = {place: cell for place, cell in found.items() if len(cell)}
     lines = [
         "# Evidence",
         "",
@@ -144,17 +134,17 @@ def evidence_page(
         "",
         *_at_a_glance(table, cells),
         "",
-        "Test accuracy is the mean of the last ten evaluations, in percent, with its standard "
-        "deviation where there are several trials; – is not run, and a setting of which most is "
-        "not run stands below alone. A difference from the baseline is *clear* if it is more than "
-        f"{CLEAR:g} standard deviations of the baseline's trials, so never where it has one. "
-        "*Right among the clean* is the label precision of what a method learns as clean in its "
-        f"last {ROUNDS} rounds that leave samples out, beside the share of the labels given to "
-        "their clients that is right; *found* is its recall. *Work* is samples through the network "
-        "backwards, over the baseline's.",
+        "Test accuracy is the mean of the last ten evaluations, in percent, over the seeds that "
+        "all methods of a setting have; – is not run, and a setting of which most is not run "
+        "stands below alone.",
+        *_spreads(table.columns, {c: cell for (r, c), cell in cells.items() if r == baseline}),
+        "",
+        "Below, a method and FedAvg are compared over the seeds that both have. *Right among the "
+        "clean* is the label precision of what a method learns as clean in its last "
+        f"{ROUNDS} rounds that leave samples out, beside the share of the labels given to their "
+        "clients that is right; *found* is its recall. *Work* is samples through the network "
+        "backwards, over FedAvg's.",
     ]
-    names = [row.method_name for row in table.rows]
-    baseline = names.index(BASELINE)
     for r, row in enumerate(table.rows):
         own = {c: cell for (at, c), cell in cells.items() if at == r}
         if own:
@@ -201,7 +191,7 @@ def _beside(
             yield from (reason, "")
 
 
-def _at_a_glance(table: TableDescription, cells: Mapping[tuple[int, int], Seen]) -> Iterator[str]:
+def _at_a_glance(table: TableDescription, cells: Cells) -> Iterator[str]:
     """The table of accuracies by row and column, without columns of which most cells are missing.
 
     In a column without missing cells the best is in bold. A cell whose trials all diverged says so.
@@ -209,64 +199,87 @@ def _at_a_glance(table: TableDescription, cells: Mapping[tuple[int, int], Seen])
     run = {(r, c) for r, row in enumerate(table.runs) for c, cell in enumerate(row) if cell}
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
     columns = [c for c in columns if 2 * sum((r, c) in run for r in rows) >= len(rows)]
-    whole = [c for c in columns if all((r, c) in run for r in rows)]
-    highest = {
-        c: format(max(cells[r, c].accuracy for r in rows if (r, c) in cells), ".1f") for c in whole
-    }
+    texts: dict[tuple[int, int], str] = {}
+    for c in columns:
+        column = {r: cells[r, c] for r in rows if (r, c) in cells}
+        seeds = functools.reduce(pd.Index.intersection, (cell.index for cell in column.values()))
+        means = {r: cell.loc[seeds, "accuracy"].mean() for r, cell in column.items()}
+        numbers = {r: _number(mean) for r, mean in means.items()}
+        if len(seeds) and all((r, c) in run for r in rows):
+            highest = _number(max(means.values()))
+            numbers = {r: f"**{one}**" if one == highest else one for r, one in numbers.items()}
+        for r in rows:
+            texts[r, c] = numbers.get(r, "diverged" if (r, c) in run else "–")
     yield " | ".join(["| Method", *(table.columns[c].name for c in columns)]) + " |"
     yield "|---" * (1 + len(columns)) + "|"
     for r in rows:
-        texts = []
-        for c in columns:
-            text = "diverged" if (r, c) in run else "–"
-            if (r, c) in cells:
-                text = f"{cells[r, c].accuracy:.1f}"
-                text = f"**{text}**" if text == highest.get(c) else text
-                if not np.isnan(cells[r, c].spread):
-                    text += f" ± {cells[r, c].spread:.1f}"
-            texts.append(text)
-        yield " | ".join([f"| {table.rows[r].name}", *texts]) + " |"
+        yield " | ".join([f"| {table.rows[r].name}", *(texts[r, c] for c in columns)]) + " |"
+
+
+def _spreads(columns: Sequence[Heading], baseline: Mapping[int, pd.DataFrame]) -> Iterator[str]:
+    """A paragraph on how much the baseline's trials differ, if there are several."""
+    told = [
+        f"{cell['accuracy'].mean():.1f} ± {cell['accuracy'].std():.1f} on {columns[c].name}"
+        for c, cell in baseline.items()
+        if len(cell) > 1
+    ]
+    if told:
+        yield ""
+        yield (
+            f"Over several seeds FedAvg has {'; '.join(told)}. A difference from it is *clear* if "
+            f"it is more than {CLEAR:g} of these standard deviations; where FedAvg has a single "
+            "trial, none is."
+        )
 
 
 def _method(
     row: Heading,
-    own: Mapping[int, Seen],
-    baseline: Mapping[int, Seen],
+    own: Mapping[int, pd.DataFrame],
+    baseline: Mapping[int, pd.DataFrame],
     columns: Sequence[Heading],
 ) -> Iterator[str]:
     """A sentence that compares a method with the baseline, and a table with a line per setting."""
-    if baseline:
-        yield _against(row.name, own, baseline, columns)
+    both = {c: own[c].index.intersection(cell.index) for c, cell in baseline.items()}
+    level = {c: cell.loc[both[c]].mean() for c, cell in baseline.items() if len(both[c])}
+    if level:
+        gains = {c: own[c].loc[both[c], "accuracy"].mean() - level[c].accuracy for c in level}
+        spreads = {c: baseline[c]["accuracy"].std() for c in level}
+        yield _against(row.name, gains, spreads, columns)
         yield ""
     yield (
         "| Setting | Trials | Accuracy | FedAvg | Best, after rounds "
         "| Right among the clean (of given) | Found | Right pseudo-labels | Work |"
     )
     yield "|---|---|---|---|---|---|---|---|---|"
-    for c, cell in own.items():
-        base = baseline.get(c)
-        clean = ""
-        if not np.isnan(cell.precision):
-            clean = f"{cell.precision:.1f} ({cell.base:.1f})"
+    for c, trials in own.items():
+        cell = trials.mean()
+        clean = f"{cell.precision:.1f} ({cell.base:.1f})" if cell.precision >= 0 else ""
+        compared = ("", "")
+        if c in level:
+            work = trials.loc[both[c], "backward"].mean() / level[c].backward
+            compared = _number(level[c].accuracy), f"{work:.2f}"
         yield (
-            f"| {columns[c].name} | {cell.trials} | {cell.accuracy:.1f} "
-            f"| {'' if base is None else format(base.accuracy, '.1f')} "
-            f"| {cell.best:.1f}, {cell.best_round:g} | {clean} | {_number(cell.recall)} "
-            f"| {_number(cell.pseudo)} "
-            f"| {'' if base is None else format(cell.backward / base.backward, '.2f')} |"
+            f"| {columns[c].name} | {len(trials)} | {cell.accuracy:.1f} | {compared[0]} "
+            f"| {cell.best:.1f}, {cell.best_round:.0f} | {clean} | {_number(cell.recall)} "
+            f"| {_number(cell.pseudo)} | {compared[1]} |"
         )
 
 
 def _against(
-    name: str, own: Mapping[int, Seen], baseline: Mapping[int, Seen], columns: Sequence[Heading]
+    name: str, gains: Mapping[int, float], spreads: Mapping[int, float], columns: Sequence[Heading]
 ) -> str:
-    """A sentence that compares a method with the baseline in the settings that both have."""
-    gains = {c: own[c].accuracy - baseline[c].accuracy for c in baseline}
+    """A sentence that compares a method with the baseline.
+
+    Args:
+        name: of the method's row.
+        gains: of accuracy over the baseline, in points, by setting.
+        spreads: the standard deviations of the baseline's trials; NaN for a single one.
+        columns: of the table, the settings.
+    """
     if not any(gains.values()):
         return f"{name} equals FedAvg to the last digit, in each of {len(gains)} settings."
     ahead, behind = (
-        sum(sign * gain > CLEAR * baseline[c].spread for c, gain in gains.items())
-        for sign in (1, -1)
+        sum(sign * gain > CLEAR * spreads[c] for c, gain in gains.items()) for sign in (1, -1)
     )
     first, *others = sorted(gains, key=gains.__getitem__, reverse=True)
     where = f"{gains[first]:+.1f} points on {columns[first].name}"

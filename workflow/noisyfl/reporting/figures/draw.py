@@ -60,6 +60,7 @@ def draw_figure(
     draw = find(KINDS, description.kind, "kind of figure", description.name)
     with style.house_style():
         figure = draw(description, Material(runs, partitions))
+        style.fold_titles(figure)
         style.stamp(figure, origin(description))
         style.save(figure, png, pdf)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from noisyfl.core.artifacts import replacing
 
 PAGE = 7.2
 """Width of a page's text, in inches."""
+
+LETTER = 0.064
+"""Width of a letter of a panel's title on average, in inches."""
 
 LINE = 0.17
 """Height of a legend's line, in inches."""
@@ -136,6 +140,23 @@ def legend(
         handlelength=handlelength,
         title=title or None,
     )
+
+
+def fold_titles(figure: Figure) -> None:
+    """Break the panels' titles into lines that fit between those of the panels beside them."""
+    for axes in figure.axes:
+        place, title = axes.get_subplotspec(), axes.get_title()
+        if place is not None and title:
+            letters = int(PAGE / place.get_gridspec().ncols * len(place.colspan) / LETTER)
+            axes.set_title("\n".join(_folded(line, letters) for line in title.split("\n")))
+
+
+def _folded(line: str, letters: int) -> str:
+    """Lines of about equal length, as many as it takes for none to be longer than ``letters``."""
+    lines = textwrap.wrap(line, letters)
+    while letters > 1 and len(shorter := textwrap.wrap(line, letters - 1)) == len(lines):
+        lines, letters = shorter, letters - 1
+    return "\n".join(lines)
 
 
 def stamp(figure: Figure, text: str) -> None:

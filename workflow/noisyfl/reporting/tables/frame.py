@@ -189,10 +189,15 @@ def summaries(cell: Rows) -> dict[str, Summary]:
 def column_values(frame: pd.DataFrame) -> pd.DataFrame:
     """The mean of each row in each column that has runs, signed so that larger is better.
 
-    The result is [columns, rows], labelled by their numbers. A cell of which a trial diverged or
-    has no value is NaN, which ranks last: a mean over its other trials would say nothing.
+    The result is [columns, rows], labelled by their numbers. The means of a column are over the
+    seeds that all of its rows with runs have, or over all seeds if there is no such seed. A cell of
+    which a trial diverged or has no value is NaN, which ranks last: a mean over its other trials
+    would say nothing.
     """
     runs = frame[frame["run"].fillna("") != ""]
+    rows = runs.groupby("column_number")["row_number"].transform("nunique")
+    shared = runs.groupby(["column_number", "seed"])["row_number"].transform("nunique") == rows
+    runs = runs[shared | ~shared.groupby(runs["column_number"]).transform("any")]
     less = runs["metric"].map(lambda metric: MEASURES[metric].less_is_better)
     worth = runs.assign(worth=runs["value"].where(~less, -runs["value"]))
     cells = worth.groupby(PLACE[::-1])["worth"]
@@ -210,7 +215,8 @@ def _with_ranks(table: TableDescription, frame: pd.DataFrame) -> pd.DataFrame:
     rows, columns = complete_block(tuple(table.runs[r] for r in ranked))
     ranked = [ranked[r] for r in rows]
     if asking and len(ranked) > 1:
-        ranks = rank(column_values(frame).loc[columns, ranked].to_numpy()).ranks
+        values = column_values(frame[frame["row_number"].isin(ranked)])
+        ranks = rank(values.loc[columns, ranked].to_numpy()).ranks
         average = frame["row_number"].map(pd.Series(ranks, index=ranked))
         for name in ("value", *STATISTICS):
             frame[name] = average.where(frame["column_number"].isin(asking), frame[name])
