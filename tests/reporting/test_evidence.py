@@ -60,6 +60,8 @@ def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
     assert f"| {HIGH} | 3 | 25.0 | 55.0 | 40.0," in page
     assert f"| Method | {LOW} | {HIGH} |" in page
     assert "| w/o mixup | **70.0** | 25.0 |" in page
+    assert "level=high. A difference" in page
+    assert "Clearly ahead of FedAvg in each of these settings: none. In none: w/o mixup." in page
     assert "Of the 12 runs of its table" in page
     assert "12 are there" in page
 
@@ -170,6 +172,19 @@ def test_methods_are_compared_over_the_seeds_that_they_share(table, runs):
     assert "| FedAvg | 66.7 | **55.0** |" not in page
     assert "| FedAvg | 66.7 | 55.0 |" in page
     assert "| w/o mixup | **71.2** | – |" in page
+
+
+def test_a_method_that_is_clearly_ahead_everywhere_is_named(table, runs):
+    for seed, reached in ((1, 0.7), (2, 0.8), (3, 0.9)):
+        table.description["runs"][1][1][seed - 1] = runs.add(
+            [reached, reached], method='fedcorr(variant="without_mixup")', seed=seed
+        )
+    table.description["runs"][1][0] = list(table.description["runs"][1][1])
+    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    assert "Clearly ahead of FedAvg in each of these settings: none. In none: none." in page
+    table.description["runs"] = [[cell[1]] * 2 for cell in table.description["runs"]]
+    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    assert "Clearly ahead of FedAvg in each of these settings: w/o mixup. In none: none." in page
 
 
 def test_of_a_single_trial_nothing_is_clear(table, runs):

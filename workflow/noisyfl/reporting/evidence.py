@@ -137,7 +137,7 @@ def evidence_page(
         "Test accuracy is the mean of the last ten evaluations, in percent, over the seeds that "
         "all methods of a setting have; – is not run, and a setting of which most is not run "
         "stands below alone.",
-        *_spreads(table.columns, {c: cell for (r, c), cell in cells.items() if r == baseline}),
+        *_clear_differences(table, cells, baseline),
         "",
         "Below, a method and FedAvg are compared over the seeds that both have. *Right among the "
         "clean* is the label precision of what a method learns as clean in its last "
@@ -148,7 +148,12 @@ def evidence_page(
     for r, row in enumerate(table.rows):
         own = {c: cell for (at, c), cell in cells.items() if at == r}
         if own:
-            against = {c: cells[baseline, c] for c in own if (baseline, c) in cells}
+            against = {
+                c: cells[baseline, c]
+                for c in own
+                if (baseline, c) in cells
+                and len(own[c].index.intersection(cells[baseline, c].index))
+            }
             lines += ["", f"### {row.name}", ""]
             lines += _method(row, own, against if r != baseline else {}, table.columns)
             for reason in reasons.get(row.name, ()):
@@ -216,20 +221,46 @@ def _at_a_glance(table: TableDescription, cells: Cells) -> Iterator[str]:
         yield " | ".join([f"| {table.rows[r].name}", *(texts[r, c] for c in columns)]) + " |"
 
 
-def _spreads(columns: Sequence[Heading], baseline: Mapping[int, pd.DataFrame]) -> Iterator[str]:
-    """A paragraph on how much the baseline's trials differ, if there are several."""
-    told = [
-        f"{cell['accuracy'].mean():.1f} ± {cell['accuracy'].std():.1f} on {columns[c].name}"
-        for c, cell in baseline.items()
-        if len(cell) > 1
-    ]
-    if told:
-        yield ""
-        yield (
-            f"Over several seeds FedAvg has {'; '.join(told)}. A difference from it is *clear* if "
-            f"it is more than {CLEAR:g} of these standard deviations; where FedAvg has a single "
-            "trial, none is."
-        )
+def _gain(cell: pd.DataFrame, baseline: pd.DataFrame) -> float:
+    """Points ahead of the baseline, over the seeds that both have; NaN if there are none."""
+    return float((cell["accuracy"] - baseline["accuracy"]).mean())
+
+
+def _clear(gain: float, baseline: pd.DataFrame) -> bool:
+    """Whether a gain is larger than the baseline's trials explain; False for a single trial."""
+    return bool(gain > CLEAR * baseline["accuracy"].std())
+
+
+def _clear_differences(table: TableDescription, cells: Cells, baseline: int) -> Iterator[str]:
+    """A paragraph on how much the baseline's trials differ, if there are several, and one that
+    names the methods that are ahead of it by clearly more in all of these settings, or in none.
+    """
+    several = {c: cell for (r, c), cell in cells.items() if r == baseline and len(cell) > 1}
+    if not several:
+        return
+    told = (
+        f"{cell['accuracy'].mean():.1f} ± {cell['accuracy'].std():.1f} on {table.columns[c].name}"
+        for c, cell in several.items()
+    )
+    clear = {
+        row.name: [
+            (r, c) in cells and _clear(_gain(cells[r, c], cell), cell)
+            for c, cell in several.items()
+        ]
+        for r, row in enumerate(table.rows)
+        if row.ranked and r != baseline and any(at == r for at, _ in cells)
+    }
+    yield ""
+    yield (
+        f"Over several seeds FedAvg has {'; '.join(told)}. A difference from it is *clear* if it "
+        f"is more than {CLEAR:g} of these standard deviations; where FedAvg has a single trial, "
+        "none is."
+    )
+    yield ""
+    ahead = "; ".join(name for name, where in clear.items() if all(where))
+    others = "; ".join(name for name, where in clear.items() if not any(where))
+    which = "each of these settings" if len(several) > 1 else "this setting"
+    yield f"Clearly ahead of FedAvg in {which}: {ahead or 'none'}. In none: {others or 'none'}."
 
 
 def _method(
@@ -239,12 +270,8 @@ def _method(
     columns: Sequence[Heading],
 ) -> Iterator[str]:
     """A sentence that compares a method with the baseline, and a table with a line per setting."""
-    both = {c: own[c].index.intersection(cell.index) for c, cell in baseline.items()}
-    level = {c: cell.loc[both[c]].mean() for c, cell in baseline.items() if len(both[c])}
-    if level:
-        gains = {c: own[c].loc[both[c], "accuracy"].mean() - level[c].accuracy for c in level}
-        spreads = {c: baseline[c]["accuracy"].std() for c in level}
-        yield _against(row.name, gains, spreads, columns)
+    if baseline:
+        yield _against(row.name, own, baseline, columns)
         yield ""
     yield (
         "| Setting | Trials | Accuracy | FedAvg | Best, after rounds "
@@ -254,33 +281,29 @@ def _method(
     for c, trials in own.items():
         cell = trials.mean()
         clean = f"{cell.precision:.1f} ({cell.base:.1f})" if cell.precision >= 0 else ""
-        compared = ("", "")
-        if c in level:
-            work = trials.loc[both[c], "backward"].mean() / level[c].backward
-            compared = _number(level[c].accuracy), f"{work:.2f}"
+        level = work = ""
+        if c in baseline:
+            level = _number(baseline[c]["accuracy"].reindex(trials.index).mean())
+            work = f"{(trials['backward'] / baseline[c]['backward']).mean():.2f}"
         yield (
-            f"| {columns[c].name} | {len(trials)} | {cell.accuracy:.1f} | {compared[0]} "
+            f"| {columns[c].name} | {len(trials)} | {cell.accuracy:.1f} | {level} "
             f"| {cell.best:.1f}, {cell.best_round:.0f} | {clean} | {_number(cell.recall)} "
-            f"| {_number(cell.pseudo)} | {compared[1]} |"
+            f"| {_number(cell.pseudo)} | {work} |"
         )
 
 
 def _against(
-    name: str, gains: Mapping[int, float], spreads: Mapping[int, float], columns: Sequence[Heading]
+    name: str,
+    own: Mapping[int, pd.DataFrame],
+    baseline: Mapping[int, pd.DataFrame],
+    columns: Sequence[Heading],
 ) -> str:
-    """A sentence that compares a method with the baseline.
-
-    Args:
-        name: of the method's row.
-        gains: of accuracy over the baseline, in points, by setting.
-        spreads: the standard deviations of the baseline's trials; NaN for a single one.
-        columns: of the table, the settings.
-    """
+    """A sentence that compares a method with the baseline, by the numbers of the columns."""
+    gains = {c: _gain(own[c], cell) for c, cell in baseline.items()}
     if not any(gains.values()):
         return f"{name} equals FedAvg to the last digit, in each of {len(gains)} settings."
-    ahead, behind = (
-        sum(sign * gain > CLEAR * spreads[c] for c, gain in gains.items()) for sign in (1, -1)
-    )
+    ahead = sum(_clear(gain, baseline[c]) for c, gain in gains.items())
+    behind = sum(_clear(-gain, baseline[c]) for c, gain in gains.items())
     first, *others = sorted(gains, key=gains.__getitem__, reverse=True)
     where = f"{gains[first]:+.1f} points on {columns[first].name}"
     if others:
