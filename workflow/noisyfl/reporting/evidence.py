@@ -186,8 +186,9 @@ def _beside(
     """Each paper's table under its heading, with the paragraphs that people wrote on it."""
     yield (
         "Columns of which most is run, in percent, of smaller federations and networks than the "
-        "papers': what can be held against theirs is the order of the rows. \\*: the "
-        "maximum, since most runs did not converge."
+        "papers': what can be held against theirs is the order of the rows. Ours are means over "
+        "the seeds that are run, which may be more for one row than for another. \\*: the maximum, "
+        "since most runs did not converge."
     )
     yield ""
     for heading, lines in papers.items():
