@@ -195,3 +195,23 @@ def test_of_a_single_trial_nothing_is_clear(table, runs):
     )
     assert "in 1 of 2 settings (clearly ahead in 0, clearly behind in 0): +0.8 points" in page
     assert "±" not in page
+
+
+def test_trials_that_agree_by_chance_do_not_make_every_difference_clear(table, runs):
+    for method, row, reached in (
+        ("fedavg", 0, 0.55),
+        ('fedcorr(variant="without_mixup")', 1, 0.6),
+    ):
+        equal = [runs.add([reached, reached], method=method, seed=seed) for seed in (1, 2, 3)]
+        table.description["runs"][row][1] = equal
+    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    # FedAvg has 66.7 ± 6.7 % and 55.0 ± 0.0 %: 4.7 pooled, twice which is more than 5 points.
+    assert "55.0 ± 0.0 on level=high. A difference" in page
+    assert "settings (clearly ahead in 0, clearly behind in 0): +5.0 points on level=high" in page
+    equal = [
+        runs.add([0.65, 0.65], method='fedcorr(variant="without_mixup")', seed=seed)
+        for seed in (1, 2, 3)
+    ]
+    table.description["runs"][1][1] = equal
+    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    assert "settings (clearly ahead in 1, clearly behind in 0): +10.0 points on level=high" in page

@@ -26,7 +26,9 @@ BASELINE = "fedavg"
 """The method that all others are compared with."""
 
 CLEAR = 2.0
-"""Standard deviations of the baseline's trials that a clear difference has to exceed."""
+"""Standard deviations of the baseline's trials that a clear difference has to exceed: those of the
+setting or, if they are more, of all settings pooled, since a few trials may agree by chance.
+"""
 
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
@@ -114,6 +116,7 @@ def evidence_page(
         for c, cell in enumerate(row)
     }
     cells = {place: cell for place, cell in found.items() if len(cell)}
+    bars = _bars({c: cell for (r, c), cell in cells.items() if r == baseline})
     lines = [
         "# Evidence",
         "",
@@ -137,7 +140,7 @@ def evidence_page(
         "Test accuracy is the mean of the last ten evaluations, in percent, over the seeds that "
         "all methods of a setting have; – is not run, and a setting of which most is not run "
         "stands below alone.",
-        *_clear_differences(table, cells, baseline),
+        *_clear_differences(table, cells, baseline, bars),
         "",
         "Below, a method and FedAvg are compared over the seeds that both have. *Right among the "
         "clean* is the label precision of what a method learns as clean in its last "
@@ -155,7 +158,7 @@ def evidence_page(
                 and len(own[c].index.intersection(cells[baseline, c].index))
             }
             lines += ["", f"### {row.name}", ""]
-            lines += _method(row, own, against if r != baseline else {}, table.columns)
+            lines += _method(row, own, against if r != baseline else {}, table.columns, bars)
             for reason in reasons.get(row.name, ()):
                 lines += ["", reason]
     missing = [row.name for r, row in enumerate(table.rows) if not any(at == r for at, _ in cells)]
@@ -227,12 +230,18 @@ def _gain(cell: pd.DataFrame, baseline: pd.DataFrame) -> float:
     return float((cell["accuracy"] - baseline["accuracy"]).mean())
 
 
-def _clear(gain: float, baseline: pd.DataFrame) -> bool:
-    """Whether a gain is larger than the baseline's trials explain; False for a single trial."""
-    return bool(gain > CLEAR * baseline["accuracy"].std())
+def _bars(baseline: Mapping[int, pd.DataFrame]) -> dict[int, float]:
+    """The points that a difference from the baseline has to exceed to be clear, by the number of
+    the column; infinitely many where the baseline has a single trial.
+    """
+    variances = pd.Series({c: cell["accuracy"].var() for c, cell in baseline.items()}, dtype=float)
+    bars = CLEAR * variances.clip(lower=variances.mean()) ** 0.5
+    return dict(bars.fillna(np.inf))
 
 
-def _clear_differences(table: TableDescription, cells: Cells, baseline: int) -> Iterator[str]:
+def _clear_differences(
+    table: TableDescription, cells: Cells, baseline: int, bars: Mapping[int, float]
+) -> Iterator[str]:
     """A paragraph on how much the baseline's trials differ, if there are several, and one that
     names the methods that are ahead of it by clearly more in all of these settings, or in none.
     """
@@ -245,8 +254,7 @@ def _clear_differences(table: TableDescription, cells: Cells, baseline: int) -> 
     )
     clear = {
         row.name: [
-            (r, c) in cells and _clear(_gain(cells[r, c], cell), cell)
-            for c, cell in several.items()
+            (r, c) in cells and _gain(cells[r, c], cell) > bars[c] for c, cell in several.items()
         ]
         for r, row in enumerate(table.rows)
         if row.ranked and r != baseline and any(at == r for at, _ in cells)
@@ -254,8 +262,8 @@ def _clear_differences(table: TableDescription, cells: Cells, baseline: int) -> 
     yield ""
     yield (
         f"Over several seeds FedAvg has {'; '.join(told)}. A difference from it is *clear* if it "
-        f"is more than {CLEAR:g} of these standard deviations; where FedAvg has a single trial, "
-        "none is."
+        f"is more than {CLEAR:g} of these standard deviations, or of their pooled one if that is "
+        "larger, as few trials may agree by chance; where FedAvg has a single trial, none is."
     )
     yield ""
     ahead = "; ".join(name for name, where in clear.items() if all(where))
@@ -269,10 +277,11 @@ def _method(
     own: Mapping[int, pd.DataFrame],
     baseline: Mapping[int, pd.DataFrame],
     columns: Sequence[Heading],
+    bars: Mapping[int, float],
 ) -> Iterator[str]:
     """A sentence that compares a method with the baseline, and a table with a line per setting."""
     if baseline:
-        yield _against(row.name, own, baseline, columns)
+        yield _against(row.name, own, baseline, columns, bars)
         yield ""
     yield (
         "| Setting | Trials | Accuracy | FedAvg | Best, after rounds "
@@ -298,13 +307,14 @@ def _against(
     own: Mapping[int, pd.DataFrame],
     baseline: Mapping[int, pd.DataFrame],
     columns: Sequence[Heading],
+    bars: Mapping[int, float],
 ) -> str:
     """A sentence that compares a method with the baseline, by the numbers of the columns."""
     gains = {c: _gain(own[c], cell) for c, cell in baseline.items()}
     if not any(gains.values()):
         return f"{name} equals FedAvg to the last digit, in each of {len(gains)} settings."
-    ahead = sum(_clear(gain, baseline[c]) for c, gain in gains.items())
-    behind = sum(_clear(-gain, baseline[c]) for c, gain in gains.items())
+    ahead = sum(gain > bars[c] for c, gain in gains.items())
+    behind = sum(-gain > bars[c] for c, gain in gains.items())
     first, *others = sorted(gains, key=gains.__getitem__, reverse=True)
     where = f"{gains[first]:+.1f} points on {columns[first].name}"
     if others:
