@@ -243,7 +243,7 @@ def _clear_differences(
     table: TableDescription, cells: Cells, baseline: int, bars: Mapping[int, float]
 ) -> Iterator[str]:
     """A paragraph on how much the baseline's trials differ, if there are several, and one that
-    names the methods that are ahead of it by clearly more in all of these settings, or in none.
+    names the methods that are clearly ahead of it in the most of these settings, or in none.
     """
     several = {c: cell for (r, c), cell in cells.items() if r == baseline and len(cell) > 1}
     if not several:
@@ -266,9 +266,13 @@ def _clear_differences(
         "larger, as few trials may agree by chance; where FedAvg has a single trial, none is."
     )
     yield ""
-    ahead = "; ".join(name for name, where in clear.items() if all(where))
-    others = "; ".join(name for name, where in clear.items() if not any(where))
-    which = "each of these settings" if len(several) > 1 else "this setting"
+    counts = {name: sum(where) for name, where in clear.items()}
+    most = max(counts.values(), default=0)
+    ahead = "; ".join(name for name, count in counts.items() if count == most > 0)
+    others = "; ".join(name for name, count in counts.items() if not count)
+    which = "this setting" if len(several) == 1 else "each of these settings"
+    if 0 < most < len(several):
+        which = f"{most} of these {len(several)} settings, and none in more"
     yield f"Clearly ahead of FedAvg in {which}: {ahead or 'none'}. In none: {others or 'none'}."
 
 
