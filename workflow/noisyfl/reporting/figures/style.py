@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -80,13 +81,24 @@ def house_style() -> Iterator[None]:
         yield
 
 
+class _RoundedLayout(ConstrainedLayoutEngine):
+    """Constrained layout without its solver's last digits, which differ from call to call."""
+
+    def execute(self, fig: Any) -> None:
+        """Lay the figure out, with positions in millionths of its size."""
+        super().execute(fig)
+        for axes in fig.axes:
+            axes.set_position(np.round(axes.get_position(original=True).bounds, 6).tolist())
+            axes.set_in_layout(True)  # which a position that is set ends
+
+
 def new_figure(height: float) -> Figure:
     """A figure of a page's width, whose layout makes room for every label.
 
     Args:
         height: in inches.
     """
-    return Figure(figsize=(PAGE, height), layout="constrained")
+    return Figure(figsize=(PAGE, height), layout=_RoundedLayout())
 
 
 def grid(figure: Figure, panels: int, columns: int) -> list[Axes]:
