@@ -308,7 +308,7 @@ def test_a_partner_with_models_of_its_own_is_refused():
 
 
 def test_what_all_models_share_is_tested_once():
-    """Of every client's model the half that is the server's."""
+    """Of every client's model the half that is the server's. What was tested before is not."""
 
     class Runner:
         test = SimpleNamespace(labels=torch.arange(3))
@@ -322,8 +322,19 @@ def test_what_all_models_share_is_tested_once():
     server = apfl(alpha=1.0)
     federation.weights = {"0.w": torch.tensor(-1.0), "1.w": torch.tensor(0.0)}
     federation.clients[1].state["apfl_private"] = {"1.w": torch.tensor(5.0)}
-    found = rounds.tested(server.tested(federation), server, Runner())
+    answers = {}
+    found = rounds.tested(server.tested(federation), server, Runner(), answers)
     # The two clients that never trained have one v, which is w.
     assert sorted(Runner.asked) == [(0, -1.0), (1, -1.0), (1, 5.0)]
     assert found["test_accuracy"] == pytest.approx(1 / 3)
-    assert server.passes_of_test(3) == 2.0
+
+    Runner.asked.clear()
+    again = rounds.tested(server.tested(federation), server, Runner(), answers)
+    assert Runner.asked == []
+    assert again["confusion"] == found["confusion"]
+    federation.clients[2].state["apfl_private"] = {"1.w": torch.tensor(6.0)}
+    found = rounds.tested(server.tested(federation), server, Runner(), answers)
+    assert Runner.asked == [(1, 6.0)]
+    assert found["test_accuracy"] == pytest.approx(2 / 3)
+    # Those of networks that are no more are forgotten.
+    assert sorted(float(network.tensors[0]) for network in answers) == [-1.0, -1.0, 5.0, 6.0]

@@ -6,6 +6,8 @@ from test_fedcorr import FakeFederation
 
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
+from noisyfl.simulation import rounds
+from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.types import Update
 
 
@@ -58,6 +60,30 @@ def test_the_budget_of_the_federation_is_that_of_the_pool(rounds, participation,
     slots = sum(method.slots(round, federation) for round in range(expected))
     if epochs is None and rounds > 1:
         assert slots == rounds * ordinary
+
+
+@pytest.mark.parametrize("name", ["distributed", "apfl", "fedproto(variant='faithful')"])
+def test_models_of_those_who_did_not_take_part_are_not_tested_again(name, tmp_path, monkeypatch):
+    """And the numbers are those of testing them all."""
+    passes = []
+    outputs, tested = LoopExecutor.test_outputs, rounds.tested
+
+    def counted(self, weights, network):
+        passes.append(network)
+        return outputs(self, weights, network)
+
+    def evaluations():
+        passes.clear()
+        federation, _ = run_on_digits(name, tmp_path, rounds=4, participation=0.4)
+        columns = ("test_accuracy", "test_loss", "test_balanced_accuracy")
+        return [[row[one] for one in columns] for row in federation.records.rounds], len(passes)
+
+    monkeypatch.setattr(LoopExecutor, "test_outputs", counted)
+    some, few = evaluations()
+    monkeypatch.setattr(rounds, "tested", lambda *given: tested(*given[:3], {}))
+    every, many = evaluations()
+    assert some == every
+    assert few < many
 
 
 @pytest.mark.slow

@@ -212,9 +212,11 @@ class Apfl(ServerSide, Personal):
             for client in federation.clients
         ]
 
-    def passes_of_test(self, clients: int) -> float:
-        """The mean of one pass for the networks of w and one for each client for those of v."""
-        return (1 + clients) / 2
+    def passes_of_test(self, changed: float) -> float:
+        """The mean of one pass for the networks of w and, for those of v, one for each client whose
+        v is a new one.
+        """
+        return (1 + changed) / 2
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,9 @@ class Distributed(ServerSide):
         """Every client's own model."""
         return [Tested(self.start(client, federation), client) for client in federation.clients]
 
-    def passes_of_test(self, clients: int) -> float:
-        """One for each client."""
-        return clients
+    def passes_of_test(self, changed: float) -> float:
+        """One for each client whose model is a new one."""
+        return changed
 
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Keep the model that each participant's local update ended with."""

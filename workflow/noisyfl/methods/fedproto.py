@@ -63,6 +63,7 @@ class FedProto(ServerSide, ClientSide):
     }
 
     models_kept = 1
+    predicts_by_features = True
 
     # ---------------------------------------------------------------- the local update
 
@@ -139,9 +140,9 @@ class FedProto(ServerSide, ClientSide):
         anyone = federation.clients[0] if self.inference == "prototype" else None
         return [Tested(federation.weights, anyone)]
 
-    def passes_of_test(self, clients: int) -> float:
-        """One, or one for each client if each has its own model."""
-        return clients if self.sharing == "nothing" else 1.0
+    def passes_of_test(self, changed: float) -> float:
+        """One, or one for each new model if each client has its own."""
+        return changed if self.sharing == "nothing" else 1.0
 
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
         """The classifier's logits, or minus the mean squared differences to the prototypes.

@@ -53,4 +53,4 @@ def evaluate_kept(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
         device=where,
     )
     on_device = {name: value.to(where) for name, value in weights.items()}
-    return tested([Tested(on_device)], client, executor)
+    return tested([Tested(on_device)], client, executor, {})

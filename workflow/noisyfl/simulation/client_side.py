@@ -81,6 +81,8 @@ class Side:
         partner: the kind of side that may stand behind it in a combination, ``client`` or
             ``server``; empty for none.
         own_batches: whether it decides the batches of a local epoch itself.
+        predicts_by_features: whether a client side's :meth:`ClientSide.predict` reads features; if
+            not, it may be given features of width 0.
         refuses: which methods may not stand behind it, by the attribute that they declare
             (``models_kept``, ``own_batches``); for each, ``why``, and ``when``: the values of its
             own options for which this holds.
@@ -100,6 +102,7 @@ class Side:
     least_participants: ClassVar[int] = 1
     partner: ClassVar[str] = ""
     own_batches: ClassVar[bool] = False
+    predicts_by_features: ClassVar[bool] = False
     refuses: ClassVar[dict[str, dict]] = {}
 
     def later(self, federation: Federation) -> dict[str, int]:

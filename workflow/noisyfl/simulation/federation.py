@@ -16,7 +16,16 @@ import torch
 from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Client, Executor, Outputs, Pass, Task, Update, Weights
+from noisyfl.simulation.types import (
+    Client,
+    Executor,
+    Network,
+    Outputs,
+    Pass,
+    Task,
+    Update,
+    Weights,
+)
 
 ROUND_COLUMNS = {
     "round": pa.int64(),
@@ -72,6 +81,8 @@ class Federation:
         state: what the server side keeps between rounds.
         participants: clients in an ordinary round.
         round: the one under way or, between rounds, the last one; counted from 0.
+        answers: outputs on the test part of the networks that were last evaluated; not part of a
+            checkpoint, as they can be computed again.
     """
 
     def __init__(
@@ -99,6 +110,7 @@ class Federation:
         self.participants = schedule.participants(len(self.clients))
         self.round = 0
         self.records = Records()
+        self.answers: dict[Network, Outputs] = {}
 
     @property
     def classes(self) -> int:

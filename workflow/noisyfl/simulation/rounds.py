@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +15,7 @@ from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.server_side import ServerSide, local_updates
-from noisyfl.simulation.types import Executor, Outputs, Tested, Weights
+from noisyfl.simulation.types import Executor, Network, Outputs, Tested, Weights
 
 NOT_EVALUATED = {
     "test_accuracy": math.nan,
@@ -161,16 +159,23 @@ def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> 
         client: the method's client side.
         federation: of the run.
     """
-    return tested(server.tested(federation), client, federation.executor)
+    return tested(server.tested(federation), client, federation.executor, federation.answers)
 
 
-def tested(models: Sequence[Tested], client: ClientSide, executor: Executor) -> dict[str, Any]:
+def tested(
+    models: Sequence[Tested],
+    client: ClientSide,
+    executor: Executor,
+    answers: dict[Network, Outputs],
+) -> dict[str, Any]:
     """Evaluate models on the test part.
 
     Args:
         models: at least one.
         client: the method's client side, which says what a model of several networks predicts.
         executor: has the test part.
+        answers: outputs on the test part of the networks of the evaluation before, which are not
+            computed again; replaced by those of the networks of this one.
 
     Returns:
         Means over the models: ``test_accuracy``, ``test_top5_accuracy`` (NaN where there are no
@@ -181,17 +186,15 @@ def tested(models: Sequence[Tested], client: ClientSide, executor: Executor) -> 
     """
     labels = executor.test.labels
     accuracies, top5, losses, confusions = [], [], [], []
-    wanted = [_networks_of(model, client.networks) for model in models]
-    uses = Counter(itertools.chain(*wanted))
-    shared: dict[Hashable, Outputs] = {}
-    for model, networks in zip(models, wanted, strict=True):
-        outputs = []
-        for number, network in enumerate(networks):
-            said = shared.get(network) or executor.test_outputs(model.weights, number)
-            if uses[network] > 1:
-                shared[network] = said
-            outputs.append(said)
-        logits = client.predict(outputs, model.client)
+    before = dict(answers)
+    answers.clear()
+    for model in models:
+        networks = [_network(model, number) for number in range(client.networks)]
+        for network in networks:
+            if network not in answers:
+                said = before.get(network) or executor.test_outputs(model.weights, network.number)
+                answers[network] = said if client.predicts_by_features else _without_features(said)
+        logits = client.predict([answers[network] for network in networks], model.client)
         accuracies.append(float((logits.argmax(1) == labels).double().mean()))
         top5.append(top_accuracy(logits, labels, 5))
         confusions.append(confusion_matrix(logits, labels))
@@ -205,14 +208,14 @@ def tested(models: Sequence[Tested], client: ClientSide, executor: Executor) -> 
     }
 
 
-def _networks_of(model: Tested, count: int) -> list[Hashable]:
-    """A key for each network of a model: its number and the identities of its tensors. Networks
-    that models share, such as the global one beside each client's own, have equal keys.
-    """
-    return [
-        (number, *(id(v) for name, v in model.weights.items() if name.startswith(f"{number}.")))
-        for number in range(count)
-    ]
+def _network(model: Tested, number: int) -> Network:
+    own = f"{number}."
+    return Network(number, [value for name, value in model.weights.items() if name.startswith(own)])
+
+
+def _without_features(outputs: Outputs) -> Outputs:
+    """The logits alone: features would take several times their memory."""
+    return Outputs(outputs.logits, outputs.features.new_empty(len(outputs.features), 0))
 
 
 def confusion_matrix(logits: Tensor, labels: Tensor) -> Tensor:

@@ -103,9 +103,12 @@ class ServerSide(Side):
         """The models whose mean accuracy on the test part is the method's: the global one."""
         return [Tested(federation.weights)]
 
-    def passes_of_test(self, clients: int) -> float:
+    def passes_of_test(self, changed: float) -> float:
         """How often an evaluation passes the test part through each network of a model, on average;
         for estimates.
+
+        Args:
+            changed: clients, on average, that took part since the evaluation before.
         """
         return 1.0
 

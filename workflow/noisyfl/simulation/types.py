@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -163,6 +164,34 @@ class Tested:
 
     weights: Weights
     client: Client | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network of a model that is tested; equal to another if their tensors are the same objects.
+
+    Such are the global one beside each client's own, and a client's own since it last took part.
+    Nothing writes to a model's tensors in place, so that equal networks have equal outputs.
+
+    Attributes:
+        number: of the network in its model.
+        tensors: its weights and buffers.
+    """
+
+    number: int
+    tensors: Sequence[Tensor]
+
+    def __hash__(self) -> int:
+        return hash((self.number, *map(id, self.tensors)))
+
+    def __eq__(self, other: object) -> bool:
+        # Tensors would compare number by number.
+        return (
+            isinstance(other, Network)
+            and self.number == other.number
+            and len(self.tensors) == len(other.tensors)
+            and all(map(operator.is_, self.tensors, other.tensors))
+        )
 
 
 @dataclass

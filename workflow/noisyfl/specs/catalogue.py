@@ -101,6 +101,7 @@ class MethodDeclaration(Declaration):
     needs_truth: bool
     least_participants: int
     own_batches: bool
+    predicts_by_features: bool
     refuses: dict[str, dict]
 
 

@@ -81,6 +81,7 @@ class _Work:
         effort: the method's seconds of a round over those of FedAvg with as many networks.
         shows: times that a step takes each image of its batch through a network, at most.
         models_kept: models that the method keeps for each client.
+        keeps_features: whether features are kept, with the logits, of the networks that are tested.
         clients: number of all clients.
         participants: clients in an ordinary round.
         samples: of a client, on average.
@@ -97,6 +98,7 @@ class _Work:
     effort: float
     shows: int
     models_kept: int
+    keeps_features: bool
     clients: int
     participants: int
     samples: float
@@ -128,6 +130,7 @@ class _Work:
                 if method.is_client
             ),
             models_kept=sum(method.models_kept for method in declared),
+            keeps_features=any(method.predicts_by_features for method in declared),
             clients=clients,
             participants=schedule.participants(clients),
             samples=partition["partition"].get("per_client")
@@ -227,7 +230,7 @@ def _memory_mb(work: _Work, process: float) -> float:
     models = work.participants + slots + work.models_kept * work.clients
     activations = 500 * sum(positions for positions, _, _ in work.layers) * 64 * 4
     held = _images(work.facts, work.schedule) + work.model_bytes * models + activations
-    return process + held / 1e6
+    return process + (held + _answers_bytes(work)) / 1e6
 
 
 def _stream_slots(work: _Work, room_mb: float) -> int:
@@ -272,7 +275,7 @@ def _gpu_memory_mb(work: _Work, slots: int) -> float:
     captured = 0 if _large(work) else slots * step
 
     held = work.model_bytes * models + pixels + remembered + answers + captured
-    held += max(trained, tested)
+    held += _answers_bytes(work) + max(trained, tested)
     return CONTEXT_MB + SLOT_MB * (slots + 1) + SLACK * held / 1e6
 
 
@@ -295,6 +298,15 @@ def _tested_bytes(work: _Work) -> float:
     """
     largest = max(positions * outputs for positions, _, outputs in work.layers)
     return 4 * (3 * math.prod(work.facts.shape) + 6 * largest)
+
+
+def _answers_bytes(work: _Work) -> float:
+    """Bytes of what the tested networks said of the test part, which is kept until the next
+    evaluation.
+    """
+    classes, width = len(work.facts.classes), work.layers[-1][1]
+    each = 4 * work.facts.test_size * (classes + width * work.keeps_features)
+    return each * work.networks * max(1, work.models_kept * work.clients)
 
 
 def _weights(layers: list[Layer]) -> int:

@@ -109,11 +109,14 @@ def _extent(given: str) -> dict[str, Any]:
         local = side.epochs_of_round(round, own) if rounds <= COUNTED else own.local_epochs
         updates += slots * rounds / len(asked)
         epochs += slots * local * rounds / len(asked)
+    ordinary = updates / outline.participants
+    between = ordinary / max(1, own.evaluations(ordinary))
+    absent = 1 - outline.participants / clients
     return {
         "rounds": rounds,
-        "ordinary_rounds": updates / outline.participants,
+        "ordinary_rounds": ordinary,
         "epochs": epochs,
-        "passes_of_test": server.passes_of_test(clients),
+        "passes_of_test": server.passes_of_test(clients * (1 - absent**between)),
         "later": {**client.later(outline), **server.later(outline)},
     }
 
