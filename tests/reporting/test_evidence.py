@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from noisyfl.reporting.beside_papers import tables_beside
+from noisyfl.reporting.descriptions import Heading
 from noisyfl.reporting.evidence import evidence_page, reasons_in, seen, write_evidence
 from noisyfl.reporting.runs import read_runs
 from small_tables import HIGH, LOW, content, table_in
@@ -66,6 +67,23 @@ def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
     assert "12 are there" in page
 
 
+def test_methods_are_ranked_over_the_settings_if_the_table_ranks_them(table, runs):
+    description = described(table)
+    ranking = Heading(name="average rank", average_rank=True)
+    ranked = dataclasses.replace(
+        description,
+        columns=(*description.columns, ranking),
+        runs=tuple((*row, ()) for row in description.runs),
+        labels=tuple((*row, {}) for row in description.labels),
+        as_published=tuple((*row, False) for row in description.as_published),
+    )
+    page = evidence_page(ranked, read_runs(runs.files), [], {}, {})
+    assert f"| Method | {LOW} | {HIGH} | average rank |\n|---|---|---|---|" in page
+    # By the table's statistic, the best evaluation, each is once ahead of the other.
+    assert "| FedAvg | 66.7 | **55.0** | **1.5** |" in page
+    assert "| w/o mixup | **70.0** | 25.0 | **1.5** |" in page
+
+
 def test_a_row_without_runs_is_named(table, runs):
     table.description["runs"][1] = [[], []]
     table.description |= {"missing": 6}
@@ -97,7 +115,11 @@ def test_a_column_of_which_most_is_missing_stands_with_its_methods_alone(table, 
     fedavg, other = description.rows
     whole, part = description.runs
     few = dataclasses.replace(
-        description, rows=(fedavg, other, other), runs=(whole, (part[0], ()), (part[0], ()))
+        description,
+        rows=(fedavg, other, other),
+        runs=(whole, (part[0], ()), (part[0], ())),
+        labels=(*description.labels, description.labels[1]),
+        as_published=(*description.as_published, description.as_published[1]),
     )
     page = evidence_page(few, read_runs(runs.files), [], {}, {})
     assert f"| Method | {LOW} |\n" in page

@@ -19,8 +19,10 @@ from noisyfl.reporting.beside_papers import tables_beside
 from noisyfl.reporting.claims.page import by_paper, in_short, tally
 from noisyfl.reporting.claims.verdicts import CANNOT_TELL, Judged
 from noisyfl.reporting.descriptions import Heading, TableDescription
+from noisyfl.reporting.metrics import RANK
 from noisyfl.reporting.runs import Run
 from noisyfl.reporting.statistics import best, mean_last_10
+from noisyfl.reporting.tables.frame import tidy
 
 BASELINE = "fedavg"
 """The method that all others are compared with."""
@@ -32,6 +34,11 @@ setting or, if they are more, of all settings pooled, since a few trials may agr
 
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
+
+RANKED = (
+    " Average ranks (1 is the best) are over the largest part of the table without missing runs."
+)
+"""What the page says of average ranks."""
 
 Cells = Mapping[tuple[int, int], pd.DataFrame]
 """What :func:`seen` finds, by row and column."""
@@ -117,6 +124,7 @@ def evidence_page(
     }
     cells = {place: cell for place, cell in found.items() if len(cell)}
     bars = _bars({c: cell for (r, c), cell in cells.items() if r == baseline})
+    ranks = _average_ranks(table, runs)
     lines = [
         "# Evidence",
         "",
@@ -135,11 +143,11 @@ def evidence_page(
         *_beside(papers, reasons),
         "## The methods",
         "",
-        *_at_a_glance(table, cells),
+        *_at_a_glance(table, cells, ranks),
         "",
         "Test accuracy is the mean of the last ten evaluations, in percent, over the seeds that "
         "all methods of a setting have; – is not run, and a setting of which most is not run "
-        "stands below alone.",
+        f"stands below alone.{RANKED if len(ranks) else ''}",
         *_clear_differences(table, cells, baseline, bars),
         "",
         "Below, a method and FedAvg are compared over the seeds that both have. *Right among the "
@@ -200,8 +208,16 @@ def _beside(
             yield from (reason, "")
 
 
-def _at_a_glance(table: TableDescription, cells: Cells) -> Iterator[str]:
-    """The table of accuracies by row and column, without columns of which most cells are missing.
+def _average_ranks(table: TableDescription, runs: Mapping[str, Run]) -> pd.Series:
+    """The average rank by the number of the row, as the table has it; empty if it has none."""
+    frame = tidy(table, runs)
+    ranks = frame[frame["metric"] == RANK].dropna(subset="value")
+    return ranks.set_index("row_number")["value"]
+
+
+def _at_a_glance(table: TableDescription, cells: Cells, ranks: pd.Series) -> Iterator[str]:
+    """The table of accuracies by row and column, without columns of which most cells are missing,
+    and of average ranks, if there are any.
 
     In a column without missing cells the best is in bold. A cell whose trials all diverged says so.
     """
@@ -219,10 +235,18 @@ def _at_a_glance(table: TableDescription, cells: Cells) -> Iterator[str]:
             numbers = {r: f"**{one}**" if one == highest else one for r, one in numbers.items()}
         for r in rows:
             texts[r, c] = numbers.get(r, "diverged" if (r, c) in run else "–")
-    yield " | ".join(["| Method", *(table.columns[c].name for c in columns)]) + " |"
-    yield "|---" * (1 + len(columns)) + "|"
-    for r in rows:
-        yield " | ".join([f"| {table.rows[r].name}", *(texts[r, c] for c in columns)]) + " |"
+    titles = [table.columns[c].name for c in columns]
+    lines = {r: [texts[r, c] for c in columns] for r in rows}
+    if len(ranks):
+        titles.append("average rank")
+        lowest = _number(ranks.min())
+        for r in rows:
+            text = _number(ranks.get(r, np.nan))
+            lines[r].append(f"**{text}**" if text == lowest else text)
+    yield " | ".join(["| Method", *titles]) + " |"
+    yield "|---" * (1 + len(titles)) + "|"
+    for r, line in lines.items():
+        yield " | ".join([f"| {table.rows[r].name}", *line]) + " |"
 
 
 def _gain(cell: pd.DataFrame, baseline: pd.DataFrame) -> float:
