@@ -326,6 +326,8 @@ class ResNet18(Network):
     what = "network: logits and gradient of the first layer"
     file, function = "model/model_resnet.py", "ResNet18"
     model = "resnet18"
+    # On two images: other processors' convolutions end up to 1e-4 apart after so many layers.
+    tolerance = 5e-4
 
     def theirs(self, code: Code) -> Any:
         return code.module("model.model_resnet").ResNet18(10)
@@ -338,6 +340,8 @@ class ResNet34(Network):
     what = "network: logits and gradient of the first layer"
     file, function = "model/model_resnet.py", "ResNet34"
     model = "resnet34"
+    # On two images: other processors' convolutions end up to 1e-4 apart after so many layers.
+    tolerance = 5e-4
 
     def theirs(self, code: Code) -> Any:
         return code.module("model.model_resnet").ResNet34(10)
