@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import weakref
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -336,5 +337,11 @@ def test_what_all_models_share_is_tested_once():
     found = rounds.tested(server.tested(federation), server, Runner(), answers)
     assert Runner.asked == [(1, 6.0)]
     assert found["test_accuracy"] == pytest.approx(2 / 3)
-    # Those of networks that are no more are forgotten.
-    assert sorted(float(network.tensors[0]) for network in answers) == [-1.0, -1.0, 5.0, 6.0]
+    # A network that is no more is forgotten, and was not kept alive.
+    Runner.asked.clear()
+    gone = weakref.ref(federation.clients[2].state["apfl_private"]["1.w"])
+    federation.clients[2].state["apfl_private"] = {"1.w": torch.tensor(7.0)}
+    assert gone() is None
+    rounds.tested(server.tested(federation), server, Runner(), answers)
+    assert Runner.asked == [(1, 7.0)]
+    assert len(answers) == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import operator
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -166,32 +166,31 @@ class Tested:
     client: Client | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Network:
     """A network of a model that is tested; equal to another if their tensors are the same objects.
 
     Such are the global one beside each client's own, and a client's own since it last took part.
-    Nothing writes to a model's tensors in place, so that equal networks have equal outputs.
+    Nothing writes to a model's tensors in place, so that equal networks have equal outputs. The
+    tensors are not kept alive: a network whose tensors are gone equals no other.
 
-    Attributes:
+    Args:
         number: of the network in its model.
         tensors: its weights and buffers.
     """
 
-    number: int
-    tensors: Sequence[Tensor]
+    def __init__(self, number: int, tensors: Sequence[Tensor]) -> None:
+        self.number = number
+        self._tensors = [weakref.ref(tensor) for tensor in tensors]
+        self._hash = hash((number, *map(id, tensors)))
 
     def __hash__(self) -> int:
-        return hash((self.number, *map(id, self.tensors)))
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
-        # Tensors would compare number by number.
-        return (
-            isinstance(other, Network)
-            and self.number == other.number
-            and len(self.tensors) == len(other.tensors)
-            and all(map(operator.is_, self.tensors, other.tensors))
-        )
+        if not isinstance(other, Network) or hash(self) != hash(other):
+            return False
+        pairs = zip(self._tensors, other._tensors, strict=True)
+        return all(one() is not None and one() is another() for one, another in pairs)
 
 
 @dataclass
