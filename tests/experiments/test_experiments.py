@@ -264,15 +264,24 @@ def canonical(text):
 
 
 def test_a_combination_is_a_server_side_and_a_client_side():
-    method = canonical("fedavg+fedprox(mu=0.5)")
-    assert method["name"] == "fedavg+fedprox"
-    assert [part["name"] for part in method["parts"]] == ["fedavg", "fedprox"]
+    method = canonical("median+fedprox(mu=0.5)")
+    assert method["name"] == "median+fedprox"
+    assert [part["name"] for part in method["parts"]] == ["median", "fedprox"]
     assert method["parts"][1]["mu"] == 0.5
     assert all(part["revision"] for part in method["parts"])
     server, client = build_method(method, "here")
-    assert (server.name, client.name, client.mu) == ("fedavg", "fedprox", 0.5)
-    parts = [{"name": "fedavg"}, {"name": "fedprox", "mu": 0.5}]
+    assert (server.name, client.name, client.mu) == ("median", "fedprox", 0.5)
+    parts = [{"name": "median"}, {"name": "fedprox", "mu": 0.5}]
     assert canonical({"parts": parts}) == canonical(without_revisions(method)) == method
+
+
+@pytest.mark.parametrize("alone", ["fedprox(mu=0.5)", "elr", "fedavg"])
+def test_a_client_side_behind_fedavg_is_that_method_alone(alone):
+    """So that a table's ``FedAvg + DivideMix`` and another's ``DivideMix`` are one run."""
+    method = canonical(f"fedavg+{alone}")
+    assert method == canonical(alone)
+    server, client = build_method(method, "here")
+    assert (server.name, client.name) == ("fedavg", method["name"])
 
 
 @pytest.mark.parametrize(
@@ -299,16 +308,16 @@ def test_combinations_that_are_refused(text, words):
 def test_a_scale_lays_options_over_each_part_of_a_combination(tmp_path):
     row = ("tables", "one", "rows", 1, "method")
     config = {**CONFIG, "overlay": {"methods": {"fedprox": {"mu": 0.25}}}}
-    runs = plan(tmp_path, edited(PAPER, row, "fedavg+fedprox"), config).runs.values()
+    runs = plan(tmp_path, edited(PAPER, row, "median+fedprox"), config).runs.values()
     mus = {part.get("mu") for run in runs for part in run["method"].get("parts", [])}
     assert mus == {None, 0.25}
 
 
 def test_a_combination_has_options_of_its_own(tmp_path):
     row = ("tables", "one", "rows", 1, "method")
-    methods = {"fedprox": {"mu": 0.25}, "fedavg+fedprox": {"mu": 0.5}, "krum+fedprox": {"mu": 1.0}}
+    methods = {"fedprox": {"mu": 0.25}, "median+fedprox": {"mu": 0.5}, "krum+fedprox": {"mu": 1.0}}
     config = {**CONFIG, "overlay": {"methods": methods}}
-    runs = plan(tmp_path, edited(PAPER, row, "fedavg+fedprox"), config).runs.values()
+    runs = plan(tmp_path, edited(PAPER, row, "median+fedprox"), config).runs.values()
     assert {part.get("mu") for run in runs for part in run["method"].get("parts", [])} == {
         None,
         0.5,

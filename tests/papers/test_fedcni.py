@@ -149,14 +149,12 @@ def test_hyperparameters_are_appendix_a_1s(cells):
         # 20 of 20 clients take part: an iteration, which visits each once, is a round.
         assert (fedcorr["preprocessing_iterations"], fedcorr["finetuning_rounds"]) == (10, 20)
         assert fedcorr["usual_rounds"] is None
-        for row, server in (
-            ("Distributed DivideMix", "distributed"),
-            ("FedAvg + DivideMix", "fedavg"),
-        ):
-            first, second = method(row)["parts"]
-            assert (first["name"], second["name"]) == (server, "dividemix")
-            assert second["warm_up_rounds"] * 5 == 5
-            assert second["clean_threshold"] == 0.5
+        distributed, on_clients = method("Distributed DivideMix")["parts"]
+        assert distributed["name"] == "distributed"
+        for dividemix in (on_clients, method("FedAvg + DivideMix")):
+            assert dividemix["name"] == "dividemix"
+            assert dividemix["warm_up_rounds"] * 5 == 5
+            assert dividemix["clean_threshold"] == 0.5
         fedcni = method("FedCNI")
         assert (fedcni["pseudo_label_round"], fedcni["aggregation_round"]) == (15, 15)
         assert (fedcni["threshold"], fedcni["similarity_weight"]) == (0.5, 0.7)

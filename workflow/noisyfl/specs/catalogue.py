@@ -198,6 +198,8 @@ def canonical_method(
 ) -> dict[str, Any]:
     """A method with its revision and every default filled in; both methods of a combination.
 
+    ``fedavg+elr`` is ``elr``: a client side alone has FedAvg's server side.
+
     Args:
         given: as :func:`split_method` takes it.
         where: what the error messages call it.
@@ -238,6 +240,8 @@ def canonical_method(
         meant = all(parts[0][key] == value for key, value in refusal["when"].items())
         if meant and getattr(behind, trait):
             raise BadInput(f"{where}: {first}+{second}: {second} {refusal['why']}")
+    if first == "fedavg":
+        return parts[1]  # a method without a server side has FedAvg's
     return {"name": f"{first}+{second}", "parts": parts}
 
 
