@@ -241,7 +241,7 @@ def canonical_method(
         if meant and getattr(behind, trait):
             raise BadInput(f"{where}: {first}+{second}: {second} {refusal['why']}")
     if first == "fedavg":
-        return parts[1]  # a method without a server side has FedAvg's
+        return parts[1]
     return {"name": f"{first}+{second}", "parts": parts}
 
 
