@@ -127,11 +127,16 @@ def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
 def test_what_a_claim_needs():
     """FedCorr's Figure 3 is one run, and claim 10 is about nothing else."""
     plan = commands.read_plan(commands.ROOT / "config" / "desk.yaml")
-    found = runs_by_claim(plan, None)
+    found, out_of_reach = runs_by_claim(plan, None)
     assert found["fedcorr-10"] == list(plan.figures["fedcorr/figure3"].runs)
     assert [len(runs) for runs in found.values()] == sorted(map(len, found.values()))
-    assert "fedcorr-11" not in found  # about a table of CIFAR-100, which the scale leaves out
-    assert "fedcorr-11" in runs_by_claim(plan, "all")
+    assert "fedcorr-11" in out_of_reach  # about a table of CIFAR-100, which the scale leaves out
+    assert "rofl-04" in out_of_reach  # compares two levels of noise, of which the scale has one
+    assert len(found) + len(out_of_reach) == 60
+    assert not set(found) & set(out_of_reach)
+    assert "fedcorr-11" in runs_by_claim(plan, "all")[0]
+    text = plan_text(plan, found, lambda run: True, "cpu", out_of_reach=out_of_reach)
+    assert "These claims would stay open in any case: fedcni-03, " in text
     arguments = parser().parse_args(["plan", "--claims", "--target", "fedcorr"])
     assert (arguments.claims, arguments.target) == (True, "fedcorr")
 

@@ -264,8 +264,12 @@ def print_plan(
     done = done_in(layout, REPRODUCED)
     if cheapest is None:
         speeds = None if gpu is None else dict([measured_speed(gpu)])
-        parts = (runs_by_claim if claims else runs_by_target)(plan, target)
-        print(plan_text(plan, parts, done, device, speeds))
+        out_of_reach: list[str] = []
+        if claims:
+            parts, out_of_reach = runs_by_claim(plan, target)
+        else:
+            parts = runs_by_target(plan, target)
+        print(plan_text(plan, parts, done, device, speeds, out_of_reach))
         return
     for cell in cheapest_cells(plan, done, device, cheapest):
         for run in cell:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, did_you_mean
-from noisyfl.experiments.config import ROOT
+from noisyfl.experiments.config import PUBLISHED, ROOT
 from noisyfl.experiments.plan import Plan
-from noisyfl.reporting.descriptions import FigureDescription, TableDescription
+from noisyfl.reporting.descriptions import Description, TableDescription
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.cost import estimate, likely_seconds
 from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
+
+WIDTH = 88
+"""Characters in a line of the plan's text."""
 
 Done = Callable[[str], bool]
 """Whether the run of an id is done."""
@@ -55,23 +59,29 @@ def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str
 
     Args:
         plan: of a scale.
-        target: what the tables and figures are part of, see :func:`runs_of`.
+        target: what the tables and figures are part of, see :func:`parts_of`.
 
     Raises:
         BadInput: there is no such target; names the nearest.
     """
-    wanted = set(runs_of(plan, target))
-    found = {f"{t.experiment}_{t.name}": t.run_ids() for t in plan.tables.values()}
-    found = {name: runs for name, runs in found.items() if wanted.issuperset(runs)}
+    parts = parts_of(plan, target).values()
+    found = {name_of(part): run_ids(part) for part in parts if isinstance(part, TableDescription)}
     known = {run for runs in found.values() for run in runs}
-    for figure in plan.figures.values():
-        if (own := set(figure.runs)) - known and wanted.issuperset(own):
-            found[f"{figure.experiment}_{figure.name}"] = list(dict.fromkeys(figure.runs))
-    return found
+    return found | {name_of(part): run_ids(part) for part in parts if set(run_ids(part)) - known}
 
 
 def runs_of(plan: Plan, target: str | None) -> list[str]:
-    """The ids of the runs behind a target.
+    """The ids of the runs behind a target, see :func:`parts_of`.
+
+    Raises:
+        BadInput: there is no such target; names the nearest.
+    """
+    parts = parts_of(plan, target).values()
+    return list(dict.fromkeys(run for part in parts for run in run_ids(part)))
+
+
+def parts_of(plan: Plan, target: str | None) -> dict[str, Description]:
+    """The tables and figures of a target, by ``<experiment>/<name>``.
 
     Args:
         plan: of a scale.
@@ -81,43 +91,53 @@ def runs_of(plan: Plan, target: str | None) -> list[str]:
     Raises:
         BadInput: there is no such target; names the nearest.
     """
-    targets: dict[str, list[str]] = {"all": list(plan.runs)}
-    for table in plan.tables.values():
-        targets[f"{table.experiment}_{table.name}"] = table.run_ids()
-        targets.setdefault(table.experiment, []).extend(table.run_ids())
-    for figure in plan.figures.values():
-        targets[f"{figure.experiment}_{figure.name}"] = list(figure.runs)
-        targets.setdefault(figure.experiment, []).extend(figure.runs)
+    parts: dict[str, Description] = {**plan.tables, **plan.figures}
+    targets = {"all": list(parts)}
+    for name, part in parts.items():
+        targets[name_of(part)] = [name]
+        targets.setdefault(part.experiment, []).append(name)
     if target is None:
-        names = [name.replace("/", "_") for name in plan.targets] or ["all"]
-        return list(dict.fromkeys(run for name in names for run in targets[name]))
+        wanted = [name.replace("/", "_") for name in plan.targets] or ["all"]
+        return {name: parts[name] for one in wanted for name in targets[one]}
     if target not in targets and (why := plan.why_left_out(target)):
         raise BadInput(why)
     if target not in targets:
         raise BadInput(unknown_target(target, plan.scale, targets))
-    return list(dict.fromkeys(targets[target]))
+    return {name: parts[name] for name in targets[target]}
 
 
-def runs_by_claim(plan: Plan, target: str | None) -> dict[str, list[str]]:
+def name_of(part: Description) -> str:
+    """What a person types to have a table or a figure."""
+    return f"{part.experiment}_{part.name}"
+
+
+def run_ids(part: Description) -> list[str]:
+    """The ids of the runs of a table or a figure, each once."""
+    runs = part.run_ids() if isinstance(part, TableDescription) else part.runs
+    return list(dict.fromkeys(runs))
+
+
+def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]], list[str]]:
     """The ids of the runs that are needed to judge each claim by our numbers.
-
-    The claim that needs the fewest runs comes first; claims that need none are left out.
 
     Args:
         plan: of a scale.
-        target: what the tables and figures with the numbers are part of, see :func:`runs_of`.
+        target: what the tables and figures with the numbers are part of, see :func:`parts_of`.
+
+    Returns:
+        runs: by claim, the one that needs the fewest first.
+        out_of_reach: other claims, on which the tables and figures could say nothing.
     """
     # Imported here, since Snakemake plans with this module and needs no claims for that.
+    from noisyfl.reporting.claims.judge import out_of_reach
     from noisyfl.reporting.claims.lines import needed
     from noisyfl.reporting.claims.wanted import all_claims
 
-    wanted = set(runs_of(plan, target))
-    parts: dict[str, TableDescription | FigureDescription] = {
-        **{name: t for name, t in plan.tables.items() if wanted.issuperset(t.run_ids())},
-        **{name: f for name, f in plan.figures.items() if wanted.issuperset(f.runs)},
-    }
-    found = {name: needed(claim, parts) for name, claim in all_claims().items()}
-    return dict(sorted(((name, runs) for name, runs in found.items() if runs), key=_by_size))
+    parts = parts_of(plan, target)
+    claims, undecided = all_claims(), out_of_reach(PUBLISHED, parts)
+    found = {name: needed(claims[name], parts) for name in claims if name not in undecided}
+    runs = dict(sorted(((name, runs) for name, runs in found.items() if runs), key=_by_size))
+    return runs, [name for name in claims if name not in runs]
 
 
 def _by_size(item: tuple[str, list[str]]) -> int:
@@ -213,6 +233,7 @@ def plan_text(
     done: Done,
     device: str,
     speeds: Mapping[str, Speed] | None = None,
+    out_of_reach: Sequence[str] = (),
 ) -> str:
     """The demands as a text table, with remarks on the runs.
 
@@ -222,7 +243,9 @@ def plan_text(
         done: whether a run is done.
         device: of the configuration.
         speeds: of devices, by name; None: those of the devices that ``device`` may turn out to be.
+        out_of_reach: claims to be named as undecidable, see :func:`runs_by_claim`.
     """
+    undecided = f"These claims would stay open in any case: {', '.join(out_of_reach)}."
     speeds = speeds_for(device) if speeds is None else speeds
     header: list[object] = ["target", "runs", "shared", "done", "left", *speeds, "asked", "MB"]
     lines = [
@@ -242,6 +265,7 @@ def plan_text(
             "",
             "A run that several need is counted with each of them, and once in `all`.",
             f"Likely hours are estimates: {LEAST:.1f} to {MOST:.0f} times as many are no surprise.",
+            *(["", *textwrap.wrap(undecided, WIDTH)] if out_of_reach else []),
             *remarks(plan, {run for runs in parts.values() for run in runs}),
         ]
     )

@@ -277,12 +277,15 @@ def complete_block(runs: Runs) -> tuple[list[int], list[int]]:
     return best
 
 
-def description_text(description: TableDescription | FigureDescription) -> str:
+Description = TableDescription | FigureDescription
+
+
+def description_text(description: Description) -> str:
     """Return a description as canonical JSON, so that equal descriptions are equal texts."""
     return canonical_json(asdict(description))
 
 
-def read_description(text: str) -> TableDescription | FigureDescription:
+def read_description(text: str) -> Description:
     """Read what :func:`description_text` has written, of a table or of a figure."""
     kind = FigureDescription if "kind" in json.loads(text) else TableDescription
     return kind.from_json(text)

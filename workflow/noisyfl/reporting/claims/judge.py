@@ -7,11 +7,13 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import RunFiles, replacing
 from noisyfl.reporting.claims.kept import write_judged
-from noisyfl.reporting.claims.lines import Artifacts, Description
+from noisyfl.reporting.claims.lines import Artifacts
 from noisyfl.reporting.claims.page import html_page, markdown_page
 from noisyfl.reporting.claims.sources import Side, our_cells, ours, published
 from noisyfl.reporting.claims.verdicts import Finding, Judged
 from noisyfl.reporting.claims.wanted import Claim, all_claims
+from noisyfl.reporting.descriptions import Description, TableDescription
+from noisyfl.reporting.published import KEY
 
 
 def write_claims(
@@ -68,6 +70,28 @@ def judge(printed: Path, cells: Path, artifacts: Artifacts) -> list[Judged]:
     return [
         Judged(claim, *(examine(claim, side) for side in sides)) for claim in all_claims().values()
     ]
+
+
+def out_of_reach(printed: Path, parts: Mapping[str, Description]) -> list[str]:
+    """The claims on which these tables could say nothing, whatever their numbers come out to be.
+
+    Such a claim compares printed numbers, and for each comparison the tables lack one.
+
+    Args:
+        printed: the file of the papers' own numbers.
+        parts: descriptions of tables and figures, by ``<experiment>/<name>``.
+    """
+    tables = [part for part in parts.values() if isinstance(part, TableDescription)]
+    made = (labels for part in tables for row in part.labels for labels in row)
+    keys = {tuple(labels[name] for name in KEY) for labels in made if set(labels) == set(KEY)}
+    side = published(printed, keys)
+    found = []
+    for claim in all_claims().values():
+        if {wanted.kind for wanted in claim.wanted.values()} <= set(side.sources):
+            cases = (case for check in examine(claim, side).checks for case in check.cases)
+            if not any(case.known for case in cases):
+                found.append(claim.name)
+    return found
 
 
 def examine(claim: Claim, side: Side) -> Finding:

@@ -23,7 +23,7 @@ from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.reporting.claims.numbers import Cell, Number
 from noisyfl.reporting.claims.sources import Source, cell_labels, labelled, plain, spread
 from noisyfl.reporting.claims.wanted import OWN_LABELS, WORK, Claim, Label, Wanted
-from noisyfl.reporting.descriptions import FigureDescription, TableDescription
+from noisyfl.reporting.descriptions import Description, FigureDescription, TableDescription
 from noisyfl.reporting.figures.probed import probed_rows
 from noisyfl.reporting.metrics import METRICS
 from noisyfl.reporting.published import KEY
@@ -34,7 +34,6 @@ from noisyfl.specs.spec import identity
 OF_NUMBERS = ("metric", *itertools.chain(*OWN_LABELS.values()))
 """Labels in which the numbers of one line may differ."""
 
-Description = TableDescription | FigureDescription
 Labels = dict[str, Label]
 
 

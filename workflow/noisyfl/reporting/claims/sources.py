@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +56,21 @@ class Side:
         return Numbers.of(found, wanted.by, where).at(**lists)
 
 
-def published(path: Path) -> Side:
-    """The papers' own numbers: as tables print them, shares in percent, and as texts give them."""
+def published(path: Path, known: Collection[tuple[str, ...]] | None = None) -> Side:
+    """The papers' own numbers: as tables print them, shares in percent, and as texts give them.
+
+    Args:
+        path: the file of published numbers.
+        known: by their labels in the order of :data:`noisyfl.reporting.published.KEY`, the printed
+            numbers to take as known; None for all.
+    """
     found: list[Number] = []
     for row in read_published(path):
-        starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
-        values = np.array([row.value])
-        found += _numbers_of(row.fields, values, math.nan if row.std is None else row.std, starred)
+        value, std, starred = math.nan, math.nan, None
+        if known is None or tuple(row.fields[name] for name in KEY) in known:
+            value, std = row.value, math.nan if row.std is None else row.std
+            starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
+        found += _numbers_of(row.fields, np.array([value]), std, starred)
     return Side({"cells": _selected(found), "given": _given})
 
 
