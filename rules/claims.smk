@@ -5,7 +5,6 @@ rule claims:
         runs=claims_runs,
         partitions=claims_partitions,
         published=PUBLISHED,
-        claims=claim_files(),
     output:
         json=SCALE / "claims.json",
         md=SCALE / "claims.md",
@@ -19,6 +18,7 @@ rule claims:
     retries: 0
     localrule: True
     params:
+        sources=PRINTING,
         scale=PLAN.scale,
         tables=table_pages(),
         parts=claims_descriptions,

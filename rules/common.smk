@@ -10,12 +10,13 @@ from uuid import uuid4
 from snakemake.logging import logger
 
 from noisyfl.core.artifacts import Results
+from noisyfl.specs.catalogue import printing_digest
 from noisyfl.specs.cost import estimate
 from noisyfl.experiments.config import check_config, make_plan
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.experiments.demand import unknown_target
 from noisyfl.experiments.finished import finished_part
-from noisyfl.reporting.claims.wanted import claim_files, parts_of
+from noisyfl.reporting.claims.wanted import parts_of
 from noisyfl.reporting.descriptions import TableDescription, description_text
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.store import train_anew
@@ -47,6 +48,9 @@ if not IN_A_JOB:
 
 RESULTS = Results(Path(CONFIG["results"]))
 SCALE = RESULTS.root / PLAN.scale
+PRINTING = (
+    printing_digest()
+)  # as a parameter: pages and figures are made anew by other sources
 ORDER = random.random()  # another one in each Snakemake, see run_order()
 REPRODUCED = Results(Path(workflow.basedir) / "reproduced")
 

@@ -12,6 +12,7 @@ rule evidence:
     retries: 0
     localrule: True
     params:
+        sources=PRINTING,
         description=lambda wildcards: description_text(EVIDENCE),
         folders=evidence_folders,
     message:

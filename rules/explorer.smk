@@ -19,6 +19,7 @@ rule explorer:
     retries: 0
     localrule: True
     params:
+        sources=PRINTING,
         name=CONFIG_NAME,
         config=lambda wildcards: canonical_json(CONFIG),
         experiments=str(Path(workflow.basedir) / "config" / "papers"),

@@ -16,6 +16,7 @@ rule figure:
     retries: 0
     localrule: True
     params:
+        sources=PRINTING,
         title=figure_title,
         caption=figure_caption,
         description=figure_description,

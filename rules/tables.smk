@@ -19,6 +19,7 @@ rule table:
     retries: 0
     localrule: True
     params:
+        sources=PRINTING,
         title=table_title,
         compared=table_compared,
         description=table_description,
@@ -41,6 +42,7 @@ rule cells:
     retries: 0
     localrule: True
     params:
+        sources=PRINTING,
         frames=[str(path) for path in frames_of_papers()],
     message:
         "Comparing with the published numbers"

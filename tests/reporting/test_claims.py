@@ -4,7 +4,6 @@ import csv
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from noisyfl.reporting.claims.lines import Artifacts
 from noisyfl.reporting.claims.numbers import Numbers
 from noisyfl.reporting.claims.sources import our_cells, ours, published
 from noisyfl.reporting.claims.verdicts import MOST, Case, Check, Finding, check
-from noisyfl.reporting.claims.wanted import all_claims, but, cells, claim, claim_files, parts_of
+from noisyfl.reporting.claims.wanted import all_claims, but, cells, claim, parts_of
 from noisyfl.reporting.tables.tidy import OURS
 
 PUBLISHED = ROOT / "config" / "published.csv"
@@ -334,9 +333,6 @@ def test_our_numbers_are_judged_like_the_published_ones(cells_file):
     assert known["fedrn-05"].ours == known["fedrn-05"].published
 
 
-def test_the_runs_and_files_that_claims_need():
+def test_the_runs_that_claims_need():
     assert {"fedrn/table2", "fedrn/figure5", "fedcni/figure2_runs"} <= set(parts_of())
     assert all(re.fullmatch(r"[a-z]+/[a-z0-9_]+", name) for name in parts_of())
-    assert {Path(file).stem for file in claim_files()} == {
-        *("fedcni", "fedcorr", "fednoil", "fedrn", "rofl"),
-    }

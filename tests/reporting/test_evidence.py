@@ -5,9 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
+from noisyfl.experiments.config import PUBLISHED
 from noisyfl.reporting.beside_papers import tables_beside
+from noisyfl.reporting.claims.judge import examine
+from noisyfl.reporting.claims.sources import published
+from noisyfl.reporting.claims.verdicts import Judged
+from noisyfl.reporting.claims.wanted import all_claims
 from noisyfl.reporting.descriptions import Heading
 from noisyfl.reporting.evidence import evidence_page, reasons_in, seen, write_evidence
+from noisyfl.reporting.published import KEY, read_published
 from noisyfl.reporting.runs import read_runs
 from small_tables import HIGH, LOW, content, table_in
 
@@ -82,6 +88,25 @@ def test_methods_are_ranked_over_the_settings_if_the_table_ranks_them(table, run
     # By the table's statistic, the best evaluation, each is once ahead of the other.
     assert "| FedAvg | 66.7 | **55.0** | **1.5** |" in page
     assert "| w/o mixup | **70.0** | 25.0 | **1.5** |" in page
+
+
+def test_claims_are_told_decided_begun_or_without_numbers(table, runs):
+    """All is known but the lowest noise of RoFL's Table 1, which claim 4 compares with others."""
+    known = {
+        tuple(row.fields[name] for name in KEY)
+        for row in read_published(PUBLISHED)
+        if row.fields["paper"] == "rofl" and "eps=0.1" not in row.fields["noise"]
+    }
+    papers, some = published(PUBLISHED), published(PUBLISHED, known)
+    judged = [
+        Judged(claim, examine(claim, papers), examine(claim, some))
+        for claim in (all_claims()[name] for name in ("rofl-01", "rofl-04", "rofl-06"))
+    ]
+    page = evidence_page(described(table), read_runs(runs.files), judged, {}, {})
+    assert "| rofl-06 |" in page
+    assert "| rofl-01 |" not in page
+    assert "RoFL: 1 holds, 2 cannot tell. " in page
+    assert "some comparisons have their numbers in rofl-01, and none in the others" in page
 
 
 def test_a_row_without_runs_is_named(table, runs):

@@ -188,7 +188,16 @@ def _claims(judged: Sequence[Judged]) -> Iterator[str]:
             yield f"| {claim.claim.name} | {sentence} | {sides[0]} | {sides[1]} |"
         yield ""
     told = (f"{name}: {tally([one.ours for one in some])}" for name, some in papers.items())
-    yield f"Of all claims, ours: {'; '.join(told)}."
+    begun = [claim.claim.name for claim in judged if claim not in decided and _some_known(claim)]
+    yield (
+        f"Of all claims, ours: {'; '.join(told)}. Of those that cannot tell, some comparisons have "
+        f"their numbers in {', '.join(begun) or 'no claim'}, and none in the others; `python -m "
+        "noisyfl plan --claims` says which of them this scale can decide."
+    )
+
+
+def _some_known(judged: Judged) -> bool:
+    return any(case.known for check in judged.ours.checks for case in check.cases)
 
 
 def _beside(

@@ -43,6 +43,9 @@ COMPUTING = (
 )
 """What computes a run: subpackages and modules of the package."""
 
+PRINTING = (".css", ".jinja", ".js", ".py")
+"""The file name endings of what makes pages and figures."""
+
 TELLING = ("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/script.py")
 """Modules in these subpackages that read configurations or write logs, and compute nothing."""
 
@@ -60,6 +63,13 @@ def source_digest(package: Path = PACKAGE) -> str:
 def digest_of(*parts: str) -> str:
     """SHA-256 of the sources in parts of this package, each a subpackage or a module."""
     return _digest(_sources(PACKAGE, *parts))
+
+
+def printing_digest() -> str:
+    """SHA-256 of the sources of pages and figures: their code, templates, styles and scripts."""
+    folders = PACKAGE / "reporting", PACKAGE.parent / "report"
+    files = (path for folder in folders for path in folder.rglob("*") if path.suffix in PRINTING)
+    return _digest({path.relative_to(PACKAGE.parent).as_posix(): path for path in files})
 
 
 def computing_sources(package: Path) -> dict[str, Path]:

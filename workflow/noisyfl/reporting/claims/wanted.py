@@ -229,11 +229,6 @@ def parts_of() -> list[str]:
     return list(dict.fromkeys(table for tables in of_runs for table in tables))
 
 
-def claim_files() -> list[str]:
-    """The source files of the claims: when one changes, claims are judged anew."""
-    return list(dict.fromkeys(claim.checks.__code__.co_filename for claim in all_claims().values()))
-
-
 def all_claims() -> dict[str, Claim]:
     """All claims by name, paper by paper."""
     from noisyfl.reporting.claims import fedcni, fedcorr, fednoil, fedrn, rofl  # noqa: F401
