@@ -215,7 +215,7 @@ def test_what_was_not_run_is_open(accuracy):
         (78.0, 0.1, 3, "does not hold"),
         (79.2, 1.0, 3, "cannot tell"),
         (78.8, 1.0, 3, "cannot tell"),
-        # The same spread over many trials is a small error; one trial is taken as it is.
+        # The same spread over many trials is a small error; single trials are taken as they are.
         (79.2, 1.0, 400, "holds"),
         (79.2, "", 1, "holds"),
     ],
@@ -223,6 +223,34 @@ def test_what_was_not_run_is_open(accuracy):
 def test_a_lead_within_the_spread_over_trials_is_open(accuracy, own, std, trials, verdict):
     rows = [cell("own", own, std=std, trials=trials), cell("one", 79.0, std=std, trials=trials)]
     assert ahead(accuracy(*rows)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        ([], "cannot tell"),  # two trials of two methods say little of what others would give
+        ([0.3] * 8, "holds"),
+        ([9.0], "cannot tell"),  # two trials may agree by chance
+    ],
+)
+def test_what_a_mean_may_as_well_be_is_learnt_from_the_whole_column(accuracy, others, verdict):
+    rows = [cell(name, value, std=0.3, trials=2) for name, value in (("own", 80), ("one", 79.2))]
+    rows += [cell(f"{n}", 50, std=std, trials=2) for n, std in enumerate(others)]
+    assert ahead(accuracy(*rows)).verdict == verdict
+
+
+def test_a_single_trial_varies_as_others_of_its_column(accuracy):
+    rows = [cell("own", 79.2, trials=1), cell("one", 79, std=1, trials=9)]
+    assert ahead(accuracy(*rows)).verdict == "cannot tell"
+    elsewhere = [cell(name, 79, noise="b", std=1, trials=9) for name in ("own", "one")]
+    rows = [cell("own", 79.2, trials=1), cell("one", 79, trials=1), *elsewhere]
+    assert [case.held for case in ahead(accuracy(*rows)).checks[0].cases] == [True, None]
+
+
+@pytest.mark.parametrize(("trials", "verdict"), [(2, "cannot tell"), (40, "holds")])
+def test_two_trials_say_little_of_how_far_trials_lie_apart(accuracy, trials, verdict):
+    rows = [cell(name, 80, std=std, trials=trials) for name, std in (("own", 2), ("one", 1))]
+    assert ahead(accuracy(*rows, measure="std")).verdict == verdict
 
 
 def test_convergence_is_measured_by_stars(accuracy):

@@ -21,7 +21,7 @@ from noisyfl.core.options import find
 from noisyfl.data import noisy_partition
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.reporting.claims.numbers import Cell, Number
-from noisyfl.reporting.claims.sources import Source, cell_labels, labelled, plain, spread
+from noisyfl.reporting.claims.sources import Source, Spread, cell_labels, labelled, plain
 from noisyfl.reporting.claims.wanted import OWN_LABELS, WORK, Claim, Label, Wanted
 from noisyfl.reporting.descriptions import Description, FigureDescription, TableDescription
 from noisyfl.reporting.figures.probed import probed_rows
@@ -93,6 +93,23 @@ class Artifacts:
     def trials(self, line: Line) -> list[Run]:
         """The runs of a line that did not diverge."""
         return [run for run in map(self.run, line.runs) if not run.diverged]
+
+    def summary(self, line: Line, metric: str) -> tuple[float, float, int] | None:
+        """A cell's mean, standard deviation (NaN if unknown) and number of trials, or None."""
+        values = [run.series(metric)[1].tolist() for run in self.trials(line)]
+        values = [found for found in values if found]
+        if not values:
+            return None
+        found, factor = over_trials(line.statistic, values), METRICS[metric].factor
+        std = float("nan") if found.std is None else factor * found.std
+        return factor * found.mean, std, found.trials
+
+    @functools.cache  # noqa: B019
+    def spread(self, table: str, column: str, metric: str) -> Spread:
+        """How far trials of the cells of a table's column lie apart."""
+        lines = (line for line in _lines(table, self.parts[table]) if line.cell.column == column)
+        summaries = (self.summary(line, metric) for line in lines)
+        return Spread.pooled((std, trials) for _, std, trials in filter(None, summaries))
 
     def sources(self) -> dict[str, Source]:
         """The source of each kind of numbers, see :mod:`noisyfl.reporting.claims.wanted`."""
@@ -175,13 +192,11 @@ def _lines(name: str, part: Description) -> Iterator[Line]:
 
 
 def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Found:
-    values = [run.series(metric)[1].tolist() for run in artifacts.trials(line)]
-    values = [found for found in values if found]
-    if values:
-        found, factor = over_trials(line.statistic, values), METRICS[metric].factor
-        std = float("nan") if found.std is None else factor * found.std
-        seed = int(line.runs[0], 16)
-        draws = spread(factor * found.mean, std, found.trials, seed)
+    summary = artifacts.summary(line, metric)
+    if summary is not None:
+        column = artifacts.spread(line.cell.table, line.cell.column, metric)
+        mean, std, trials = summary
+        draws = column.draws(mean, std, trials, seed=int(line.runs[0], 16))
         yield Number({**line.labels, "metric": metric}, draws, line.cell)
 
 

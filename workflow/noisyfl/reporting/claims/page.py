@@ -39,8 +39,10 @@ NOTES = (
     "say how near it was, since one case of many is enough.",
     "Printed numbers are taken as they are, without their spread.",
     "Ours are means over trials. A case is decided only if it comes out the same in 95 % of what "
-    "these means may as well be: draws from Student's t by standard error and number of trials. A "
-    "single trial is taken as it is. Curves of figures are means over trials, taken as they are.",
+    "these means may as well be: draws from Student's t, scaled by the standard error. The "
+    "standard deviation is that of all cells of a column pooled, or the cell's own if it is "
+    "larger; where no cell has several trials they are taken as they are. Curves of figures are "
+    "means over trials, taken as they are.",
     "† The bound is ours, since the paper gives none.",
 )
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +72,7 @@ def published(path: Path, known: Collection[tuple[str, ...]] | None = None) -> S
         if known is None or tuple(row.fields[name] for name in KEY) in known:
             value, std = row.value, math.nan if row.std is None else row.std
             starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
-        found += _numbers_of(row.fields, np.array([value]), std, starred)
+        found += _numbers_of(row.fields, np.array([value]), np.array([std]), starred)
     return Side({"cells": _selected(found), "given": _given})
 
 
@@ -88,12 +90,17 @@ def our_cells(path: Path) -> list[Number]:
             key = tuple(row[name] for name in KEY)
             if key not in cells or row["shown_in"] == f"{row['paper']}/{row['table']}":
                 cells[key] = row
+    trials: defaultdict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
+    for row in cells.values():
+        trials[_column(row)].append((float(row["ours_std"] or "nan"), int(row["ours_trials"])))
+    spreads = {column: Spread.pooled(of_cells) for column, of_cells in trials.items()}
     found: list[Number] = []
     for seed, row in enumerate(cells.values()):
         mean, std = (float(row[key] or "nan") for key in ("ours", "ours_std"))
         starred = row["ours_starred"] == "True" if row["ours"] and row["ours_starred"] else None
-        values = spread(mean, std, int(row["ours_trials"]), seed)
-        found += _numbers_of(row, values, std, starred)
+        count = int(row["ours_trials"])
+        values = spreads[_column(row)].draws(mean, std, count, seed)
+        found += _numbers_of(row, values, deviations(std, count, seed), starred)
     return found
 
 
@@ -102,22 +109,59 @@ def ours(cells: Sequence[Number], artifacts: Mapping[str, Source]) -> Side:
     return Side({"cells": _selected(cells), **artifacts})
 
 
-def spread(mean: float, std: float, trials: int, seed: int) -> np.ndarray:
-    """A mean over trials, and draws of what it might be over others, float64 [1 + draws].
+@dataclass(frozen=True)
+class Spread:
+    """How far trials of the cells of a column lie apart, all of its cells taken together.
 
-    The draws are from Student's t distribution with ``trials - 1`` degrees of freedom, scaled by
-    the standard error; without a standard deviation the mean is taken as it is.
+    Attributes:
+        std: the pooled standard deviation.
+        freedom: its degrees of freedom; 0 if no cell has several trials.
+    """
+
+    std: float = 0.0
+    freedom: int = 0
+
+    @classmethod
+    def pooled(cls, cells: Iterable[tuple[float, int]]) -> Spread:
+        """Pool the standard deviations of cells, each with its number of trials."""
+        squares, freedom = 0.0, 0
+        for std, trials in cells:
+            if trials > 1 and not math.isnan(std):
+                squares, freedom = squares + (trials - 1) * std**2, freedom + trials - 1
+        return cls(math.sqrt(squares / freedom), freedom) if freedom else cls()
+
+    def draws(self, mean: float, std: float, trials: int, seed: int) -> np.ndarray:
+        """A mean over trials, and draws of what it might be over others, float64 [1 + draws].
+
+        The draws are from Student's t distribution, scaled by the standard error of the pooled
+        standard deviation, or of the cell's own if that is larger: a few trials may agree by
+        chance. If no cell has several trials the mean is taken as it is.
+
+        Args:
+            mean: the mean over the cell's trials.
+            std: the standard deviation over them; NaN if it is not known.
+            trials: how many they are.
+            seed: the seed of the draws.
+        """
+        if not (self.freedom and trials):
+            return np.full(1 + DRAWS, mean)
+        error = np.fmax(self.std, std) / math.sqrt(trials)
+        draws = np.random.default_rng(seed).standard_t(self.freedom, size=DRAWS)
+        return np.append(mean, mean + error * draws)
+
+
+def deviations(std: float, trials: int, seed: int) -> np.ndarray:
+    """A standard deviation, and draws of what that of all trials might be, float64 [1 + draws].
 
     Args:
-        mean: the mean over the trials.
-        std: the standard deviation over the trials; NaN if it is not known.
-        trials: how many trials there are.
+        std: over the trials of a cell; NaN if it is not known.
+        trials: how many they are.
         seed: the seed of the draws.
     """
     if math.isnan(std) or trials < 2:
-        return np.full(1 + DRAWS, mean)
-    draws = np.random.default_rng(seed).standard_t(trials - 1, size=DRAWS)
-    return np.append(mean, mean + std / math.sqrt(trials) * draws)
+        return np.full(1 + DRAWS, std)
+    squares = np.random.default_rng(seed).chisquare(trials - 1, size=DRAWS)
+    return np.append(std, std * np.sqrt((trials - 1) / squares))
 
 
 def cell_labels(row: Mapping[str, str]) -> dict[str, Label]:
@@ -153,7 +197,7 @@ def plain(value: Any) -> Label:
 
 
 def _numbers_of(
-    row: Mapping[str, str], values: np.ndarray, std: float, starred: bool | None
+    row: Mapping[str, str], values: np.ndarray, std: np.ndarray, starred: bool | None
 ) -> Iterator[Number]:
     """What is known of a cell, one number per measure: value, std and converged."""
     converged = math.nan if starred is None else float(not starred)
@@ -166,10 +210,15 @@ def _numbers_of(
     )
     for measure, known in (
         ("value", values),
-        ("std", np.array([std])),
+        ("std", std),
         ("converged", np.array([converged])),
     ):
         yield Number({**labels, "measure": measure}, known, cell)
+
+
+def _column(row: Mapping[str, str]) -> tuple[str, ...]:
+    """The column that a cell stands in."""
+    return row["shown_in"], row["column"], row["metric"]
 
 
 def _selected(numbers: Sequence[Number]) -> Source:
