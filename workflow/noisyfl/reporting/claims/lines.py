@@ -106,7 +106,13 @@ class Artifacts:
 
     @functools.cache  # noqa: B019
     def spread(self, table: str, column: str, metric: str) -> Spread:
-        """How far trials of the cells of a table's column lie apart."""
+        """How far trials of the cells of a table's column lie apart.
+
+        Args:
+            table: as ``<experiment>/<name>``.
+            column: its name.
+            metric: of the cells, see :data:`noisyfl.reporting.metrics.METRICS`.
+        """
         lines = (line for line in _lines(table, self.parts[table]) if line.cell.column == column)
         summaries = (self.summary(line, metric) for line in lines)
         return Spread.pooled((std, trials) for _, std, trials in filter(None, summaries))
