@@ -48,9 +48,8 @@ if not IN_A_JOB:
 
 RESULTS = Results(Path(CONFIG["results"]))
 SCALE = RESULTS.root / PLAN.scale
-PRINTING = (
-    printing_digest()
-)  # as a parameter: pages and figures are made anew by other sources
+# As a parameter: pages and figures are made anew once their sources are others.
+PRINTING = printing_digest()
 ORDER = random.random()  # another one in each Snakemake, see run_order()
 REPRODUCED = Results(Path(workflow.basedir) / "reproduced")
 

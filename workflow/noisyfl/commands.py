@@ -282,7 +282,7 @@ def print_progress(
     """Print how far each table is while runs are trained, and when all should be done."""
     plan = read_plan(config)
     wanted = runs_of(plan, target)
-    # A figure that is drawn from a table's runs is none of these parts, but may be the target.
+    # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
     layouts = [Results(results), REPRODUCED]
     print(progress_text(plan, layouts, device, counted))
