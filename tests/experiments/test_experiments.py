@@ -55,6 +55,18 @@ def test_the_overlay_has_the_last_word(tmp_path):
     assert table.as_published == ((False,), (False,))
 
 
+def test_an_overlay_of_one_table_leaves_the_others_alone(tmp_path):
+    paper = copy.deepcopy(PAPER)
+    paper["tables"]["two"] = copy.deepcopy(PAPER["tables"]["one"])
+    experiments = {"paper": {"schedule": {"rounds": 4}}, "paper/two": {"schedule": {"rounds": 3}}}
+    made = plan(tmp_path, paper, {**CONFIG, "overlay": {"experiments": experiments}})
+    rounds = {
+        name: {made.runs[run]["schedule"]["rounds"] for run in table.run_ids()}
+        for name, table in made.tables.items()
+    }
+    assert rounds == {"paper/one": {4}, "paper/two": {3}}
+
+
 def test_tables_that_share_runs_name_them_alike(tmp_path):
     paper = copy.deepcopy(PAPER)
     paper["tables"]["two"] = copy.deepcopy(PAPER["tables"]["one"])

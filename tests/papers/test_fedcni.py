@@ -236,6 +236,15 @@ def test_figures_of_one_run_are_fedcnis(plan):
         assert spec["noisy_partition"]["label_noise"]["name"] == "symmetric"
 
 
+def test_pseudo_labels_from_the_start_stay_so_at_every_scale():
+    config = {"scale": "short", "experiments": ["fedcni"]}
+    config["overlay"] = {"methods": {"fedcni": {"pseudo_label_round": 5}}}
+    plan = make_plan(check_config(config, "short.yaml"), PAPERS, "short.yaml")
+    rows = plan.tables["fedcni/figure9_runs"].runs
+    begin = [plan.runs[row[0][0]]["method"]["pseudo_label_round"] for row in rows]
+    assert begin == [5, 0]
+
+
 def test_digits_can_stand_in_for_every_dataset():
     digits = {"dataset": "digits", "model": "cnn", "normalization": "dataset"}
     config = {

@@ -206,9 +206,12 @@ def make_plan(
             plan.left_out[name] = str(error)
     if plan.left_out and not (plan.tables or plan.figures):
         raise BadInput(next(iter(plan.left_out.values())))
-    for key in config["overlay"].get("experiments", {}):
-        find(known, key, "experiment", f"{where}: overlay.experiments")
     names = (*plan.tables, *plan.figures)
+    for key in config["overlay"].get("experiments", {}):
+        if "/" not in key:
+            find(known, key, "experiment", f"{where}: overlay.experiments")
+        elif not plan.why_left_out(key):
+            find(dict.fromkeys(names), key, "table or figure", f"{where}: overlay.experiments")
     plan.targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
     only([*config["experiments"], *names], plan.targets, "target", f"{where}: targets")
     for kind in ("columns", "rows", "trials"):

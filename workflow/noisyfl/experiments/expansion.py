@@ -17,7 +17,7 @@ from noisyfl.experiments.overlay import blamed, declared_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.reporting.descriptions import FigureDescription, Mark, Panel, TableDescription
 from noisyfl.reporting.published import Published, join
-from noisyfl.specs.catalogue import canonical_method, split_method
+from noisyfl.specs.catalogue import canonical_method, methods, split_method
 from noisyfl.specs.cost import check_ends
 from noisyfl.specs.spec import canonical_run, identity
 
@@ -72,6 +72,7 @@ class Expansion:
         self.allow_years = config["allow_years"]
         self.config_name = config_name
         self.name = name
+        self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
         self.content = checked(read_yaml(path), "experiment", self.where)
         for key in self.content.get("methods", {}):
@@ -80,9 +81,11 @@ class Expansion:
     def expand(self) -> Plan:
         """The plan of every table and figure, and of what they are made from."""
         for name, given in self.content.get("tables", {}).items():
-            self.plan.tables[f"{self.name}/{name}"] = self._table(name, given)
+            self.part = f"{self.name}/{name}"
+            self.plan.tables[self.part] = self._table(name, given)
         for name, given in self.content.get("figures", {}).items():
-            self.plan.figures[f"{self.name}/{name}"] = self._figure(name, given)
+            self.part = f"{self.name}/{name}"
+            self.plan.figures[self.part] = self._figure(name, given)
         return self.plan
 
     def _table(self, name: str, given: Mapping[str, Any]) -> TableDescription:
@@ -291,6 +294,7 @@ class Expansion:
                 self.overlay.get("datasets", {}).get(given.get("dataset"), {}),
                 self.overlay.get("setting", {}),
                 self.overlay.get("experiments", {}).get(self.name, {}),
+                self.overlay.get("experiments", {}).get(self.part, {}),
             ):
                 given = merge(given, over, f"{self.config_name}: overlay")
         clients = given.pop("clients", None)
@@ -324,14 +328,17 @@ class Expansion:
         A setting that is wrong without the overlay too raises its own error instead.
         """
         self._specs(setting, method, seeds[:1], where, options, overlay=False)
-        key = blamed(error, where, self.overlay, self.name, setting.get("dataset"))
+        key = blamed(error, where, self.overlay, (self.part, self.name), setting.get("dataset"))
         place = f"{self.config_name}: overlay{'.' if key else ''}{key}"
         raise BadInput(f"{place}: laid over {error}") from error
 
     def _method(
         self, given: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str
     ) -> list[dict[str, Any]]:
-        """A method's parts, with the options of paper, column, row and scale; later ones win."""
+        """A method's parts, with the options of paper, column, row and scale; later ones win.
+
+        What a row gives as 0, such as a stage that begins at once, is in proportion at any scale.
+        """
         parts = split_method(given, f"{where}.method")
         if options and len(parts) > 1:
             raise BadInput(
@@ -345,10 +352,13 @@ class Expansion:
             is_partner = part is parts[-1] and len(parts) > 1
             return among.get(part["name"], {}) | (among.get(combination, {}) if is_partner else {})
 
-        return [
-            {**given_for(part, papers), **options, **part, **given_for(part, scales)}
-            for part in parts
-        ]
+        def scaled(part: Mapping[str, Any]) -> dict[str, Any]:
+            variants = methods()[part["name"]].variants if part["name"] in methods() else {}
+            row = {**variants.get(str(part.get("variant")), {}), **options, **part}
+            zero = {name for name, value in row.items() if value == 0 and value is not False}
+            return {k: v for k, v in given_for(part, scales).items() if k not in zero}
+
+        return [{**given_for(part, papers), **options, **part, **scaled(part)} for part in parts]
 
 
 def with_seed(spec: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noisyfl.core.options import BadInput, Declaration, check_keys, find
@@ -91,7 +91,11 @@ def _check_component(registry: Registry, given: Any, where: str) -> None:
 
 
 def blamed(
-    error: BadInput, where: str, overlay: Mapping[str, Any], experiment: str, dataset: Any
+    error: BadInput,
+    where: str,
+    overlay: Mapping[str, Any],
+    experiments: Sequence[str],
+    dataset: Any,
 ) -> str:
     """The key of the overlay that a run's mistake comes from; empty if it comes from none.
 
@@ -99,7 +103,7 @@ def blamed(
         error: what is wrong with the run, whose message begins with ``where``.
         where: what that message calls the run.
         overlay: what was laid over the experiment.
-        experiment: the experiment's name.
+        experiments: the keys of ``experiments`` that were laid over it, the last one first.
         dataset: of the experiment's setting.
     """
     words = re.findall(r"\w+", str(error).removeprefix(where).partition(": ")[0])
@@ -110,7 +114,7 @@ def blamed(
         name = options[0] if options else ""
         return f"methods.{name}" if name in overlay.get("methods", {}) else ""
     parts = {
-        f"experiments.{experiment}": overlay.get("experiments", {}).get(experiment, {}),
+        **{f"experiments.{k}": overlay.get("experiments", {}).get(k, {}) for k in experiments},
         "setting": overlay.get("setting", {}),
         f"datasets.{dataset}": overlay.get("datasets", {}).get(dataset, {}),
     }
