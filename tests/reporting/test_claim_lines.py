@@ -3,6 +3,7 @@
 import itertools
 import math
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -71,12 +72,13 @@ def test_a_cell_is_its_statistic_in_percent(table):
 
 def test_curves_are_means_over_trials(table):
     found = values(table["rounds"], row="Digits, Plain")
+    # In percent of the run's thirty rounds.
     assert [(labels["work"], value) for labels, value in found] == [
-        (1, pytest.approx(15)),
-        (3, pytest.approx(40)),
-        (4, pytest.approx(55)),
+        (3.333, pytest.approx(15)),
+        (10, pytest.approx(40)),
+        (13.333, pytest.approx(55)),
     ]
-    where = {"row": "Digits, Plain", "metric": "label_precision", "work": since(3)}
+    where = {"row": "Digits, Plain", "metric": "label_precision", "work": since(10)}
     assert [v for _, v in values(table["rounds"], **where)] == [pytest.approx(50)] * 2
     # A batch is ten samples backwards.
     found = values(table["batches"], row="Both(80)")
@@ -183,11 +185,11 @@ def test_a_claim_about_curves(table):
     curves = side.numbers(Wanted("rounds", ("x/one",), ("row_kind", "work"), {}), "here")
     condition = curves["Digits, Plain"] >= curves["Both"]
     finding = Finding(tuple(check("so", condition, share=0.66)))
-    # In rounds 3 and 4 of the three in which both have a value.
+    # In rounds 3 and 4 of the three in which both have a value, in percent of thirty.
     assert [(case.label, case.held) for case in finding.checks[0].cases] == [
-        ("1", False),
-        ("3", True),
-        ("4", True),
+        ("3.333", False),
+        ("10", True),
+        ("13.33", True),
     ]
     assert finding.verdict == "holds"
 
@@ -240,6 +242,7 @@ class MadeUp:
     """A run of 120 rounds whose metrics rise towards a level of their own."""
 
     diverged = False
+    spec: ClassVar = {"schedule": {"rounds": 120}}
 
     def __init__(self, name):
         self.id, self.files = name, None

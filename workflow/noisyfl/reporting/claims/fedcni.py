@@ -178,20 +178,20 @@ def detects_noise(precision: Numbers, recall: Numbers) -> Checks:
     FedCorr, and 40 more recall than both, and gets better as training goes on.
     """
     rofl, fedcorr = _late_leads(precision)
-    says = "precision, mean of the last 20 rounds, 50 and 70 points ahead"
+    says = "precision, mean of the last fifth of the rounds, 50 and 70 points ahead"
     yield from check(says, rofl >= 50, fedcorr >= 70)
     rofl, fedcorr = _late_leads(recall)
-    says = "recall, mean of the last 20 rounds, 40 points ahead of both"
+    says = "recall, mean of the last fifth of the rounds, 40 points ahead of both"
     yield from check(says, rofl >= 40, fedcorr >= 40)
     own = precision["FedCNI"]
     yield from check(
-        "precision of the last 20 rounds above that of the first 20",
+        "precision of the last fifth of the rounds above that of the first fifth",
         own.last(20).mean() > own.at(work=until(20)).mean(),
     )
 
 
 def _late_leads(curves: Numbers) -> tuple[Numbers, Numbers]:
-    """How far FedCNI's mean of its last 20 rounds is above RoFL's, and above that of FedCorr.
+    """How far FedCNI's mean of the last fifth of its rounds is above RoFL's, and FedCorr's.
 
     The mean of FedCorr is over all rounds in which it has a value.
     """
@@ -213,17 +213,18 @@ def corrects_labels(right: Numbers, accuracy: Numbers) -> Checks:
     costs accuracy.
     """
     own = right["FedCNI"]
-    yield from check("below 65 % before round 15", own.at(work=until(14)) < 65)
+    says = "below 65 % in the first 14 % of the rounds"
+    yield from check(says, own.at(work=until(14)) < 65)
     rofl, fedcorr = _late_leads(right)
     yield from check(
-        "above 70 %, and 10 to 20 points ahead, mean of the last 20 rounds",
+        "above 70 %, and 10 to 20 points ahead, mean of the last fifth of the rounds",
         own.last(20).mean() > 70,
         rofl.between(10, 20),
         fedcorr.between(10, 20),
     )
     later, at_once = accuracy["T_s1=15"], accuracy["T_s1=0"]
     yield from check(
-        "used from round 15 on, accuracy is higher in the end, and on average over the run",
+        "used later, accuracy is higher in the end, and on average over the run",
         later.end() > at_once.end(),
         later.mean() > at_once.mean(),
     )
@@ -243,12 +244,13 @@ def still_climbs(accuracy: Numbers) -> Checks:
     """
     gain = accuracy.at(work=[20, 40]).steps()
     yield from check(
-        "gains more than twice as much from round 20 to 40",
+        "gains more than twice as much from 20 % of the rounds to 40 %",
         gain["FedCNI"] > 2 * gain[OTHERS].max("row"),
         bound=OURS,
     )
     late = accuracy.at(work=since(40)).mean("work")
-    yield from check("ahead on average from round 40 on", late["FedCNI"] > late[OTHERS].max("row"))
+    says = "ahead on average from 40 % of the rounds on"
+    yield from check(says, late["FedCNI"] > late[OTHERS].max("row"))
 
 
 @claim(

@@ -246,13 +246,13 @@ def cleaner_all_through(noise_level: Numbers, labels: Numbers) -> Checks:
     ablated = ["uniform client sampling", "uniform local-data sampling"]
     levels, quality = noise_level.smooth(10), labels.smooth(10)
     yield from check(
-        "over ten rounds, the lowest noise level, in nine of ten rounds",
+        "over a tenth of the rounds, the lowest noise level, in nine of ten rounds",
         levels["original"] < levels[ablated].min("row_label"),
         share=0.9,
         bound=OURS,
     )
     yield from check(
-        "over ten rounds, the highest label precision and recall, in nine of ten rounds",
+        "over a tenth of the rounds, the highest label precision and recall, in nine of ten rounds",
         quality["original"] > quality[ablated].max("row_label"),
         share=0.9,
         bound=OURS,

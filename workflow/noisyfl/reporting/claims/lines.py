@@ -214,8 +214,10 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Found:
         work, values = (
             np.mean([curve[part][:length] for curve in curves], axis=0) for part in (0, 1)
         )
+        if unit == "ordinary_rounds":
+            work = 100 * work / artifacts.run(line.runs[0]).spec["schedule"]["rounds"]
         for at, value in zip(work, METRICS[metric].factor * values, strict=True):
-            labels = {**line.labels, "metric": metric, WORK: round(float(at), 6)}
+            labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
             yield Number(labels, np.array([value]), line.cell)
 
 

@@ -193,25 +193,32 @@ class Numbers:
         kept = [rows[[work[rows].argmax()]] for rows in self._groups([WORK])]
         return self._rows(np.concatenate([EMPTY, *kept]), self.labels)._reduced(np.max, (WORK,))
 
-    def last(self, rounds: int) -> Numbers:
-        """The part of each curve that consists of its last ``rounds`` rounds."""
+    def last(self, extent: float) -> Numbers:
+        """The end of each curve, of this much of its label: ``extent`` percent of all rounds."""
         work = self._column(WORK).to_numpy(dtype=float)
-        kept = [rows[work[rows] > work[rows].max() - rounds] for rows in self._groups([WORK])]
+        kept = [rows[work[rows] > work[rows].max() - extent] for rows in self._groups([WORK])]
         return self._rows(np.concatenate([EMPTY, *kept]), self.labels)
 
     def steps(self, along: str = WORK) -> Numbers:
         """The change from each number of a curve to the next, under the label of the later one."""
         return self._along(along, lambda values: np.diff(values, axis=0, prepend=np.nan), skip=1)
 
-    def smooth(self, width: int) -> Numbers:
-        """The moving average of each curve: the mean of a number and those before it.
+    def smooth(self, extent: float) -> Numbers:
+        """The moving average of each curve: the mean of a number and those shortly before it.
 
-        The mean is over ``width`` numbers, or at the start of a curve as many as there are.
+        The mean is over ``extent`` percent of all rounds, or at the start of a curve as many as
+        there are.
         """
-        return self._along(WORK, lambda values: _smoothed(values, width))
+        work, values = self._column(WORK).to_numpy(dtype=float), np.empty(self.values.shape)
+        for rows in self._groups([WORK]):
+            for row in rows:
+                # A little less, since labels are rounded to thousandths.
+                recent = (work[rows] <= work[row]) & (work[rows] > work[row] - extent + 0.002)
+                values[row] = self.values[rows[recent]].mean(axis=0)
+        return self._changed(values)
 
     def reach(self, level: Numbers) -> Numbers:
-        """The first round or batch at which a curve reaches its level; infinite if it never does.
+        """Where on its label a curve first reaches its level; infinite if it never does.
 
         Each curve has a level of its own.
         """
@@ -347,13 +354,6 @@ class Cases:
             )
             for n, (labels, truth) in enumerate(zip(named, self.truth, strict=True))
         )
-
-
-def _smoothed(values: np.ndarray, width: int) -> np.ndarray:
-    sums = np.cumsum(np.vstack([np.zeros(values.shape[1]), values]), axis=0)
-    ends = np.arange(1, len(values) + 1)
-    starts = np.maximum(ends - width, 0)
-    return (sums[ends] - sums[starts]) / (ends - starts)[:, None]
 
 
 def _pairs(left: pd.DataFrame, right: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

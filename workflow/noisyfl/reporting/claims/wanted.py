@@ -19,7 +19,7 @@ Label = str | float
 """A label's value; a text that reads as a number is stored as one."""
 
 WORK = "work"
-"""The label along a curve: its ordinary rounds, or its training batches."""
+"""The label along a curve: its ordinary rounds, in percent of all, or its training batches."""
 
 OWN_LABELS = {
     "rounds": (WORK,),
@@ -86,7 +86,11 @@ def statistics(*tables: str, by: str, **where: Any) -> Wanted:
 
 
 def rounds(*tables: str, by: str = "", **where: Any) -> Wanted:
-    """A metric along ordinary rounds, as a mean over trials."""
+    """A metric along ordinary rounds, as a mean over trials.
+
+    The label ``work`` is in percent of all rounds, so that what a paper says of a stage of training
+    is asked of the same stage at a scale with fewer rounds.
+    """
     return _wanted("rounds", tables, by, where)
 
 
