@@ -137,9 +137,12 @@ def test_nearly_all_draws_must_agree():
     assert [c.held for c in (numbers("m", a=[-1, *-draws]) > 0).decided()] == [None]
 
 
-def test_the_share_of_cases_that_hold():
-    assert told((ACCURACY > 2).share("noise")) == {("a",): 1, ("b",): 1, ("c",): 0}
-    assert told((ACCURACY["a"] > 4).share()) == {(): 0.5}
+def test_whether_every_case_holds():
+    assert told((ACCURACY > 2).every("noise")) == {("a",): 1, ("b",): 1, ("c",): 0}
+    assert told((ACCURACY["a"] > 4).every()) == {(): 0}
+    # One that fails decides, whatever the unknown one comes out to be; one that holds does not.
+    some = numbers("m n", a_1=1, a_2=NAN, b_1=3, b_2=NAN)
+    assert [case.held for case in ((some > 2).every("n") < 1).decided()] == [True, None]
 
 
 def test_curves():

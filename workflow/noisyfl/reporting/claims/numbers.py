@@ -336,9 +336,10 @@ class Cases:
         false = np.logical_or.reduce([truth == 0 for truth in truths])
         return np.where(false, 0.0, np.minimum.reduce(truths))
 
-    def share(self, *over: str) -> Numbers:
-        """The share of the cases that hold, from 0 to 1."""
-        return Numbers(self.labels, self.truth, self.cells, self.known).mean(*over)
+    def every(self, *over: str) -> Numbers:
+        """1 where all cases hold, 0 where one fails, whatever the others come out to be."""
+        truth = Numbers(self.labels, self.truth, self.cells, self.known)
+        return truth._reduced(_all_true, over)
 
     def decided(self) -> tuple[Case, ...]:
         """Judge each case by itself; it is named by the labels in which the cases differ."""
@@ -354,6 +355,10 @@ class Cases:
             )
             for n, (labels, truth) in enumerate(zip(named, self.truth, strict=True))
         )
+
+
+def _all_true(truths: np.ndarray, axis: int) -> np.ndarray:
+    return np.where((truths == 0).any(axis), 0.0, truths.min(axis))
 
 
 def _pairs(left: pd.DataFrame, right: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
