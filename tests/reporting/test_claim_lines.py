@@ -103,6 +103,19 @@ def test_a_trial_that_diverged_does_not_count(runs):
     assert not values(sources["rounds"])
 
 
+@pytest.mark.parametrize("kind", ["tables", "rounds", "batches", "clients", "pairs"])
+def test_a_cell_that_is_not_run_has_no_numbers(kind):
+    description = {
+        "metric": "test_accuracy",
+        "statistic": "best",
+        "columns": [{"name": "a"}],
+        "rows": [{"name": "b", "method": "fedavg"}],
+        "runs": [[[]]],
+    }
+    sources = Artifacts({"x/one": described_table(description)}, {}, {}).sources()
+    assert not values(sources[kind])
+
+
 @pytest.fixture
 def figure(runs, make_partition):
     """A figure of two panels, of one run with ten clients, and its noisy partition."""

@@ -130,7 +130,7 @@ class Artifacts:
 
     def _found(self, of: Callable[[Artifacts, Line, str], Found], wanted: Wanted) -> Found:
         metrics = wanted.where.get("metric")
-        for line in lines_of(wanted, self.parts):
+        for line in (line for line in lines_of(wanted, self.parts) if line.runs):
             for metric in metrics if isinstance(metrics, list) else [metrics or line.metric]:
                 yield from (n for n in of(self, line, metric) if wanted.fits(n.labels))
 
