@@ -18,17 +18,17 @@ from noisyfl.reporting.runs import read_runs
 from small_tables import HIGH, LOW, content, table_in
 
 CELLS = """\
-paper,row,column,value,unit,converged,shown_in,ours,ours_starred
-rofl,A,pair,0.9,fraction,,rofl/table6,80.0,False
-rofl,B,pair,0.8,fraction,false,rofl/table6,85.04,True
-rofl,C,pair,0.7,fraction,,rofl/table6,60.0,False
-rofl,D,pair,0.6,fraction,,rofl/table6,50.0,False
-rofl,E,pair,0.5,fraction,,rofl/table6,,
-rofl,A,symmetric,0.9,fraction,,rofl/table6,80.0,False
-rofl,B,symmetric,0.8,fraction,,rofl/table6,,
-rofl,C,symmetric,0.7,fraction,,rofl/table6,,
-fedrn,A,pair,90.0,percent,,fedrn/table2,,
-fedrn,B,pair,90.0,percent,,,,
+paper,row,column,dataset,metric,value,unit,converged,shown_in,ours,ours_starred
+rofl,A,pair,mnist,test_accuracy,0.9,fraction,,rofl/table6,80.0,False
+rofl,B,pair,mnist,test_accuracy,0.8,fraction,false,rofl/table6,85.04,True
+rofl,C,pair,mnist,test_accuracy,0.7,fraction,,rofl/table6,60.0,False
+rofl,D,pair,mnist,test_accuracy,0.6,fraction,,rofl/table6,50.0,False
+rofl,E,pair,mnist,test_accuracy,0.5,fraction,,rofl/table6,,
+rofl,A,symmetric,mnist,test_accuracy,0.9,fraction,,rofl/table6,80.0,False
+rofl,B,symmetric,mnist,test_accuracy,0.8,fraction,,rofl/table6,,
+rofl,C,symmetric,mnist,test_accuracy,0.7,fraction,,rofl/table6,,
+fedrn,A,pair,mnist,test_accuracy,90.0,percent,,fedrn/table2,,
+fedrn,B,pair,mnist,test_accuracy,90.0,percent,,,,
 """
 
 
@@ -154,13 +154,18 @@ def test_what_people_wrote_stays_under_its_method(table, runs, tmp_path):
     path, before = tmp_path / "new.md", tmp_path / "old.md"
     reason = "Why: it forgets\nwhat it learned."
     before.write_text(
-        f"# Evidence\n\n### FedAvg\n\n| a |\n|---|\n\n{reason}\n\nWhy: twice.\n\n"
+        "# Evidence\n\n## The papers' claims\n\n| a |\n\nWhy: few rounds.\n\n## The methods\n\n"
+        f"### FedAvg\n\n| a |\n|---|\n\n{reason}\n\nWhy: twice.\n\n"
         "### RoFL, `rofl_table6`\n\nWhy: small.\n"
     )
     cells = tmp_path / "cells.csv"
     cells.write_text(CELLS)
     write_evidence(path, described(table), read_runs(runs.files), [], cells, before)
-    kept = {"RoFL, `rofl_table6`": ["Why: small."], "FedAvg": [reason, "Why: twice."]}
+    kept = {
+        "The papers' claims": ["Why: few rounds."],
+        "RoFL, `rofl_table6`": ["Why: small."],
+        "FedAvg": [reason, "Why: twice."],
+    }
     assert reasons_in(path.read_text()) == kept
     again = path.read_text()
     write_evidence(path, described(table), read_runs(runs.files), [], cells, path)
@@ -198,6 +203,12 @@ def test_a_papers_table_has_ours_beside_it_where_most_of_a_column_is_run(tmp_pat
             "pair: ranks correlate by 0.80 (Spearman) over 4 rows.",
         ]
     }
+
+
+def test_rows_of_several_metrics_are_not_ranked_with_each_other(tmp_path):
+    path = tmp_path / "cells.csv"
+    path.write_text(CELLS.replace("D,pair,mnist,test_accuracy", "D,pair,mnist,label_precision"))
+    assert "correlate" not in str(tables_beside(path))
 
 
 def test_a_method_that_equals_fedavg_is_told_to(table, runs):

@@ -63,9 +63,11 @@ def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
 
 
 def _alike(column: str, numbers: pd.DataFrame) -> str:
-    """A sentence on how alike a column ranks the rows (Spearman); empty if it has too few rows."""
+    """A sentence on how alike a column ranks the rows (Spearman); empty if it has too few rows, or
+    rows that are not to be ranked with each other.
+    """
     known = numbers[numbers["ours"].notna()]
-    if len(known) < RANKED:
+    if len(known) < RANKED or len(known[["dataset", "metric"]].drop_duplicates()) > 1:
         return ""
     ranks = known[["value", "ours"]].rank()
     correlation = ranks["value"].corr(ranks["ours"])

@@ -43,6 +43,9 @@ RANKED = (
 Cells = Mapping[tuple[int, int], pd.DataFrame]
 """What :func:`seen` finds, by row and column."""
 
+CLAIMS = "The papers' claims"
+"""The heading over what our numbers say of them."""
+
 REASON = "Why:"
 """The beginning of a paragraph that people wrote."""
 
@@ -109,7 +112,7 @@ def evidence_page(
         judged: every claim.
         papers: the papers' tables with ours beside them, lines by heading.
         reasons: paragraphs that people wrote, by the name of a row, or the heading of a paper's
-            table.
+            table or of the claims.
 
     Raises:
         ValueError: no row is the baseline's.
@@ -134,10 +137,11 @@ def evidence_page(
         f"“{REASON}”. Of the {there + table.missing} runs of its table, “{table.title}”, {there} "
         "are there.",
         "",
-        "## The papers' claims",
+        f"## {CLAIMS}",
         "",
         *_claims(judged),
         "",
+        *_paragraphs(reasons, CLAIMS),
         "## Beside the papers' numbers",
         "",
         *_beside(papers, reasons),
@@ -192,7 +196,8 @@ def _claims(judged: Sequence[Judged]) -> Iterator[str]:
     yield (
         f"Of all claims, ours: {'; '.join(told)}. Of those that cannot tell, some comparisons have "
         f"their numbers in {', '.join(begun) or 'no claim'}, and none in the others; `python -m "
-        "noisyfl plan --claims` says which of them this scale can decide."
+        "noisyfl plan --claims` says which of them this scale can decide. Numbers of a single "
+        "trial, which those of ablations and figures are, are compared as they are."
     )
 
 
@@ -213,8 +218,13 @@ def _beside(
     yield ""
     for heading, lines in papers.items():
         yield from (f"### {heading}", "", *lines, "")
-        for reason in reasons.get(heading, ()):
-            yield from (reason, "")
+        yield from _paragraphs(reasons, heading)
+
+
+def _paragraphs(reasons: Mapping[str, Sequence[str]], heading: str) -> Iterator[str]:
+    """The paragraphs that people wrote under a heading, each with an empty line after it."""
+    for reason in reasons.get(heading, ()):
+        yield from (reason, "")
 
 
 def _average_ranks(table: TableDescription, runs: Mapping[str, Run]) -> pd.Series:
@@ -372,8 +382,8 @@ def reasons_in(page: str) -> dict[str, list[str]]:
     name = ""
     for paragraph in page.split("\n\n"):
         text = paragraph.strip()
-        if text.startswith("### "):
-            name = text.removeprefix("### ").partition("\n")[0]
+        if text.startswith(("## ", "### ")):
+            name = text.lstrip("# ").partition("\n")[0]
         elif text.startswith(REASON):
             found.setdefault(name, []).append(text)
     return found
