@@ -67,6 +67,19 @@ def test_an_overlay_of_one_table_leaves_the_others_alone(tmp_path):
     assert rounds == {"paper/one": {4}, "paper/two": {3}}
 
 
+def test_a_figure_marks_the_round_that_an_option_of_its_runs_has(tmp_path):
+    figure = {"kind": "by_round", "title": "t", "caption": "c", "table": "one"}
+    stage = [{"at": "warm_up_rounds", "label": "selects"}, {"at": 7, "label": "seven"}]
+    paper = edited(PAPER, ("figures",), {"curves": {**figure, "marks": stage}})
+    assert [mark.at for mark in plan(tmp_path, paper).figures["paper/curves"].marks] == [7]
+    paper = edited(paper, ("tables", "one", "rows", 1, "method"), "fedrn(warm_up_rounds=30)")
+    assert [mark.at for mark in plan(tmp_path, paper).figures["paper/curves"].marks] == [30, 7]
+    stage[0]["at"] = "warm_up_round"
+    paper = edited(PAPER, ("figures",), {"curves": {**figure, "marks": stage}})
+    with pytest.raises(BadInput, match=r"curves\.marks: no option .*'warm_up_round'; did you mean"):
+        plan(tmp_path, paper)
+
+
 def test_tables_that_share_runs_name_them_alike(tmp_path):
     paper = copy.deepcopy(PAPER)
     paper["tables"]["two"] = copy.deepcopy(PAPER["tables"]["one"])

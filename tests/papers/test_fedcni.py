@@ -216,7 +216,7 @@ def test_tables_and_figures_share_what_they_have_in_common(plan):
 
 def test_marks_are_the_switching_rounds(plan, cells):
     for figure, row, option in (
-        ("figure9", ("figure9_runs", "T_s1=15"), "pseudo_label_round"),
+        ("figure9", ("figure9_runs", "from T_s1 on"), "pseudo_label_round"),
         ("figure10", ("table7", "FedCNI"), "aggregation_round"),
     ):
         (mark,) = plan.figures[f"fedcni/{figure}"].marks
@@ -224,7 +224,7 @@ def test_marks_are_the_switching_rounds(plan, cells):
             spec for (*place, _), found in cells.items() if tuple(place) == row for spec in found
         ]
         assert [spec["method"][option] for spec in specs] == [mark.at]
-    (other,) = cells["figure9_runs", "T_s1=0", "symmetric, μ=0.2, σ=0.2, α=1"]
+    (other,) = cells["figure9_runs", "from the start", "symmetric, μ=0.2, σ=0.2, α=1"]
     assert (other["method"]["pseudo_label_round"], other["method"]["aggregation_round"]) == (0, 15)
 
 
@@ -243,6 +243,8 @@ def test_pseudo_labels_from_the_start_stay_so_at_every_scale():
     rows = plan.tables["fedcni/figure9_runs"].runs
     begin = [plan.runs[row[0][0]]["method"]["pseudo_label_round"] for row in rows]
     assert begin == [5, 0]
+    (mark,) = plan.figures["fedcni/figure9"].marks
+    assert mark.at == 5
 
 
 def test_digits_can_stand_in_for_every_dataset():

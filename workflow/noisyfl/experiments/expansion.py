@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from noisyfl.experiments.overlay import blamed, declared_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.reporting.descriptions import FigureDescription, Mark, Panel, TableDescription
 from noisyfl.reporting.published import Published, join
-from noisyfl.specs.catalogue import canonical_method, methods, split_method
+from noisyfl.specs.catalogue import canonical_method, methods, parts_of, split_method
 from noisyfl.specs.cost import check_ends
 from noisyfl.specs.spec import canonical_run, identity
 
@@ -169,11 +169,29 @@ class Expansion:
             experiment_title=self.content["title"],
             name=name,
             scale=self.plan.scale,
-            marks=tuple(Mark(**mark) for mark in given.get("marks", ())),
+            marks=tuple(
+                self._marks(given.get("marks", ()), drawn.get("runs", ()), f"{where}.marks")
+            ),
             **{key: given[key] for key in told if key in given},
             **axes,
             **drawn,
         )
+
+    def _marks(
+        self, given: Sequence[Mapping[str, Any]], runs: Sequence[str], where: str
+    ) -> Iterator[Mark]:
+        """The marks of a figure; of an option, at its value in the first drawn run that has one."""
+        options = {
+            o.name for method in methods().values() for o in method.options if o.kind == "int"
+        }
+        for mark in given:
+            at = mark["at"]
+            if isinstance(at, str):
+                find(dict.fromkeys(sorted(options)), at, "option", where)
+                drawn = (part for run in runs for part in parts_of(self.plan.runs[run]["method"]))
+                at = next((part[at] for part in drawn if part.get(at)), None)
+            if at is not None:
+                yield Mark(at, mark["label"])
 
     def _figure_of_a_table(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
         """The content of a figure drawn from a table of this experiment, or from a part of one."""

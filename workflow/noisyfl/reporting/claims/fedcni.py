@@ -222,7 +222,7 @@ def corrects_labels(right: Numbers, accuracy: Numbers) -> Checks:
         rofl.between(10, 20),
         fedcorr.between(10, 20),
     )
-    later, at_once = accuracy["T_s1=15"], accuracy["T_s1=0"]
+    later, at_once = accuracy["from T_s1 on"], accuracy["from the start"]
     yield from check(
         "used later, accuracy is higher in the end, and on average over the run",
         later.end() > at_once.end(),
