@@ -135,6 +135,14 @@ def test_a_cell_whose_trials_diverged_is_not_told_to_be_missing(table, runs):
     assert "| w/o mixup | **70.0** | diverged |" in page
 
 
+def test_a_trial_that_diverged_leaves_the_other_methods_theirs(table, runs):
+    found = read_runs(runs.files)
+    found[described(table).runs[1][1][0]].provenance["status"] = "diverged"
+    page = evidence_page(described(table), found, [], {}, {})
+    assert "| FedAvg | 66.7 | **55.0** |" in page
+    assert "| w/o mixup | **70.0** | diverged |" in page
+
+
 def test_a_column_of_which_most_is_missing_stands_with_its_methods_alone(table, runs):
     description = described(table)
     fedavg, other = description.rows

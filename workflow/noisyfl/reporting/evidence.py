@@ -7,7 +7,6 @@ made anew.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -126,6 +125,12 @@ def evidence_page(
         for c, cell in enumerate(row)
     }
     cells = {place: cell for place, cell in found.items() if len(cell)}
+    trained = {
+        (r, c): {runs[run].spec["seed"] for run in cell}
+        for r, row in enumerate(table.runs)
+        for c, cell in enumerate(row)
+        if cell
+    }
     bars = _bars({c: cell for (r, c), cell in cells.items() if r == baseline})
     ranks = _average_ranks(table, runs)
     lines = [
@@ -147,10 +152,11 @@ def evidence_page(
         *_beside(papers, reasons),
         "## The methods",
         "",
-        *_at_a_glance(table, cells, ranks),
+        *_at_a_glance(table, cells, trained, ranks),
         "",
         "Test accuracy is the mean of the last ten evaluations, in percent, over the seeds that "
-        "all methods of a setting have; – is not run, and a setting of which most is not run "
+        "all methods of a setting have; *diverged* is a method of which one of these ended with "
+        "a model that is not finite; – is not run, and a setting of which most is not run "
         f"stands below alone.{RANKED if len(ranks) else ''}",
         *_clear_differences(table, cells, baseline, bars),
         "",
@@ -234,26 +240,38 @@ def _average_ranks(table: TableDescription, runs: Mapping[str, Run]) -> pd.Serie
     return ranks.set_index("row_number")["value"]
 
 
-def _at_a_glance(table: TableDescription, cells: Cells, ranks: pd.Series) -> Iterator[str]:
+def _at_a_glance(
+    table: TableDescription,
+    cells: Cells,
+    trained: Mapping[tuple[int, int], set[int]],
+    ranks: pd.Series,
+) -> Iterator[str]:
     """The table of accuracies by row and column, without columns of which most cells are missing,
     and of average ranks, if there are any.
 
-    In a column without missing cells the best is in bold. A cell whose trials all diverged says so.
+    In a column without missing cells the best is in bold. A cell of which a trial diverged says so.
+
+    Args:
+        table: see :func:`evidence_page`.
+        cells: what the trials that did not diverge show.
+        trained: the seeds of all trials, by row and column.
+        ranks: average ranks by the number of the row.
     """
-    run = {(r, c) for r, row in enumerate(table.runs) for c, cell in enumerate(row) if cell}
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
-    columns = [c for c in columns if 2 * sum((r, c) in run for r in rows) >= len(rows)]
+    columns = [c for c in columns if 2 * sum((r, c) in trained for r in rows) >= len(rows)]
     texts: dict[tuple[int, int], str] = {}
     for c in columns:
-        column = {r: cells[r, c] for r in rows if (r, c) in cells}
-        seeds = functools.reduce(pd.Index.intersection, (cell.index for cell in column.values()))
-        means = {r: cell.loc[seeds, "accuracy"].mean() for r, cell in column.items()}
-        numbers = {r: _number(mean) for r, mean in means.items()}
-        if len(seeds) and all((r, c) in run for r in rows):
-            highest = _number(max(means.values()))
+        there = [r for r in rows if (r, c) in trained]
+        seeds = sorted(set.intersection(*(trained[r, c] for r in there)))
+        accuracies = {r: cells[r, c]["accuracy"] for r in there if (r, c) in cells}
+        means = {r: one.reindex(seeds).mean(skipna=False) for r, one in accuracies.items()}
+        numbers = {r: _number(mean) for r, mean in means.items() if mean >= 0}
+        if len(there) == len(rows) and numbers:
+            highest = _number(max(means[r] for r in numbers))
             numbers = {r: f"**{one}**" if one == highest else one for r, one in numbers.items()}
+        without = "diverged" if seeds else ""
         for r in rows:
-            texts[r, c] = numbers.get(r, "diverged" if (r, c) in run else "–")
+            texts[r, c] = numbers.get(r, without if r in there else "–")
     titles = [table.columns[c].name for c in columns]
     lines = {r: [texts[r, c] for c in columns] for r in rows}
     if len(ranks):
