@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from noisyfl.core.options import BadInput
@@ -54,7 +54,12 @@ def test_a_sample_is_on_one_client_at_most_and_every_client_has_some(
     text, seed, per_class, data_seed
 ):
     labels = shuffled_labels(per_class, seed=data_seed)
-    rows = assign(text, labels, seed)
+    try:
+        rows = assign(text, labels, seed)
+    except BadInput as error:  # an uneven partition may by chance leave a client without a sample
+        if "of 8 has no sample; use fewer clients" in str(error):
+            reject()
+        raise
     assert len(rows) == 8
     together = np.concatenate(rows)
     assert len(np.unique(together)) == len(together)
