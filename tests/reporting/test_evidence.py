@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from noisyfl.experiments.config import PUBLISHED
+from noisyfl.reporting.against_fedavg import seen
 from noisyfl.reporting.beside_papers import tables_beside
 from noisyfl.reporting.claims.judge import examine
 from noisyfl.reporting.claims.sources import published
 from noisyfl.reporting.claims.verdicts import Judged
 from noisyfl.reporting.claims.wanted import all_claims
 from noisyfl.reporting.descriptions import Heading
-from noisyfl.reporting.evidence import evidence_page, reasons_in, seen, write_evidence
+from noisyfl.reporting.evidence import evidence_page, reasons_in, write_evidence
 from noisyfl.reporting.published import KEY, read_published
 from noisyfl.reporting.runs import read_runs
 from small_tables import HIGH, LOW, content, table_in
