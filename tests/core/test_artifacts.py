@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyfl.core.artifacts import (
+    METADATA_KEY,
     DamagedArtifact,
     Results,
     checksum,
@@ -48,6 +49,15 @@ def test_what_is_written_is_read(tmp_path, table):
     assert metadata["made by"] == "a test"
     assert pd.read_parquet(path)["label"].tolist() == list(range(10))
     assert [file.name for file in path.parent.iterdir()] == ["table.parquet"]
+
+
+def test_a_small_table_is_little_more_than_its_content_and_its_metadata(tmp_path):
+    columns = {f"a column named {n}": pa.array([n] * 30, pa.int16()) for n in range(40)}
+    write_table(tmp_path / "wide.parquet", pa.table(columns), {"told": "m" * 3000})
+
+    assert pq.read_metadata(tmp_path / "wide.parquet").metadata.keys() == {METADATA_KEY}
+    assert (tmp_path / "wide.parquet").stat().st_size < 3000 + 40 * 200
+    assert read_table(tmp_path / "wide.parquet")[0].schema.types == [pa.int16()] * 40
 
 
 def test_checksum_sees_values_and_not_layout(table):

@@ -131,10 +131,16 @@ def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
     told = {**metadata, "checksum": checksum(table)}
     told["metadata_checksum"] = _metadata_checksum(told)
     text = json.dumps(told, sort_keys=True)
-    with replacing(path) as draft:
-        pq.write_table(
-            table.replace_schema_metadata({METADATA_KEY: text.encode()}), draft, compression="zstd"
-        )
+    table = table.replace_schema_metadata(None)
+    # Most tables have few rows and many columns: what Parquet stores for each column, and a second
+    # copy of the metadata in Arrow's schema, would take as much space as the content.
+    small = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
+    with (
+        replacing(path) as draft,
+        pq.ParquetWriter(draft, table.schema, compression="zstd", **small) as writer,
+    ):
+        writer.write_table(table)
+        writer.add_key_value_metadata({METADATA_KEY: text.encode()})
 
 
 def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, dict[str, Any]]:
