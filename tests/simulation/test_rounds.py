@@ -400,7 +400,7 @@ def test_a_full_disk_leaves_no_half_artifact_and_is_waited_for(data, tmp_path, m
             found.append(sorted(path.name for path in files.folder.iterdir()))
             patch.undo()
 
-        patch.setattr("pyarrow.parquet.write_table", full)
+        patch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
         patch.setattr("noisyfl.runs.train.Checkpoint.pause", make_room)
         train(spec, data, tmp_path)
     assert found == [["spec.json"]]
