@@ -12,7 +12,7 @@ import pytest
 from noisyfl.experiments.config import ROOT, load_config, make_plan
 
 FILE = Path(__file__).with_name("ids.json")
-SCALES = ("config", "desk", "methods", "paper", "smoke")
+SCALES = ("config", "desk", "desk_long", "methods", "paper", "smoke")
 
 
 def ids_of(scale):

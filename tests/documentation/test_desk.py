@@ -1,0 +1,35 @@
+"""The table of docs/desk.md on longer training says what the tracked runs say."""
+
+from noisyfl.commands import REPRODUCED, read_plan
+from noisyfl.experiments.config import ROOT
+from noisyfl.reporting.against_fedavg import number, seen
+from noisyfl.reporting.runs import read_runs
+
+SETTING = "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5"
+TITLES = (
+    "| Method | after 20 rounds | after 60 | best of 60, after rounds "
+    "| right among the clean (of given) | found | right pseudo-labels |\n" + "|---" * 7 + "|"
+)
+
+
+def shown(scale):
+    """What the first trial of each method shows in the setting, by the name of its row."""
+    table = read_plan(ROOT / "config" / f"{scale}.yaml").tables["grand/common"]
+    column = [column.name for column in table.columns].index(SETTING)
+    runs = {row.name: line[column][0] for row, line in zip(table.rows, table.runs, strict=True)}
+    found = read_runs({run: REPRODUCED.run(run) for run in runs.values()})
+    return {name: seen([found[run]]).iloc[0] for name, run in runs.items()}
+
+
+def line(name, short, long):
+    precision = f"{number(long.precision)} ({number(long.base)})" if long.precision >= 0 else ""
+    cells = [name, number(short.accuracy), number(long.accuracy)]
+    cells += [f"{number(long.best)}, {long.best_round:.0f}", precision]
+    cells += [number(long.recall), number(long.pseudo)]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_longer_training_is_told_as_it_was():
+    short, long = shown("desk"), shown("desk_long")
+    lines = [TITLES, *(line(name, short[name], one) for name, one in long.items())]
+    assert "\n".join(lines) in (ROOT / "docs" / "desk.md").read_text(encoding="utf-8")
