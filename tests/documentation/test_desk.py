@@ -2,7 +2,7 @@
 
 from noisyfl.commands import REPRODUCED, read_plan
 from noisyfl.experiments.config import ROOT
-from noisyfl.reporting.against_fedavg import number, seen
+from noisyfl.reporting.against_fedavg import number, seen, told
 from noisyfl.reporting.runs import read_runs
 
 SETTING = "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5"
@@ -22,10 +22,7 @@ def shown(scale):
 
 
 def line(name, short, long):
-    precision = f"{number(long.precision)} ({number(long.base)})" if long.precision >= 0 else ""
-    cells = [name, number(short.accuracy), number(long.accuracy)]
-    cells += [f"{number(long.best)}, {long.best_round:.0f}", precision]
-    cells += [number(long.recall), number(long.pseudo)]
+    cells = [name, number(short.accuracy), number(long.accuracy), *told(long)]
     return f"| {' | '.join(cells)} |"
 
 

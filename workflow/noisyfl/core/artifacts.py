@@ -132,12 +132,18 @@ def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
     told["metadata_checksum"] = _metadata_checksum(told)
     text = json.dumps(told, sort_keys=True)
     table = table.replace_schema_metadata(None)
-    # Most tables have few rows and many columns: what Parquet stores for each column, and a second
-    # copy of the metadata in Arrow's schema, would take as much space as the content.
-    small = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
     with (
         replacing(path) as draft,
-        pq.ParquetWriter(draft, table.schema, compression="zstd", **small) as writer,
+        # Most tables have few rows and many columns: dictionaries, statistics and a second copy of
+        # the metadata in Arrow's schema would take as much space as the content.
+        pq.ParquetWriter(
+            draft,
+            table.schema,
+            compression="zstd",
+            use_dictionary=False,
+            write_statistics=False,
+            store_schema=False,
+        ) as writer,
     ):
         writer.write_table(table)
         writer.add_key_value_metadata({METADATA_KEY: text.encode()})

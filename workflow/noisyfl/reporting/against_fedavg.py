@@ -159,16 +159,33 @@ def method_lines(
     yield "|---|---|---|---|---|---|---|---|---|"
     for c, trials in own.items():
         cell = trials.mean()
-        clean = f"{cell.precision:.1f} ({cell.base:.1f})" if cell.precision >= 0 else ""
         level = work = ""
         if c in baseline:
             level = number(baseline[c]["accuracy"].reindex(trials.index).mean())
             work = f"{(trials['backward'] / baseline[c]['backward']).mean():.2f}"
         yield (
-            f"| {columns[c].name} | {len(trials)} | {cell.accuracy:.1f} | {level} "
-            f"| {cell.best:.1f}, {cell.best_round:.0f} | {clean} | {number(cell.recall)} "
-            f"| {number(cell.pseudo)} | {work} |"
+            f"| {columns[c].name} | {len(trials)} | {number(cell.accuracy)} | {level} "
+            f"| {' | '.join(told(cell))} | {work} |"
         )
+
+
+def told(cell: pd.Series) -> list[str]:
+    """What a cell shows besides its accuracy, as the texts of four columns.
+
+    Args:
+        cell: a row of :func:`seen`, or the mean of several.
+
+    Returns:
+        its best evaluation and after how many rounds that was; its label precision, and in
+        parentheses what that is to be held against; its recall; its right pseudo-labels. Empty
+        texts for what it does not have.
+    """
+    return [
+        f"{number(cell.best)}, {cell.best_round:.0f}",
+        f"{number(cell.precision)} ({number(cell.base)})" if cell.precision >= 0 else "",
+        number(cell.recall),
+        number(cell.pseudo),
+    ]
 
 
 def _against(
