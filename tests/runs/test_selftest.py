@@ -10,6 +10,8 @@ import torch
 from noisyfl.core.options import BadInput
 from noisyfl.runs import gpu, selftest, timing
 from noisyfl.runs.gpu import GpuFacts
+from noisyfl.runs.train import choose_device
+from noisyfl.simulation.federation import Federation
 from noisyfl.specs import speeds
 
 FACTS = {
@@ -111,20 +113,40 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, change, message):
         GpuFacts.read(path)
 
 
-@pytest.mark.parametrize(("claimed", "share"), [(None, 1.0), (4700, 0.4), (1e6, 1.0), (10, 0.0064)])
-def test_a_run_allocates_no_more_than_it_claimed(monkeypatch, claimed, share):
-    seen = {}
-    props = type("Properties", (), {"total_memory": 10_000 * 10**6})
+@pytest.fixture
+def driver(monkeypatch):
+    """CUDA's answers, under torch's own functions, which check their arguments as on a GPU."""
+    said = SimpleNamespace(fraction={0: 1.0, 1: 1.0})
+    props = SimpleNamespace(total_memory=10_000 * 10**6)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: props)
-    for name in ("empty_cache", "reset_peak_memory_stats"):
-        monkeypatch.setattr(torch.cuda, name, lambda *_: None)
-    monkeypatch.setattr(
-        torch.cuda,
-        "set_per_process_memory_fraction",
-        lambda fraction, device: seen.update(share=fraction),
-    )
-    gpu.limit_memory(torch.device("cuda"), claimed)
-    assert seen["share"] == pytest.approx(share)
+    for module in (torch.cuda, torch.cuda.memory):
+        monkeypatch.setattr(module, "_lazy_init", lambda: None)
+    answers = {
+        "_cuda_getDevice": lambda: 1,
+        "_cuda_setMemoryFraction": lambda share, device: said.fraction.update({device: share}),
+        "_cuda_getMemoryFraction": lambda device: said.fraction[device],
+        "_cuda_resetPeakMemoryStats": lambda device: None,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(torch._C, name, answer)
+    return said
+
+
+@pytest.mark.parametrize(("wanted", "index"), [("auto", 1), ("cuda", 1), ("cuda:0", 0)])
+def test_a_gpu_has_its_index_which_torch_asks_for(driver, wanted, index):
+    device = choose_device(wanted)
+    assert device == torch.device("cuda", index)
+    gpu.limit_memory(device, 4700)
+    assert driver.fraction[index] == pytest.approx(0.4)
+    federation = SimpleNamespace(executor=SimpleNamespace(device=device), clients=[])
+    Federation.make_room(federation)
+
+
+@pytest.mark.parametrize(("claimed", "share"), [(None, 1.0), (4700, 0.4), (1e6, 1.0), (10, 0.0064)])
+def test_a_run_allocates_no_more_than_it_claimed(driver, claimed, share):
+    gpu.limit_memory(choose_device("cuda"), claimed)
+    assert driver.fraction[1] == pytest.approx(share)
 
 
 def test_the_provenance_has_what_a_gpu_was_used_for(monkeypatch):

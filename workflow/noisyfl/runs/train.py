@@ -51,7 +51,7 @@ EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
 
 
 def choose_device(wanted: str) -> torch.device:
-    """Return the device for ``auto`` or for any name that torch knows.
+    """Return the device for ``auto`` or for any name that torch knows; a GPU has its index.
 
     ``auto`` is the first GPU that CUDA may see, or the CPU if there is none. Which GPU CUDA may see
     has been settled before, by :func:`noisyfl.runs.devices.gpu_claim`.
@@ -65,6 +65,9 @@ def choose_device(wanted: str) -> torch.device:
     device = torch.device(wanted)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise BadInput(f"device: got {wanted!r}, but torch sees no GPU here")
+    if device.type == "cuda" and device.index is None:
+        # torch's functions for memory refuse a GPU without its index.
+        device = torch.device("cuda", torch.cuda.current_device())
     if device.type == "cpu":
         torch.set_num_threads(1)
         keep_freed_memory()
