@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import resource
 import sys
@@ -31,7 +30,8 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import DATASETS, Part, read_part
 from noisyfl.models import CACHE_ONLY, WeightFiles, build_model
-from noisyfl.runs import gpu
+from noisyfl.runs import gpu, processor
+from noisyfl.runs.processor import device_name
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.encoded import images_of
@@ -182,7 +182,9 @@ def train_run(
         with checkpoint.guard(server.rounds(federation), federation):
             probes.measure(wanted, federation, server, client)
     provenance = {
+        "run": key["spec"],
         "status": status,
+        "rounds": len(federation.records.rounds),
         "realised_noise": partition.overall_noise,
         "noisyfl": __version__,
         "source_digest": source_digest(),
@@ -191,7 +193,8 @@ def train_run(
         "numpy": numpy.__version__,
         "pyarrow": pa.__version__,
         "executor": executor,
-        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else _processor(),
+        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else device_name(),
+        **processor.facts(),
         **federation.executor.facts(),
         **gpu.facts_of(where),
         "setup_seconds": ready - begun,
@@ -307,6 +310,3 @@ def _followed(federation: Federation, events: Path | None, report: Report) -> It
     finally:
         writer.close()
 
-
-def _processor() -> str:
-    return f"{platform.machine()} CPU, {os.cpu_count()} cores"

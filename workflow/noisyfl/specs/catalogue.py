@@ -39,6 +39,7 @@ COMPUTING = (
     "simulation",
     "specs/build.py",
     "runs/gpu.py",
+    "runs/processor.py",
     "runs/train.py",
 )
 """What computes a run: subpackages and modules of the package."""
