@@ -10,7 +10,7 @@ from uuid import uuid4
 from snakemake.logging import logger
 
 from noisyfl.core.artifacts import Results
-from noisyfl.specs.catalogue import printing_digest
+from noisyfl.specs.sources import printing_digest
 from noisyfl.specs.cost import estimate
 from noisyfl.experiments.config import check_config, make_plan
 from noisyfl.core.checked_yaml import read_yaml
@@ -18,6 +18,8 @@ from noisyfl.experiments.demand import unknown_target
 from noisyfl.experiments.finished import finished_part
 from noisyfl.reporting.claims.wanted import parts_of
 from noisyfl.reporting.descriptions import TableDescription, description_text
+from noisyfl.runs.edited import edited_runs
+from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.store import train_anew
 from noisyfl.specs.spec import canonical_json, describe_run, identity
@@ -42,16 +44,25 @@ try:
 except BadInput as error:
     raise WorkflowError(str(error)) from None
 
-if not IN_A_JOB:
-    for why in PLAN.left_out.values():
-        logger.warning(f"Left out: {why}")
-
 RESULTS = Results(Path(CONFIG["results"]))
 SCALE = RESULTS.root / PLAN.scale
 # As a parameter: pages and figures are made anew once their sources are others.
 PRINTING = printing_digest()
 ORDER = random.random()  # another one in each Snakemake, see run_order()
 REPRODUCED = Results(Path(workflow.basedir) / "reproduced")
+
+
+@cache
+def edited():
+    """The runs in results whose method has been edited since they were trained."""
+    return edited_runs(PLAN.runs, RESULTS)
+
+
+if not IN_A_JOB:
+    for why in PLAN.left_out.values():
+        logger.warning(f"Left out: {why}")
+    for line in edited_lines(edited(), PLAN.runs, RESULTS):
+        logger.warning(line)
 
 
 wildcard_constraints:

@@ -125,6 +125,11 @@ def table_compared(wildcards):
     return table_of(wildcards).published is not None
 
 
+def table_edited(wildcards):
+    """The runs of a table whose method has been edited since, which its page says."""
+    return sorted({*edited()}.intersection(table_of(wildcards).run_ids()))
+
+
 def table_folders(wildcards):
     """The folder of each run of a table."""
     return {run: str(run_files(run).folder) for run in table_of(wildcards).run_ids()}

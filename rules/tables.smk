@@ -24,6 +24,7 @@ rule table:
         compared=table_compared,
         description=table_description,
         folders=table_folders,
+        edited=table_edited,
     message:
         "Printing {wildcards.experiment}/{wildcards.name}"
     script:

@@ -25,8 +25,9 @@ from noisyfl.experiments.demand import (
     speeds_for,
 )
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.catalogue import canonical_method, source_digest
+from noisyfl.specs.catalogue import canonical_method
 from noisyfl.specs.cost import estimate
+from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import identity
 
 SETTING = {

@@ -53,6 +53,31 @@ def test_a_run_that_failed_once_and_is_whole_is_done(place):
     assert "RuntimeError: once" not in text_of(place)
 
 
+def test_damaged_files_are_named_and_passed_over(place):
+    one, two, three = place.fedavg[:3]
+    for run in (one, two):
+        done(place, run)
+        says(place, run)
+    path = place.results.run(one).provenance
+    path.write_text(path.read_text().replace("finished", "diverged"))
+    says(place, three, error="e", rounds="ten")
+    place.results.status(place.krum[0]).mkdir()
+    text = text_of(place)
+    assert counts(place)["all"] == [10, 1, 1, 0, 8]
+    listed = text.partition("Cannot be read:\n")[2].splitlines()
+    assert len(listed) == 3
+    for line, words in zip(
+        listed,
+        (
+            f"{path}: the content does not fit its checksum",
+            f"{place.results.status(three)}: not a status (rounds: got 'ten')",
+            f"{place.results.status(place.krum[0])}: a folder, where a file should be",
+        ),
+        strict=True,
+    ):
+        assert words in line
+
+
 def test_a_run_that_becomes_whole_while_it_is_looked_at_is_not_left(place, monkeypatch):
     says(place, place.krum[0])
 

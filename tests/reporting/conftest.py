@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from noisyfl.core.artifacts import Results, write_json, write_table
+from noisyfl.core.provenance import write_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.specs.spec import canonical_run, identity
 
@@ -78,7 +79,8 @@ class Runs:
         write_table(files.rounds, rounds, {"run": run})
         rows = pa.Table.from_pylist(list(clients) or [{"round": 1, "client": 0}])
         write_table(files.clients, rows, {"run": run})
-        write_json(files.provenance, {**PROVENANCE, **(provenance or {})})
+        made = {**PROVENANCE, "run": run, "rounds": len(accuracies), **(provenance or {})}
+        write_provenance(files.provenance, made)
         return run
 
 

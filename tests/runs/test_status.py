@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyfl.core.artifacts import Results
+from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.runs import status
 from noisyfl.runs.status import RunStatus, failure_text, read_status, snakemake_alone
 from small_paper import plan as small_plan
@@ -184,12 +184,56 @@ def test_a_reader_sees_a_whole_status_or_none(run, path, monkeypatch):
     assert broken == []
 
 
-def test_what_is_no_status_is_none(path):
+def test_no_status_is_none(path):
     assert read_status(path) is None
+
+
+def status_with(run, path, **changes):
+    """The file of a status that says something else."""
+    run.running(1, 10, 1.0)
+    path.write_text(json.dumps({**content(path), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("state", "asleep"),
+        ("rounds", "ten"),
+        ("rounds_done", 1.5),
+        ("rounds_done", True),
+        ("seconds_left", [3]),
+        ("setting", None),
+        ("updated", "yesterday"),
+        ("updated", "2026-01-01T00:00:00"),
+        ("begun", 3),
+        ("error", {}),
+    ],
+)
+def test_what_is_no_status_is_named(run, path, key, value):
+    status_with(run, path, **{key: value})
+    with pytest.raises(DamagedArtifact, match=rf"{path.name}: not a status \(.*{key}"):
+        read_status(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"state": "running"}', "[1, 2]", "7", "[" * 10**5])
+def test_a_file_that_is_no_status_is_named_and_does_not_keep_a_run_from_being_tried(
+    run, path, text, monkeypatch
+):
     path.parent.mkdir(parents=True)
-    for text in ("", "{", '{"state": "running"}', "[1, 2]", "7"):
-        path.write_text(text)
-        assert read_status(path) is None
+    path.write_text(text)
+    with pytest.raises(DamagedArtifact, match=path.name):
+        read_status(path)
+    monkeypatch.setenv(status.COMMAND, "a")
+    assert run.hopeless() is None
+
+
+def test_a_terminal_obeys_no_message():
+    text = failure_text("fedavg\x1b[2J", "a\x1b]0;b\x07", None, "c\x9b")
+    assert text.splitlines() == [
+        r"failed: fedavg\x1b[2J: a\x1b]0;b\x07",
+        "  log: none",
+        r"  again, alone: c\x9b",
+    ]
 
 
 def test_a_failure_is_three_lines(run, path):

@@ -10,8 +10,9 @@ import time
 import pytest
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
+from noisyfl.runs.artifact import verify
 from noisyfl.runs.job import Outcome, only_trainer
-from noisyfl.runs.store import ANEW, put_in_place, train_anew, verify
+from noisyfl.runs.store import ANEW, put_in_place, train_anew
 from noisyfl.specs.spec import identity
 from small_jobs import job_in
 from small_runs import inputs, spec_of
@@ -146,6 +147,20 @@ def test_without_hard_links_files_are_copied(results, monkeypatch):
     put_in_place(results.stored(RUN), results.run(RUN))
     assert contents(results.run(RUN)) == contents(results.stored(RUN))
     assert sorted(results.run(RUN).folder.iterdir()) == sorted(results.run(RUN).all())
+
+
+def test_a_link_into_a_shared_cache_is_replaced_by_the_file(results, tmp_path):
+    """Snakemake moves into the cache what it finds here: it must not be a link to what is there."""
+    cached = tmp_path / "cached.parquet"
+    path = results.run(RUN).rounds
+    path.rename(cached)  # still the stored file, by another name
+    path.symlink_to(cached)
+    results.run(RUN).provenance.unlink()
+    results.run(RUN).provenance.symlink_to(tmp_path / "nothing")
+    put_in_place(results.stored(RUN), results.run(RUN))
+    for stored, there in zip(results.stored(RUN).all(), results.run(RUN).all(), strict=True):
+        assert not there.is_symlink()
+        assert there.samefile(stored)
 
 
 @pytest.mark.parametrize("runs", [["all"], [RUN]])

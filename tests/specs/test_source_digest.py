@@ -6,13 +6,14 @@ import sys
 
 import pytest
 
-from noisyfl.specs.catalogue import PACKAGE, TELLING, computing_sources, source_digest
+from noisyfl.specs.sources import PACKAGE, TELLING, computing_sources, source_digest
 
 NAMES_A_RUN = {
     "__init__.py",
     "runs/__init__.py",
     "specs/__init__.py",
     "specs/catalogue.py",
+    "specs/sources.py",
     "specs/spec.py",
 }
 """What training imports beside: the id of a run, which every checkpoint has beside the digest."""

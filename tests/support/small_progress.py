@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 from noisyfl.core.artifacts import Results, write_json
+from noisyfl.core.provenance import write_provenance
 from noisyfl.experiments.demand import runs_by_target
 from noisyfl.experiments.progress import Pace, look, progress_text
 from noisyfl.runs.status import KEYS
@@ -52,8 +53,9 @@ def done(place, run, factor=1.0, setup=10.0, device="NVIDIA H200", status="finis
     """A run that took a factor of its estimate, of which some seconds before its first round."""
     kind = "cpu" if "CPU" in device else "cuda"
     seconds = factor * expected(place, run, kind) - setup
-    said = {"status": status, "device": device, "setup_seconds": setup, "training_seconds": seconds}
-    write_json(place.results.run(run).provenance, said)
+    said = {"run": run, "status": status, "device": device, "setup_seconds": setup}
+    said |= dict.fromkeys(("noisyfl", "source_digest", "python", "torch"), "1")
+    write_provenance(place.results.run(run).provenance, {**said, "training_seconds": seconds})
 
 
 def says(place, run, state="running", age=10.0, **more):

@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import (
+    DamagedArtifact,
     Results,
     RunFiles,
     read_json,
@@ -22,6 +23,7 @@ from noisyfl.core.artifacts import (
     write_json,
 )
 from noisyfl.core.options import BadInput
+from noisyfl.core.provenance import is_checked, read_provenance, write_provenance
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import DEFAULTS, ROOT, load_config, make_plan
 from noisyfl.experiments.demand import (
@@ -33,10 +35,13 @@ from noisyfl.experiments.demand import (
 )
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.progress import progress_text
+from noisyfl.runs.artifact import read_spec, verify
+from noisyfl.runs.edited import edited_runs, is_edited
+from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.job import TrainingJob
-from noisyfl.runs.store import verify
-from noisyfl.specs.catalogue import methods, source_digest
+from noisyfl.specs.catalogue import methods, parts_of
 from noisyfl.specs.new_method import write_new_method
+from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import check_run, describe_run, identity
 from noisyfl.specs.speeds import measured_speed
 
@@ -187,12 +192,37 @@ def write_specs(target: str, folder: Path, config: Path) -> None:
 
 
 def list_runs(results: Path) -> None:
-    """List the runs of a results folder: how each ended, and whether today's source made it."""
+    """List the runs of a results folder: how each ended, and what has changed since.
+
+    A run that cannot be read is named at the end, and the exit status says that there is one.
+    """
+    damaged = []
     for path in sorted((results / "runs").glob("*/provenance.json")):
-        provenance, spec = read_json(path), read_json(path.parent / "spec.json")
-        same = provenance["source_digest"] == source_digest()
-        source = "this source" if same else f"other source {provenance['source_digest'][:12]}"
-        print(f"{path.parent.name}  {provenance['status']:8}  {source}  {describe_run(spec)}")
+        run = path.parent.name
+        try:
+            provenance, spec = read_provenance(path, run), read_spec(run, Results(results).run(run))
+            made = f"{provenance['status']:8}  {_made_by(spec, provenance)}"
+            print(f"{run}  {made}  {_in_words(spec)}")
+        except (DamagedArtifact, FileNotFoundError) as error:
+            damaged.append(f"cannot be read: {error}")
+    if damaged:
+        sys.exit("\n".join(damaged))
+
+
+def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
+    """Whether a run was made by the code at hand, in words."""
+    if is_edited(spec, provenance):
+        return "method edited since"
+    same = provenance["source_digest"] == source_digest()
+    source = "this source" if same else f"other source {provenance['source_digest'][:12]}"
+    return source if is_checked(provenance) else f"{source}, unchecked"
+
+
+def _in_words(spec: Mapping[str, Any]) -> str:
+    """A run in words, or by the names of its methods if one of them is gone."""
+    names = [part["name"] for part in parts_of(spec["method"])]
+    gone = [name for name in names if name not in methods()]
+    return f"{'+'.join(names)}: there is no method {gone[0]} now" if gone else describe_run(spec)
 
 
 def list_methods() -> None:
@@ -270,6 +300,8 @@ def print_plan(
         else:
             parts = runs_by_target(plan, target)
         print(plan_text(plan, parts, done, device, speeds, out_of_reach))
+        for line in edited_lines(edited_runs(plan.runs, layout), plan.runs, layout):
+            print(f"\n{line}")
         return
     for cell in cheapest_cells(plan, done, device, cheapest):
         for run in cell:
@@ -310,7 +342,7 @@ def archive_runs(config: Path, results: Path, commit: str | None) -> None:
         files = Results(results).run(run)
         if not files.provenance.exists() or REPRODUCED.run(run).provenance.exists():
             continue
-        provenance = read_json(files.provenance)
+        provenance = read_provenance(files.provenance, run)
         if provenance["source_digest"] != source_digest() and commit is None:
             raise BadInput(
                 f"{files.folder}: made by other sources ({provenance['source_digest'][:12]}) than "
@@ -321,8 +353,9 @@ def archive_runs(config: Path, results: Path, commit: str | None) -> None:
             with replacing(REPRODUCED.run(run).folder / path.name) as draft:
                 shutil.copyfile(path, draft)
         keep_partition(identity(spec["noisy_partition"]), Results(results))
-        write_json(
-            REPRODUCED.run(run).provenance, {**provenance, "commit": commit or commit_of_sources()}
+        write_provenance(
+            REPRODUCED.run(run).provenance,
+            {**provenance, "run": run, "commit": commit or commit_of_sources()},
         )
         for moved_from in (files, Results(results).stored(run)):
             for path in moved_from.all():

@@ -310,7 +310,9 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text())
-    except ValueError as error:
+    except IsADirectoryError as error:
+        raise DamagedArtifact(f"{_place(path)}: a folder, where a file should be") from error
+    except (ValueError, RecursionError) as error:
         raise DamagedArtifact(
             f"{_place(path)}: not JSON ({error}); delete it to have it made again"
         ) from error

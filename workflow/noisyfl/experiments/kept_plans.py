@@ -19,7 +19,8 @@ from noisyfl.core.checked_yaml import SCHEMAS
 from noisyfl.core.options import reading
 from noisyfl.experiments.plan import Plan
 from noisyfl.reporting.descriptions import FigureDescription, TableDescription
-from noisyfl.specs.catalogue import digest_of, keep, kept_file
+from noisyfl.specs.catalogue import keep, kept_file
+from noisyfl.specs.sources import digest_of
 
 
 def kept_plan(make: Callable[[], Plan], config: Mapping[str, Any], *files: Path) -> Plan:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
-from noisyfl.core.artifacts import Results, read_json
+from noisyfl.core.artifacts import DamagedArtifact, Results
+from noisyfl.core.provenance import read_provenance
 from noisyfl.experiments.demand import aligned, runs_by_target
 from noisyfl.experiments.plan import Plan
-from noisyfl.runs.status import failure_text, read_status
+from noisyfl.runs.status import failure_text, one_line, read_status
 from noisyfl.specs.cost import estimate
 
 LOST_SECONDS = 300.0
@@ -37,11 +37,13 @@ class Sight:
         state: one of :data:`STATES`.
         status: the content of its status file, if it was begun and is not done.
         provenance: of the run, if it is done and was trained here.
+        damage: what is wrong with a file of the run, which was passed over; empty if nothing is.
     """
 
     state: str
     status: dict[str, Any] | None = None
     provenance: dict[str, Any] | None = None
+    damage: str = ""
 
     @property
     def lost(self) -> bool:
@@ -60,17 +62,27 @@ def look(runs: Iterable[str], layouts: Sequence[Results], now: datetime) -> dict
     results, *others = layouts
     # Read before the artifacts, so that a run which ends meanwhile is seen as done, not as left.
     pattern = results.status("*")
-    said = {path.stem: read_status(path) for path in pattern.parent.glob(pattern.name)}
+    said, damage = {}, {}
+    for path in pattern.parent.glob(pattern.name):
+        try:
+            said[path.stem] = read_status(path)
+        except (OSError, DamagedArtifact) as error:
+            damage[path.stem] = str(error)
     found = {}
     for run in runs:
-        with suppress(FileNotFoundError):
-            provenance = read_json(results.run(run).provenance)
+        try:
+            provenance = read_provenance(results.run(run).provenance, run)
             found[run] = Sight("done", provenance=provenance)
             continue
+        except FileNotFoundError:
+            pass
+        except (OSError, DamagedArtifact) as error:
+            damage[run] = str(error)
         if any(layout.run(run).provenance.exists() for layout in others):
-            found[run] = Sight("done")
+            found[run] = Sight("done", damage=damage.get(run, ""))
         else:
-            found[run] = Sight(_state(said.get(run), now), said.get(run))
+            status = said.get(run)
+            found[run] = Sight(_state(status, now), status, damage=damage.get(run, ""))
     return found
 
 
@@ -200,6 +212,7 @@ def progress_text(
             *_end(seen, seconds, pace, now),
             *_under_way(seen, seconds, now),
             *_failed(seen),
+            *_damaged(seen),
         ]
     )
 
@@ -242,7 +255,8 @@ def _under_way(seen: Mapping[str, Sight], seconds: Mapping[str, float], now: dat
         if status["rounds"] is not None:
             rounds = f"round {status['rounds_done']} of {status['rounds']}"
         end = _date(now + timedelta(seconds=seconds[run]))
-        lines.append(f"  {run}  {status['setting']}: {rounds}, on {status['host']}, until {end}")
+        line = f"{status['setting']}: {rounds}, on {status['host']}, until {end}"
+        lines.append(f"  {run}  {one_line(line)}")
     return ["", "Under way:", *lines]
 
 
@@ -250,6 +264,12 @@ def _failed(seen: Mapping[str, Sight]) -> list[str]:
     lines = []
     for sight in seen.values():
         if sight.state == "failed" and sight.status:
-            words = [sight.status[key] for key in ("setting", "error", "log", "alone")]
-            lines += ["", failure_text(*words)]
+            said = sight.status
+            error = said["error"] or "for a reason that it does not give"
+            lines += ["", failure_text(said["setting"], error, said["log"], said["alone"])]
     return lines
+
+
+def _damaged(seen: Mapping[str, Sight]) -> list[str]:
+    lines = [one_line(sight.damage) for sight in seen.values() if sight.damage]
+    return ["", "Cannot be read:", *(f"  {line}" for line in lines)] if lines else []

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_json, read_table, to_numpy
+from noisyfl.core.artifacts import RunFiles, to_numpy
 from noisyfl.core.options import find
 from noisyfl.reporting.metrics import METRICS
-from noisyfl.specs.spec import identity
+from noisyfl.runs.artifact import read_artifact, read_clients
 
 Columns = Mapping[str, np.ndarray]
 """The numeric columns of a table, each float64 [rows], NaN where a row has no value."""
@@ -64,7 +64,7 @@ class Run:
         Raises:
             DamagedArtifact: the file is damaged, or another run's.
         """
-        return _columns(_table(self.id, self.files.clients))
+        return _columns(read_clients(self.id, self.files))
 
     def work(self, unit: str = "ordinary_rounds") -> np.ndarray:
         """The work that was done by the end of each round, float64 [all rounds].
@@ -131,7 +131,7 @@ class Run:
         divided by the sums of its rows is the accuracy of each class. None for a run that diverged,
         or was trained before the matrix was recorded.
         """
-        table = _table(self.id, self.files.rounds)
+        table = read_artifact(self.id, self.files).rounds
         last = table["confusion"][-1].as_py() if "confusion" in table.column_names else None
         return None if last is None else np.reshape(last, (math.isqrt(len(last)), -1))
 
@@ -158,23 +158,13 @@ def read_run(run: str, files: RunFiles) -> Run:
     Raises:
         DamagedArtifact: a file is damaged, or the folder holds another run.
     """
-    spec = read_json(files.spec)
-    if identity(spec) != run:
-        raise DamagedArtifact(f"{files.folder}: expected the run {run}, found {identity(spec)}")
-    rounds = _columns(_table(run, files.rounds))
-    return Run(run, files, spec, read_json(files.provenance), rounds)
+    found = read_artifact(run, files)
+    return Run(run, files, found.spec, found.provenance, _columns(found.rounds))
 
 
 def read_runs(runs: Mapping[str, RunFiles]) -> dict[str, Run]:
     """Read every run, by id."""
     return {run: read_run(run, files) for run, files in runs.items()}
-
-
-def _table(run: str, path: Path) -> pa.Table:
-    table, metadata = read_table(path)
-    if metadata["run"] != run:
-        raise DamagedArtifact(f"{path}: expected the run {run}, found {metadata['run']}")
-    return table
 
 
 def _columns(table: pa.Table) -> dict[str, np.ndarray]:

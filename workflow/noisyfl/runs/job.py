@@ -27,9 +27,10 @@ from noisyfl.core.artifacts import (
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.data.roots import data_roots
+from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import gpu_claim
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
-from noisyfl.runs.store import is_wanted_anew, put_in_place, verify
+from noisyfl.runs.store import is_wanted_anew, put_in_place
 from noisyfl.specs.cost import ROOM_MB, estimate, stream_slots
 from noisyfl.specs.spec import describe_run, identity
 

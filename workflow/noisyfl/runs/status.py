@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.artifacts import write_json
+from noisyfl.core.artifacts import DamagedArtifact, read_json, write_json
 from noisyfl.specs.spec import describe_run
 
 WRITE_SECONDS = 10.0
@@ -33,11 +33,18 @@ WRITE_SECONDS = 10.0
 BEAT_SECONDS = 60.0
 """Time between two writes that show that the run is alive, since a round may take hours."""
 
-KEYS = (
-    *("state", "setting", "host", "process", "begun", "updated", "rounds_done"),
-    *("rounds", "resumed_after", "seconds_left", "error", "hopeless_in", "log", "alone"),
-)
-"""The keys that every status has."""
+STATES = ("running", "interrupted", "failed")
+
+TEXT, COUNT, NUMBER, NOTHING = (str,), (int,), (int, float), (type(None),)
+
+KEYS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("state", "setting", "host", "begun", "updated", "alone"), TEXT),
+    **dict.fromkeys(("error", "hopeless_in", "log"), TEXT + NOTHING),
+    **dict.fromkeys(("rounds_done", "rounds", "resumed_after"), COUNT + NOTHING),
+    "process": COUNT,
+    "seconds_left": NUMBER + NOTHING,
+}
+"""The keys that every status has, and the types of their values."""
 
 CONFIGFILES = "NOISYFL_CONFIGFILES"
 """The environment variable that tells Snakemake's jobs which ``--configfile`` it was given."""
@@ -123,10 +130,12 @@ class RunStatus:
 
         The reason is the error as one line, and Python's traceback.
         """
-        before, command = read_status(self._path), os.environ.get(COMMAND)
-        if before is None or command is None or before["hopeless_in"] != command:
-            return None
-        return before["error"], before.get("traceback") or ""
+        command = os.environ.get(COMMAND)
+        with suppress(OSError, DamagedArtifact):  # then the run is simply tried
+            before = read_status(self._path)
+            if before is not None and command is not None and before["hopeless_in"] == command:
+                return before["error"] or "", str(before.get("traceback") or "")
+        return None
 
     def finished(self) -> None:
         """Remove the status of a run that is whole: its artifact says everything."""
@@ -154,12 +163,33 @@ class RunStatus:
 
 
 def read_status(path: Path) -> dict[str, Any] | None:
-    """The status of a run, or None if there is none that can be read."""
-    with suppress(OSError, ValueError):
-        status = json.loads(path.read_text())
-        if isinstance(status, dict) and all(key in status for key in KEYS):
-            return status
-    return None
+    """The status of a run, or None if there is none.
+
+    Raises:
+        DamagedArtifact: the file is not a status.
+        OSError: it cannot be read.
+    """
+    try:
+        found = read_json(path)
+    except FileNotFoundError:
+        return None
+    for key, kinds in KEYS.items():
+        value = found.get(key, ...)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            got = "nothing" if value is ... else repr(value)
+            raise DamagedArtifact(f"{path}: not a status ({key}: got {got}); delete it")
+    moments = []
+    for key in ("begun", "updated"):
+        try:
+            moments.append(datetime.fromisoformat(found[key]))
+        except ValueError as error:
+            raise DamagedArtifact(f"{path}: not a status ({key}: {error}); delete it") from error
+    if found["state"] not in STATES or any(moment.tzinfo is None for moment in moments):
+        raise DamagedArtifact(
+            f"{path}: not a status (state: got {found['state']!r}, expected {', '.join(STATES)}; "
+            "begun, updated: moments in UTC); delete it"
+        )
+    return found
 
 
 def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:
@@ -171,13 +201,13 @@ def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:
         log: its log file, if it has one.
         alone: the command that runs it again, and nothing else.
     """
-    lines = [f"failed: {setting}: {one_line(error)}", f"  log: {log or 'none'}"]
-    return "\n".join([*lines, f"  again, alone: {alone}"])
+    lines = [f"failed: {setting}: {error}", f"log: {log or 'none'}", f"again, alone: {alone}"]
+    return "\n".join([one_line(lines[0]), *(f"  {one_line(line)}" for line in lines[1:])])
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks."""
-    return " ".join(text.split())
+    """A text without line breaks, in which characters that a terminal would obey are spelt out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
 
 
 def tell_jobs(paths: Iterable[Path | str], command: str | None) -> None:

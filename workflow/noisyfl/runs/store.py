@@ -15,42 +15,24 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_json, read_table, replacing
-from noisyfl.specs.spec import identity
+from noisyfl.core.artifacts import RunFiles, replacing
 
 ANEW = "NOISYFL_ANEW"
 """The environment variable that tells jobs which runs Snakemake was asked to train in any case."""
-
-
-def verify(run: str, files: RunFiles) -> None:
-    """Read every file of a run's artifact.
-
-    Raises:
-        DamagedArtifact: a file is damaged, or another run's.
-        FileNotFoundError: a file is missing.
-    """
-    found = identity(read_json(files.spec))
-    if found != run:
-        raise DamagedArtifact(f"{files.spec}: expected the run {run}, found {found}")
-    for path in (files.rounds, files.clients):
-        metadata = read_table(path)[1]
-        if metadata.get("run") != run:
-            raise DamagedArtifact(f"{path}: expected the run {run}, found {metadata.get('run')}")
-    if "status" not in read_json(files.provenance):
-        raise DamagedArtifact(f"{files.provenance}: the key 'status' is missing")
 
 
 def put_in_place(stored: RunFiles, files: RunFiles) -> None:
     """Give the files of a stored run their names in the results folder, the provenance last.
 
     The names are hard links, or copies if the file system has no hard links. Symbolic links would
-    break, since a shared cache moves the files elsewhere.
+    break, since a shared cache moves the files elsewhere; those that it left here, which may lead
+    to nothing or to the stored file itself, are replaced.
     """
     names = [*zip(stored.all(), files.all(), strict=True)]
     if stored.model.exists():
         names.insert(0, (stored.model, files.model))
     for source, target in names:
-        if target.exists() and target.samefile(source):
+        if not target.is_symlink() and target.exists() and target.samefile(source):
             continue
         with replacing(target) as draft:
             try:

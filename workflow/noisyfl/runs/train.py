@@ -26,6 +26,7 @@ from noisyfl.core.artifacts import (
     write_table,
 )
 from noisyfl.core.options import BadInput
+from noisyfl.core.provenance import write_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import DATASETS, Part, read_part
@@ -43,7 +44,8 @@ from noisyfl.simulation.rounds import Report, simulate, unreported
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
-from noisyfl.specs.catalogue import source_digest
+from noisyfl.specs.catalogue import methods_digest
+from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import describe_run, identity
 
 EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
@@ -188,6 +190,7 @@ def train_run(
         "realised_noise": partition.overall_noise,
         "noisyfl": __version__,
         "source_digest": source_digest(),
+        "method_digest": methods_digest(spec["method"]),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": numpy.__version__,
@@ -287,7 +290,7 @@ def write_run(
     write_table(files.rounds, table_of(records.rounds, ROUND_COLUMNS), metadata)
     columns = {**CLIENT_COLUMNS, **probes.columns(spec.get("probes", []))}
     write_table(files.clients, table_of(records.clients, columns), metadata)
-    write_json(files.provenance, provenance)
+    write_provenance(files.provenance, provenance)
 
 
 @contextmanager
@@ -309,4 +312,3 @@ def _followed(federation: Federation, events: Path | None, report: Report) -> It
         yield told
     finally:
         writer.close()
-

@@ -65,7 +65,8 @@ class Side:
 
     Attributes:
         name: set by the registry.
-        revision: raised when the arithmetic changes; runs of older revisions go stale.
+        revision: raised when the arithmetic changes; runs of older revisions go stale. As long as
+            it is 0, the method is being written, and each edit of its code makes new runs.
         reference: where the method comes from.
         variants: named sets of options, as the papers' ablations have them.
         small: options with which everything that the method does happens within eight rounds; the

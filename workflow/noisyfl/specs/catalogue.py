@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -24,83 +23,21 @@ import platformdirs
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput, Declaration, Option, check_keys, find
 from noisyfl.core.registry import split_component, split_sum
-
-PACKAGE = Path(__file__).parents[1]
+from noisyfl.specs.sources import digest_of, method_digest
 
 KEPT_SECONDS = 30 * 24 * 3600
 """The age after which a file is removed from the cache folder."""
 
 
-COMPUTING = (
-    "core",
-    "data",
-    "methods",
-    "models",
-    "simulation",
-    "specs/build.py",
-    "runs/gpu.py",
-    "runs/processor.py",
-    "runs/train.py",
-)
-"""What computes a run: subpackages and modules of the package."""
-
-PRINTING = (".css", ".jinja", ".js", ".py")
-"""The file name endings of what makes pages and figures."""
-
-TELLING = ("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/script.py")
-"""Modules in these subpackages that read configurations or write logs, and compute nothing."""
-
-
-@functools.cache
-def source_digest(package: Path = PACKAGE) -> str:
-    """SHA-256 of the sources that compute a run, which its checkpoint and its provenance record.
-
-    Sources that plan, start or report runs are not part of it.
-    """
-    return _digest(computing_sources(package))
-
-
-@functools.cache
-def digest_of(*parts: str) -> str:
-    """SHA-256 of the sources in parts of this package, each a subpackage or a module."""
-    return _digest(_sources(PACKAGE, *parts))
-
-
-def printing_digest() -> str:
-    """SHA-256 of the sources of pages and figures: their code, templates, styles and scripts."""
-    folders = PACKAGE / "reporting", PACKAGE.parent / "report"
-    files = (path for folder in folders for path in folder.rglob("*") if path.suffix in PRINTING)
-    return _digest({path.relative_to(PACKAGE.parent).as_posix(): path for path in files})
-
-
-def computing_sources(package: Path) -> dict[str, Path]:
-    """The files of :data:`COMPUTING` without :data:`TELLING`, by path within the package."""
-    found = _sources(package, *COMPUTING)
-    return {name: path for name, path in found.items() if name not in TELLING}
-
-
-def _sources(package: Path, *parts: str) -> dict[str, Path]:
-    """The Python sources in parts (subpackages or modules) of the package, by path within it."""
-    found = (
-        path
-        for name in parts
-        for path in ([package / name] if name.endswith(".py") else (package / name).rglob("*.py"))
-    )
-    return {path.relative_to(package).as_posix(): path for path in found}
-
-
-def _digest(sources: Mapping[str, Path]) -> str:
-    digest = hashlib.sha256()
-    for name, path in sorted(sources.items()):
-        digest.update(f"{name}\n".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MethodDeclaration(Declaration):
-    """What a method declares; :class:`noisyfl.simulation.client_side.Side` explains the fields."""
+    """What a method declares; :class:`noisyfl.simulation.client_side.Side` explains the fields.
 
+    Attributes:
+        module: the module that the method is written in.
+    """
+
+    module: str
     revision: int
     reference: str
     networks: int
@@ -119,7 +56,7 @@ class MethodDeclaration(Declaration):
 OWN = [
     field.name
     for field in dataclasses.fields(MethodDeclaration)
-    if field.name not in {field.name for field in dataclasses.fields(Declaration)}
+    if field.name not in {"module", *(field.name for field in dataclasses.fields(Declaration))}
 ]
 """The fields that methods declare and other components do not."""
 
@@ -142,7 +79,7 @@ def keep(path: Path, text: str) -> None:
 @functools.cache
 def methods() -> dict[str, MethodDeclaration]:
     """The declaration of every method, by name."""
-    file = kept_file("methods", digest_of("methods", "simulation", "core", "specs/catalogue.py"))
+    file = kept_file("methods", digest_of("methods", "simulation", "core", "specs"))
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         return {name: _restore(item) for name, item in json.loads(file.read_text()).items()}
     found = _read_classes()
@@ -159,7 +96,8 @@ def _read_classes() -> dict[str, MethodDeclaration]:
         common = {
             field.name: getattr(declared, field.name) for field in dataclasses.fields(declared)
         }
-        found[name] = MethodDeclaration(**common, **{key: getattr(cls, key) for key in OWN})
+        own = {key: getattr(cls, key) for key in OWN}
+        found[name] = MethodDeclaration(module=cls.__module__, **common, **own)
     return found
 
 
@@ -226,7 +164,7 @@ def canonical_method(
         declaration = find(methods(), part["name"], "method", where)
         options = {key: value for key, value in part.items() if key != "name"}
         canonical = declaration.canonical(options, f"{where}.{part['name']}", measures)
-        parts.append({**canonical, "revision": declaration.revision})
+        parts.append({**canonical, "revision": revision_of(declaration)})
     if len(parts) == 1:
         return parts[0]
     first, second = (part["name"] for part in parts)
@@ -254,6 +192,23 @@ def canonical_method(
     if first == "fedavg":
         return parts[1]
     return {"name": f"{first}+{second}", "parts": parts}
+
+
+def revision_of(declaration: MethodDeclaration) -> int | str:
+    """What stands for a method's arithmetic in a spec: its revision.
+
+    As long as that is 0, the method is being written: its digest stands there too, so that each
+    edit makes other runs.
+    """
+    if declaration.revision:
+        return declaration.revision
+    return f"0-{method_digest(declaration.module)[:12]}"
+
+
+def methods_digest(method: Mapping[str, Any]) -> str:
+    """SHA-256 of what a canonical method is made of (:func:`method_digest` of all of its parts)."""
+    modules = sorted({methods()[part["name"]].module for part in parts_of(method)})
+    return method_digest(*modules)
 
 
 def without_revisions(method: Mapping[str, Any]) -> dict[str, Any]:

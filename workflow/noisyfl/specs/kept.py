@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from noisyfl.specs.catalogue import COMPUTING, digest_of, keep, kept_file
+from noisyfl.specs.catalogue import keep, kept_file
+from noisyfl.specs.sources import COMPUTING, digest_of
 
 Answer = TypeVar("Answer")
 

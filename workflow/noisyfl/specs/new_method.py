@@ -8,7 +8,8 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput
-from noisyfl.specs.catalogue import PACKAGE, methods
+from noisyfl.specs.catalogue import methods
+from noisyfl.specs.sources import PACKAGE
 
 TEMPLATE = '''"""{title}: what it does, in one line.
 
@@ -35,6 +36,7 @@ class {title}(ServerSide, ClientSide):
     """What it minimises, and how models are combined, with the paper's equation numbers."""
 
     reference = "authors, title, venue and year"
+    revision = 0  # while it is being written, so that every edit makes new runs; then 1
 
     strength: float = option(1.0, doc="an option of the method; this one does nothing", at_least=0)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from noisyfl.core.options import Option
 from noisyfl.reporting.explorer.fidelity import Section, sections
-from noisyfl.specs.catalogue import PACKAGE, methods
+from noisyfl.specs.catalogue import methods
+from noisyfl.specs.sources import PACKAGE
 
 DECLARED = ("default", "alternatives", "what it decides", "meaning")
 """Columns of the fidelity page that repeat the declarations; the others give reasons."""

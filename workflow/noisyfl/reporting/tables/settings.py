@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyfl.core.options import Option
+from noisyfl.core.provenance import is_checked
 from noisyfl.core.registry import Registry
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
@@ -20,6 +21,7 @@ from noisyfl.reporting.statistics import WORDS
 from noisyfl.reporting.tables.cells import Cell, Content
 from noisyfl.reporting.tables.verdicts import CLOSE, MARKS, NOT_RUN, POINTS
 from noisyfl.reporting.tables.words import Words, component, plain
+from noisyfl.runs.edited import is_edited
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.catalogue import methods as declared_methods
 from noisyfl.specs.catalogue import parts_of
@@ -271,7 +273,22 @@ def making(content: Content) -> dict[str, list[str]]:
         "device": _listed(runs.values(), lambda run: run.provenance["device"]),
         "software": _listed(runs.values(), _software),
         "source digest": _listed(runs.values(), lambda run: run.provenance["source_digest"][:16]),
+        **_doubts(runs),
         "folder": _listed(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
+    }
+
+
+def _doubts(runs: Mapping[str, Run]) -> dict[str, list[str]]:
+    """What a reader should know of runs that may not be what their method's code makes now."""
+    edited = [run for run, made in runs.items() if is_edited(made.spec, made.provenance)]
+    unchecked = [run for run, made in runs.items() if not is_checked(made.provenance)]
+    return {
+        **({"method edited since, without a higher revision": edited} if edited else {}),
+        **(
+            {"provenance without a checksum, of an older version": [count(len(unchecked), "run")]}
+            if unchecked
+            else {}
+        ),
     }
 
 

@@ -1,0 +1,88 @@
+"""A provenance: what is written is read, and what is something else is refused by name."""
+
+import json
+
+import pytest
+
+from noisyfl.core.artifacts import DamagedArtifact, write_json
+from noisyfl.core.provenance import KINDS, is_checked, read_provenance, write_provenance
+
+RUN = "0123456789abcdef"
+CONTENT = {
+    **{key: 1.5 if len(kinds) > 1 else "text" for key, kinds in KINDS.items()},
+    "status": "finished",
+    "run": RUN,
+    "rounds": 3,
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "provenance.json"
+    write_provenance(path, CONTENT)
+    return path
+
+
+def change(path, **changes):
+    write_json(path, {**json.loads(path.read_text()), **changes})
+
+
+def test_what_is_written_is_read(path):
+    found = read_provenance(path, RUN)
+    assert is_checked(found)
+    assert {key: found[key] for key in CONTENT} == CONTENT
+
+
+def test_one_of_an_older_version_is_read_and_known_to_be_unchecked(path):
+    old = {key: value for key, value in CONTENT.items() if key not in ("run", "rounds")}
+    write_json(path, old)
+    found = read_provenance(path, RUN)
+    assert found == old
+    assert not is_checked(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"status": "diverged"}, "the content does not fit its checksum, so it was altered"),
+        ({"status": "done"}, "status: got 'done', expected finished or diverged"),
+        ({"status": None}, "status: got None, expected text"),
+        ({"training_seconds": "9"}, "training_seconds: got '9', expected a number"),
+        ({"training_seconds": True}, "training_seconds: got True, expected a number"),
+        ({"device": ["a"]}, "device: got .'a'., expected text"),
+        ({"run": "f" * 16}, f"expected the run {RUN}, found '{'f' * 16}'"),
+        ({"note": "more"}, "the content does not fit its checksum"),
+    ],
+)
+def test_what_is_altered_is_refused(path, changes, message):
+    change(path, **changes)
+    with pytest.raises(DamagedArtifact, match=f"provenance.json: {message}"):
+        read_provenance(path, RUN)
+
+
+def test_another_runs_is_refused(path):
+    with pytest.raises(DamagedArtifact, match=f"expected the run {'f' * 16}, found '{RUN}'"):
+        read_provenance(path, "f" * 16)
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_a_missing_key_is_named(path, key):
+    content = json.loads(path.read_text())
+    del content[key]
+    write_json(path, content)
+    with pytest.raises(DamagedArtifact, match=f"the key '{key}' is missing"):
+        read_provenance(path, RUN)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "[" * 100_000, "\x00", '{"status": "fin'])
+def test_what_is_no_mapping_is_refused(path, text):
+    path.write_text(text)
+    with pytest.raises(DamagedArtifact, match=r"provenance\.json"):
+        read_provenance(path, RUN)
+
+
+def test_a_folder_in_its_place_is_refused(path):
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(DamagedArtifact, match="a folder, where a file should be"):
+        read_provenance(path, RUN)

@@ -1,0 +1,83 @@
+"""The provenance of a run: how, when and with what it was trained, and how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.artifacts import DamagedArtifact, read_json, write_json
+
+STATUSES = ("finished", "diverged")
+"""How a whole run may have ended."""
+
+NUMBER = (int, float)
+
+KINDS: Mapping[str, tuple[type, ...]] = {
+    "status": (str,),
+    "noisyfl": (str,),
+    "source_digest": (str,),
+    "python": (str,),
+    "torch": (str,),
+    "device": (str,),
+    "setup_seconds": NUMBER,
+    "training_seconds": NUMBER,
+}
+"""The keys that every provenance has, and the types of their values."""
+
+
+def write_provenance(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a provenance with a checksum of its content.
+
+    Args:
+        path: of the file.
+        content: with the keys of :data:`KINDS`, the ``run``'s id and its number of ``rounds``.
+    """
+    write_json(path, {**content, "checksum": _checksum(content)})
+
+
+def read_provenance(path: Path, run: str) -> dict[str, Any]:
+    """Read the provenance of a run.
+
+    Files that were written before a provenance had a checksum are read without it
+    (:func:`is_checked`).
+
+    Args:
+        path: of the file.
+        run: the id of the run that it should be of.
+
+    Raises:
+        DamagedArtifact: it is not a provenance, was altered, or is another run's.
+        FileNotFoundError: there is no such file.
+    """
+    found = read_json(path)
+
+    def refuse(why: str) -> DamagedArtifact:
+        return DamagedArtifact(f"{path}: {why}; delete it to have it made again")
+
+    for key, kinds in KINDS.items():
+        if key not in found:
+            raise refuse(f"the key {key!r} is missing")
+        if not isinstance(found[key], kinds) or isinstance(found[key], bool):
+            expected = "a number" if kinds == NUMBER else "text"
+            raise refuse(f"{key}: got {found[key]!r}, expected {expected}")
+    if found["status"] not in STATUSES:
+        raise refuse(f"status: got {found['status']!r}, expected {' or '.join(STATUSES)}")
+    if found.get("run", run) != run:
+        raise refuse(f"expected the run {run}, found {found['run']!r}")
+    if found.get("checksum", ...) not in (..., _checksum(found)):
+        raise refuse("the content does not fit its checksum, so it was altered")
+    return found
+
+
+def is_checked(provenance: Mapping[str, Any]) -> bool:
+    """Whether a provenance has a checksum; files of older versions have none."""
+    return "checksum" in provenance
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the content as JSON with sorted keys, without the checksum itself."""
+    rest = {key: value for key, value in content.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,84 @@
+"""Runs whose method was edited after they were trained, without a higher revision."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from platform import python_version
+from typing import Any
+
+from noisyfl.core.artifacts import DamagedArtifact, Results
+from noisyfl.core.provenance import read_provenance
+from noisyfl.specs.catalogue import methods, methods_digest, parts_of
+from noisyfl.specs.sources import method_file
+
+LISTED = 3
+"""How many runs a line names."""
+
+
+def is_edited(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:
+    """Whether the code of a run's method is not what the run was trained by.
+
+    False where nobody can tell: for a run of an older version, which recorded no digest of its
+    method; of another Python, which prints syntax trees otherwise; or of a method that is gone.
+
+    Args:
+        spec: of the run, canonical.
+        provenance: of the run.
+    """
+    recorded = provenance.get("method_digest")
+    known = all(part["name"] in methods() for part in parts_of(spec["method"]))
+    if recorded is None or not known or _minor(provenance["python"]) != _minor(python_version()):
+        return False
+    return bool(recorded != methods_digest(spec["method"]))
+
+
+def edited_runs(specs: Mapping[str, Mapping[str, Any]], results: Results) -> list[str]:
+    """The ids of those runs in a results folder whose method was edited since.
+
+    Args:
+        specs: of the runs to look at, by id.
+        results: where they may lie.
+    """
+    found = []
+    for run, spec in specs.items():
+        # Whoever reads a damaged run says what is wrong with it.
+        with suppress(FileNotFoundError, DamagedArtifact):
+            if is_edited(spec, read_provenance(results.run(run).provenance, run)):
+                found.append(run)
+    return found
+
+
+def lines(
+    edited: Iterable[str], specs: Mapping[str, Mapping[str, Any]], results: Results
+) -> list[str]:
+    """What to do about edited methods: a line for each.
+
+    Args:
+        edited: the ids of the runs.
+        specs: by id.
+        results: where the runs lie.
+    """
+    by_files: dict[str, list[str]] = defaultdict(list)
+    for run in edited:
+        parts = parts_of(specs[run]["method"])
+        names = sorted({method_file(methods()[part["name"]].module).name for part in parts})
+        by_files[" or ".join(names)].append(run)
+    return [_line(files, runs, results) for files, runs in by_files.items()]
+
+
+def _line(files: str, runs: list[str], results: Results) -> str:
+    paths = [str(results.run(run).provenance) for run in runs]
+    more = f" (and {len(paths) - LISTED} more)" if len(paths) > LISTED else ""
+    count = "1 run was" if len(runs) == 1 else f"{len(runs)} runs were"
+    return (
+        f"{files}, or what it imports, has changed since {count} trained, and tables show the old "
+        "numbers: raise the method's `revision`, or train anew with "
+        f"--forcerun {' '.join(paths[:LISTED])}{more}"
+    )
+
+
+def _minor(version: str) -> str:
+    """``3.11`` of ``3.11.7``."""
+    return ".".join(version.split(".")[:2])
