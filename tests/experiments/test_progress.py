@@ -12,6 +12,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.experiments import progress
 from noisyfl.experiments.demand import runs_by_target
 from noisyfl.experiments.progress import Pace, look
+from noisyfl.runs import status
 from noisyfl.runs.status import failure_text
 from small_paper import DIGITS, PAPER, edited
 from small_paper import plan as small_plan
@@ -85,7 +86,7 @@ def test_a_run_that_becomes_whole_while_it_is_looked_at_is_not_left(place, monke
         done(place, place.krum[0])
         path.unlink()
 
-    monkeypatch.setattr(progress, "read_status", read)
+    monkeypatch.setattr(status, "read_status", read)
     assert seen(place)[place.krum[0]].state == "done"
 
 

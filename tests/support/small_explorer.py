@@ -187,7 +187,9 @@ def with_runs(one, ids):
 
 def failed(results, run):
     """What a run says of itself that failed."""
-    told = {**dict.fromkeys(KEYS), "state": "failed", "error": f"CUDA: out of memory {EVIL}"}
+    told = {key: None if type(None) in kinds else "a" for key, kinds in KEYS.items()}
+    told |= dict.fromkeys(("begun", "updated"), "2026-01-01T00:00:00+00:00")
+    told |= {"state": "failed", "process": 1, "error": f"CUDA: out of memory {EVIL}"}
     results.status(run).parent.mkdir(parents=True, exist_ok=True)
     results.status(run).write_text(json.dumps(told))
 

@@ -14,7 +14,7 @@ from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.provenance import read_provenance
 from noisyfl.experiments.demand import aligned, runs_by_target
 from noisyfl.experiments.plan import Plan
-from noisyfl.runs.status import failure_text, one_line, read_status
+from noisyfl.runs.status import failure_text, one_line, read_statuses
 from noisyfl.specs.cost import estimate
 
 LOST_SECONDS = 300.0
@@ -61,13 +61,7 @@ def look(runs: Iterable[str], layouts: Sequence[Results], now: datetime) -> dict
     """
     results, *others = layouts
     # Read before the artifacts, so that a run which ends meanwhile is seen as done, not as left.
-    pattern = results.status("*")
-    said, damage = {}, {}
-    for path in pattern.parent.glob(pattern.name):
-        try:
-            said[path.stem] = read_status(path)
-        except (OSError, DamagedArtifact) as error:
-            damage[path.stem] = str(error)
+    said, damage = read_statuses(results)
     found = {}
     for run in runs:
         try:

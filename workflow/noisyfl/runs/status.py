@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.artifacts import DamagedArtifact, read_json, write_json
+from noisyfl.core.artifacts import DamagedArtifact, Results, read_json, write_json
 from noisyfl.specs.spec import describe_run
 
 WRITE_SECONDS = 10.0
@@ -190,6 +190,20 @@ def read_status(path: Path) -> dict[str, Any] | None:
             "begun, updated: moments in UTC); delete it"
         )
     return found
+
+
+def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """By run, the statuses in a results folder, and what is wrong with those that are none."""
+    pattern = results.status("*")
+    found, damage = {}, {}
+    for path in sorted(pattern.parent.glob(pattern.name)):
+        try:
+            status = read_status(path)
+            if status is not None:
+                found[path.stem] = status
+        except (OSError, DamagedArtifact) as error:
+            damage[path.stem] = str(error)
+    return found, damage
 
 
 def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:

@@ -22,7 +22,7 @@ from noisyfl.reporting.runs import Run, read_run
 from noisyfl.reporting.statistics import STATISTICS, WORDS
 from noisyfl.reporting.tables.cells import content_of
 from noisyfl.reporting.tables.verdicts import MARKS
-from noisyfl.runs.status import read_status
+from noisyfl.runs.status import read_statuses
 from noisyfl.specs.spec import describe_run, identity
 
 TOTALS = ("bytes_down", "bytes_up")
@@ -105,13 +105,10 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def failures(layouts: Sequence[Results]) -> dict[str, str]:
-    """The error of each run whose last training failed, by id."""
-    pattern = layouts[0].status("*")
-    said = {path.stem: read_status(path) for path in sorted(pattern.parent.glob(pattern.name))}
+    """The error of each run whose last training failed, by id; damaged statuses say nothing."""
+    said, _ = read_statuses(layouts[0])
     return {
-        run: str(status["error"])
-        for run, status in said.items()
-        if status is not None and status["state"] == "failed"
+        run: str(status["error"]) for run, status in said.items() if status["state"] == "failed"
     }
 
 
