@@ -28,13 +28,13 @@ class OnAFakeGpu(FastExecutor):
         slot, self.asked = super()._new_slot(networks), set()
         plain = slot.step
 
-        def step(side, batch, epoch):
+        def step(side, batch, epoch, number):
             key = (epoch.learns, signature(batch.extras), signature(batch.memory), len(batch.views))
             if epoch.repeatable and key not in self.asked:
                 self.asked.add(key)
                 loss = loss_of(slot, side, batch)
                 assert (loss.device.type, loss.ndim) == ("cuda", 0)
-            plain(side, batch, epoch)
+            plain(side, batch, epoch, number)
 
         slot.step = step
         return slot

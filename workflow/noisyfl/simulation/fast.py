@@ -20,7 +20,6 @@ from noisyfl.data.augmentation.augment import View
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.executor import NO_DRAWS, LoopExecutor
 from noisyfl.simulation.graphs import Capture, CudaGraphs
-from noisyfl.simulation.layout import suits_channels_last
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.slot import StreamSlot
@@ -54,8 +53,8 @@ class FastExecutor(LoopExecutor):
         device: where everything lives.
         slots: the largest number of slots, where several are possible; by default
             :data:`~noisyfl.simulation.stream_slots.STREAM_SLOTS` on a GPU, and one on a CPU.
-        channels_last: whether images and weights are laid out channels last; by default what suits
-            the device, which is found by a trial on a GPU.
+        channels_last: whether images and weights are laid out channels last; by default on a GPU
+            for tf32 and bfloat16, and on a CPU for all but small images.
         capturing: called for each slot, returns what captures its work, or None to capture nothing;
             by default CUDA graphs on a GPU, except for large images.
     """
@@ -85,7 +84,8 @@ class FastExecutor(LoopExecutor):
         # and would need the step's memory a second time.
         self._capturing = capturing or (CudaGraphs if on_gpu and not large else None)
         if channels_last is None:
-            channels_last = self._tried_layout() if on_gpu else not small
+            # Tensor cores, which tf32 and bfloat16 use, read a pixel's channels together.
+            channels_last = schedule.precision != "float32" if on_gpu else not small
         if channels_last:
             networks.lay_out_channels_last()
         # Dropout draws from the device's only generator, so clients with it train one at a time.
@@ -93,20 +93,6 @@ class FastExecutor(LoopExecutor):
         self._most_slots = 1 if alone else (slots or (STREAM_SLOTS if on_gpu else 1))
         self._slots = [self._new_slot(networks)]
         self._longest = 1
-
-    def _tried_layout(self) -> bool:
-        height, width, channels = self.view.shape
-        torch.backends.cudnn.benchmark = True  # as in training on whole batches
-        weight = next(self.networks.parameters())
-        return suits_channels_last(
-            self.networks,
-            weight.new_zeros(self.schedule.batch_size, channels, height, width),
-            self.schedule.precision,
-            # No capture with dropout: the device's generator would count the captured random
-            # numbers, and the run has yet to draw its own from it.
-            None if _has_dropout(self.networks) or not self._capturing else self._capturing(),
-            self.usage,
-        )
 
     def _new_slot(self, networks: Networks) -> StreamSlot:
         capture = self._capturing() if self._capturing else None
@@ -187,8 +173,9 @@ class FastExecutor(LoopExecutor):
                     if epoch.fresh_momentum:
                         slot.forget_momentum()
                     torch.manual_seed(turn.torch_seed("dropout"))
-                    for batch in self._batches(client, epoch, turn, slot.memory):
-                        slot.step(side, batch, epoch)
+                    batches = self._batches(client, epoch, turn, slot.memory)
+                    for step, batch in enumerate(batches):
+                        slot.step(side, batch, epoch, step)
                 yield
             with slot.entered():
                 done[place] = slot.finish(task, side.size(client))

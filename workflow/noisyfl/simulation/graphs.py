@@ -2,14 +2,16 @@
 
 A graph repeats the recorded operations on the tensors that they were recorded on, and runs no
 Python. So its results are compared with those of the work itself before they are trusted
-(:meth:`Replay.is_to_be_checked`).
+(:meth:`GraphCache.is_to_be_checked`).
 """
 
 from __future__ import annotations
 
 import gc
+import math
+import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,12 @@ WARM_UP = 1
 """How many steps run one operation at a time before any is captured: of each key, on any slot, so
 that all libraries have chosen their algorithms; and of each slot, so that they have their
 workspaces there."""
+
+CHECKS = 2
+"""How many replays of a key are compared with the work itself in any case. One does not suffice,
+since what Python computed during the capture is still right then."""
+
+NO_NUMBERS: Mapping[str, float] = {}
 
 GRAPHS = 32
 """How many graphs a slot keeps; a further one replaces the least recently used."""
@@ -38,50 +46,61 @@ Capturing it does not do it yet."""
 
 
 class CudaGraphs:
-    """Captures work on the current stream, as graphs that run one by one and share their memory."""
+    """Captures work on the current stream, as graphs that run one by one and share their memory.
+
+    Once a capture could not be ended, nothing else is captured: torch goes on to serve allocations
+    from the memory of that capture.
+    """
 
     def __init__(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
-        self._failed: list[torch.cuda.CUDAGraph] = []
+        self._keeper: torch.cuda.CUDAGraph | None = None
+        self._failed: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, work: Work) -> Work:
-        """See :data:`Capture`."""
+        """See :data:`Capture`.
+
+        Raises:
+            torch.OutOfMemoryError: the GPU has too little memory for the work.
+            RuntimeError: the work cannot be captured, or an earlier capture could not be ended.
+        """
+        if self._keeper is None:
+            # A graph of nothing: torch gives a pool up with its last graph, for good.
+            self._keeper = self._captured(lambda: None)
+        try:
+            return self._captured(work).replay
+        except torch.OutOfMemoryError:
+            # Blocks that torch has cached outside of the pool cannot be freed during a capture.
+            torch.cuda.empty_cache()
+            return self._captured(work).replay
+
+    def _captured(self, work: Work) -> torch.cuda.CUDAGraph:
+        if self._failed is not None:
+            raise RuntimeError("an earlier capture could not be ended")
         graph = torch.cuda.CUDAGraph()
-        # torch.cuda.graph would wait for all streams and free all cached memory, each time.
-        graph.capture_begin(self._pool, capture_error_mode="thread_local")
         collecting = gc.isenabled()
         # The garbage collector must not free anything on a stream that is capturing.
         gc.disable()
         try:
-            work()
-        except BaseException:
-            self._give_up(graph)
-            raise
+            # torch.cuda.graph would wait for all streams and free all cached memory, each time.
+            graph.capture_begin(self._pool, capture_error_mode="thread_local")
+            try:
+                work()
+            finally:
+                self._end(graph)
         finally:
             if collecting:
                 gc.enable()
-        try:
-            graph.capture_end()
-        except BaseException:
-            self._leave(graph)
-            raise
-        return graph.replay
+        return graph
 
-    def _give_up(self, graph: torch.cuda.CUDAGraph) -> None:
-        """End a capture whose work failed; an error here must not hide the error of the work."""
+    def _end(self, graph: torch.cuda.CUDAGraph) -> None:
         try:
-            graph.capture_end()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The CUDA Graph is empty")
+                graph.capture_end()
         except RuntimeError:
-            self._leave(graph)
-
-    def _leave(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Take a new memory pool in place of one whose capture could not be ended.
-
-        Nothing else can be captured in the old pool. The graph is kept, since torch goes on to ask
-        it about every allocation.
-        """
-        self._failed.append(graph)
-        self._pool = torch.cuda.graph_pool_handle()
+            self._failed = graph  # kept alive, since torch asks it about every allocation
+            raise
 
 
 @dataclass
@@ -95,7 +114,6 @@ class Replay:
         result: the outputs of the work, overwritten by ``again``.
         forward: samples that the work takes through a network.
         backward: those of them that a gradient goes back through.
-        times: how often the inputs were filled for a replay.
     """
 
     inputs: dict[str, Tensor]
@@ -103,19 +121,10 @@ class Replay:
     result: Any = None
     forward: int = 0
     backward: int = 0
-    times: int = 0
 
     def load(self, inputs: Mapping[str, Tensor]) -> None:
-        """Fill in the inputs of the next replay, and count it."""
+        """Fill in the inputs of the next replay."""
         torch._foreach_copy_(list(self.inputs.values()), list(inputs.values()))
-        self.times += 1
-
-    def is_to_be_checked(self) -> bool:
-        """Whether this replay is to be compared with the work itself: the first, the second, the
-        fourth, the eighth, and so on. The first alone does not suffice, since what Python computed
-        during the capture is still right then.
-        """
-        return self.times & (self.times - 1) == 0
 
 
 class GraphCache:
@@ -161,6 +170,30 @@ class GraphCache:
             self._replays.popitem(last=False)
         self._replays[key] = replay
 
+    def is_to_be_checked(self, key: Hashable, numbers: Mapping[str, float] = NO_NUMBERS) -> bool:
+        """Whether the next replay of a key is to be compared with the work itself.
+
+        The first :data:`CHECKS` replays of a key on any slot are, and then the first whose extras
+        have a number of another sign than before, or no longer the one of the first replay. What
+        Python computed from an extra during the capture is right as long as that does not change.
+
+        Args:
+            key: of the work.
+            numbers: those among the extras of the replay, by name.
+        """
+        checked = self._usage.checked[key]
+        if not checked.times:
+            checked.first = dict(numbers)
+        kinds = {
+            (name, (value > 0) - (value < 0), value == checked.first.get(name))
+            for name, value in numbers.items()
+        }
+        if checked.times >= CHECKS and kinds <= checked.kinds:
+            return False
+        checked.times += 1
+        checked.kinds |= kinds
+        return True
+
     def give_up(self, key: Hashable, why: str) -> None:
         """Never capture or replay work of this key again, on any slot, and report why."""
         self._replays.pop(key, None)
@@ -205,21 +238,22 @@ def differing(
 
 
 def _apart(
-    before: Iterable[Tensor], one: Iterable[Tensor], other: Iterable[Tensor], tolerance: float
+    before: Sequence[Tensor], one: Sequence[Tensor], other: Sequence[Tensor], tolerance: float
 ) -> Tensor:
-    changes: list[Tensor] = []
-    errors: list[Tensor] = []
-    digits: list[Tensor] = []
-    for tensors in zip(before, one, other, strict=True):
-        kind = tensors[0].dtype if tensors[0].is_floating_point() else torch.float64
-        # A model that diverges does so in both outcomes: NaN and infinity are compared as numbers.
-        start, first, second = (each.to(kind).nan_to_num() for each in tensors)
-        for values, value in (
-            (changes, first - start),
-            (errors, second - first),
-            (digits, first * (8 * torch.finfo(kind).eps)),
-        ):
-            values.append(value.abs().amax().double())
-    change, error, last = map(torch.stack, (changes, errors, digits))
-    allowed = tolerance * torch.maximum(change, 1e-3 * change.max()) + last
-    return (error > allowed).any()
+    """Whether one of the tensors of a kind differs by more than it may: bool, on the device."""
+    start, first, second = (list(map(_as_float, tensors)) for tensors in (before, one, other))
+    change, error, size = (
+        torch.stack([each.double() for each in torch._foreach_norm(values, math.inf)])
+        for values in (torch._foreach_sub(first, start), torch._foreach_sub(second, first), first)
+    )
+    digits = torch.tensor(
+        [8 * torch.finfo(value.dtype).eps for value in first], dtype=torch.float64
+    ).to(size.device, non_blocking=True)
+    largest = change.nan_to_num(posinf=0.0).max()
+    allowed = tolerance * torch.maximum(change, 1e-3 * largest) + size * digits
+    # A model that diverges does so in both outcomes; else what is not a number is an error.
+    return (~(error <= allowed) & size.isfinite()).any()
+
+
+def _as_float(tensor: Tensor) -> Tensor:
+    return tensor if tensor.is_floating_point() else tensor.double()

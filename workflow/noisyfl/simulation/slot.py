@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -164,13 +165,14 @@ class StreamSlot:
 
     # ---------------------------------------------------------------- steps
 
-    def step(self, side: ClientSide, batch: Batch, epoch: Epoch) -> None:
+    def step(self, side: ClientSide, batch: Batch, epoch: Epoch, number: int) -> None:
         """Make one step of an epoch, by a replay of captured work where there is one.
 
         Args:
             side: the client side, whose loss is minimised.
             batch: of the step.
             epoch: the epoch that the step belongs to.
+            number: of the step in the epoch, from 0.
         """
         self._steps += 1
         learns = epoch.learns
@@ -185,7 +187,7 @@ class StreamSlot:
         if replay is None:
             return self._step_as_it_is(side, batch, learns)
         replay.load(inputs)
-        if replay.is_to_be_checked():
+        if self._graphs.is_to_be_checked(key, _numbers(epoch, number)):
             return self._check(replay, key, side, batch, learns)
         replay.again()
         self.model.forward += replay.forward
@@ -280,11 +282,10 @@ class StreamSlot:
                 _restore(self._written(), right)
         if wrong:
             self._usage.eager += 1
-            times = f"the replay number {replay.times} of" if replay.times > 1 else "the replay of"
             self._graphs.give_up(
                 key,
-                f"{times} {_words(side, batch)} ends with other {' and '.join(wrong)} than the "
-                "step itself",
+                f"the replay of {_words(side, batch)} ends with other {' and '.join(wrong)} than "
+                "the step itself",
             )
         else:
             self._usage.captured += 1
@@ -337,7 +338,7 @@ class StreamSlot:
         replay.load({"images": images})
         replay.again()
         answer = Outputs(replay.result.logits.clone(), replay.result.features.clone())
-        if not replay.is_to_be_checked():
+        if not self._graphs.is_to_be_checked(key):
             return answer
         right = work(images)
         nothing = Outputs(torch.zeros_like(right.logits), torch.zeros_like(right.features))
@@ -355,6 +356,13 @@ def _tensors(batch: Batch) -> dict[str, Tensor]:
     views = {f"view {number}": view for number, view in enumerate(batch.views)}
     extras = {f"extra {name}": value for name, value in batch.extras.items()}
     return {**views, "positions": batch.positions, "target": batch.target, **extras}
+
+
+def _numbers(epoch: Epoch, number: int) -> dict[str, float]:
+    """The numbers among a step's extras, by name; those that are on a device are not read."""
+    found = {name: values[number] for name, values in epoch.extras.items()}
+    plain = bool | int | float | np.generic
+    return {name: float(value) for name, value in found.items() if isinstance(value, plain)}
 
 
 def _words(side: ClientSide, batch: Batch) -> str:

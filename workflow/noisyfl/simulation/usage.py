@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+Kind = tuple[str, int, bool]
+
+
+@dataclass
+class Checked:
+    """What replays of a key were compared with the work itself, on any slot.
+
+    Attributes:
+        times: how many replays were.
+        first: the numbers among the extras of the first of them, by name.
+        kinds: of the numbers of all of them: the name, the sign, and whether it is the first one.
+    """
+
+    times: int = 0
+    first: dict[str, float] = field(default_factory=dict)
+    kinds: set[Kind] = field(default_factory=set)
 
 
 class Usage:
@@ -17,6 +35,7 @@ class Usage:
         log: a function that each such line is passed to at once.
         seen: how often a step of each key has run, on any slot; see
             :class:`noisyfl.simulation.graphs.GraphCache`.
+        checked: by the key of steps, see :class:`Checked`.
         given_up: keys of steps that are never captured again.
     """
 
@@ -26,6 +45,7 @@ class Usage:
         self.fallbacks: list[str] = []
         self.log: Callable[[str], None] = lambda line: None
         self.seen: Counter[Hashable] = Counter()
+        self.checked: defaultdict[Hashable, Checked] = defaultdict(Checked)
         self.given_up: set[Hashable] = set()
 
     def fall_back(self, line: str) -> None:
