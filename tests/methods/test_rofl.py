@@ -8,7 +8,6 @@ import torch
 
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
-from noisyfl.methods.rofl import average_centroids, mean_features
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.types import Batch, Client, Outputs, Update
 
@@ -28,6 +27,10 @@ class Linear:
         self.head = torch.randn(WIDTH, CLASSES, generator=rng, dtype=torch.float64)
         self.images = torch.randn(samples, 5, generator=rng, dtype=torch.float64)
         self.centroids = torch.randn(CLASSES, WIDTH, generator=rng, dtype=torch.float64)
+        self.start = torch.randn(5, CLASSES, generator=rng, dtype=torch.float64)
+
+    def received(self, images):
+        return Outputs(images @ self.start, torch.empty(0))
 
     def __call__(self, images):
         features = images @ self.body
@@ -40,15 +43,20 @@ PSEUDO = np.random.default_rng(3).dirichlet(np.ones(CLASSES), size=len(GIVEN))
 NONE = np.zeros_like(PSEUDO)
 
 
-def step(options, weight=0.7, kept=5, pseudo=PSEUDO, unknown=None):
-    """The loss of a step, its model and its memory."""
+def step(options, weight=0.7, kept=5, pseudo=PSEUDO, unknown=None, **more):
+    """The loss of a step, its model and its memory; the loss guesses if ``pseudo`` is None."""
     model = Linear(len(GIVEN))
     if unknown is not None:
         model.centroids[unknown] = 0
-    memory = {"centroids": model.centroids.clone(), "confident": torch.zeros(10, dtype=torch.int64)}
-    extras = {"kept": torch.tensor(kept), "centroid_weight": torch.tensor(weight)}
-    given = torch.tensor(GIVEN, dtype=torch.float64)[:, None]
-    target = torch.cat([given, torch.from_numpy(pseudo)], dim=1)
+    memory = {
+        "centroids": model.centroids.clone(),
+        "confident": torch.zeros(10, dtype=torch.int64),
+        "pseudo_label": torch.full((10,), -1),
+    }
+    extras = {"kept": torch.tensor(kept), "centroid_weight": torch.tensor(weight), **more}
+    target = torch.tensor(GIVEN, dtype=torch.float64)[:, None]
+    if pseudo is not None:
+        target = torch.cat([target, torch.from_numpy(pseudo)], dim=1)
     batch = Batch((model.images,), torch.arange(1, 9), target, extras, memory)
     return rofl(**options).loss(model, batch), model, memory
 
@@ -103,10 +111,27 @@ def test_a_step_is_equations_1_to_9(options, changes):
     assert loss.item() == pytest.approx(total / 8)
     assert 0 < sum(confident) < 8
     assert memory["confident"].tolist() == [0, *confident, 0]
+    pseudo = changes.get("pseudo", PSEUDO)
+    labels = pseudo.argmax(1) if pseudo.any() else np.full(8, -1)
+    assert memory["pseudo_label"].tolist() == [-1, *labels, -1]
     np.testing.assert_allclose(memory["centroids"].numpy(), moved, rtol=1e-9)
     assert not np.allclose(moved, model.centroids.numpy())
     summed, _, _ = step({**options, "reduction": "sum"}, pseudo=changes.get("pseudo", PSEUDO))
     assert summed.item() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize("form", ["soft", "hard"])
+def test_the_received_model_guesses_on_the_images_that_a_step_learns_from(mask, form):
+    model = Linear(len(GIVEN))
+    said = model.received(model.images).logits.softmax(1)
+    pseudo = said.numpy() if form == "soft" else np.eye(CLASSES)[said.argmax(1)]
+    options = {"mask": mask, "pseudo_label_form": form}
+    loss, model, memory = step(options, pseudo=None)
+    total, confident, _ = expected(model, mask=mask, pseudo=pseudo)
+    assert loss.item() == pytest.approx(total / 8)
+    assert 0 < sum(confident) < 8
+    assert memory["pseudo_label"].tolist() == [-1, *said.argmax(1).tolist(), -1]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
@@ -135,7 +160,7 @@ def test_fedrns_port_rounds_down_and_has_its_rounds():
     # Of four samples, 2.4 small losses.
     for options, kept in (({}, 3), ({"learns_from": "small_losses"}, 2)):
         assert planned(3, **options)[0].extras["kept"] == [3, kept]
-    assert port.pseudo_label_form == "hard"
+    assert (port.pseudo_label_form, port.pseudo_label_view) == ("hard", "weak")
 
 
 def test_a_class_without_a_centroid_is_nobodys_and_takes_the_batchs_mean():
@@ -170,65 +195,44 @@ def test_every_term_has_a_gradient():
     torch.testing.assert_close(gradients["centroids"] - gradients["none"], by_hand / WIDTH)
 
 
-def test_global_centroids_are_equations_11_and_12():
-    rng = np.random.default_rng(2)
-    local, before = rng.normal(size=(3, CLASSES, WIDTH)), rng.normal(size=(CLASSES, WIDTH))
-    local[1, 0] = 0  # a client that has no class 0
-    local[:, 2] = 0  # nobody has class 2
-    before[3] = 0  # nobody had class 3
-    found = average_centroids(torch.from_numpy(local), torch.from_numpy(before)).numpy()
-    for c in range(CLASSES):
-        weights = [
-            0.0 if not f[c].any() else 1.0 if c == 3 else max(0.0, cosine(before[c], f[c]))
-            for f in local
-        ]
-        mean = sum(w * f[c] for w, f in zip(weights, local, strict=True))
-        np.testing.assert_allclose(found[c], mean / sum(weights) if sum(weights) else before[c])
-    assert np.allclose(found[2], before[2])
-    first = average_centroids(torch.from_numpy(local), None).numpy()
-    np.testing.assert_allclose(first[0], (local[0, 0] + local[2, 0]) / 2)
-    np.testing.assert_allclose(first[1], local[:, 1].mean(0))
-    assert not first[2].any()
-
-
-def test_a_first_round_starts_from_mean_features():
-    features = torch.tensor([[1.0, 0], [3, 0], [0, 5]])
-    outputs = Outputs(torch.zeros(3, 4), features)
-    found = mean_features(outputs, torch.tensor([1, 1, 3]))
-    assert found.tolist() == [[0, 0], [2, 0], [0, 0], [0, 5]]
-
-
 GLOBAL = torch.tensor([[0.0, 1.0, 3.0, 0.0]])
 OWN = torch.tensor([[0.0, 0.0, 2.0, 2.5]])
 """Logits of the global and of the local model, the same for each sample."""
 
 
 class Passes:
-    """A federation as ``before_round`` sees it."""
+    """A federation as ``before_round`` sees it, and the views that it is asked for."""
 
-    def __init__(self, labels):
+    def __init__(self, labels, centroids=True):
         self.clients = [Client(0, torch.arange(9), labels, labels.clone())]
-        self.weights, self.asked = {}, 0
-        self.state = {"centroids": torch.ones(CLASSES, WIDTH)}
+        self.weights, self.views = {}, []
+        self.state = {"centroids": torch.ones(CLASSES, WIDTH)} if centroids else {}
 
     def passes(self, requests, round):
-        self.asked += len(requests)
+        self.views += [request.view for request in requests]
         return [Outputs(GLOBAL.expand(9, -1), torch.ones(9, WIDTH)) for _ in requests]
 
 
-def planned(round, **options):
-    """The epoch that a client of nine samples plans, and how many passes its round took."""
-    federation = Passes(torch.arange(9) % 3)
+def planned(round, number=0, own=None, centroids=True, **options):
+    """An epoch that a client of nine samples plans, and the views of the images that its passes
+    before the round, and before the epoch, show.
+    """
+    federation = Passes(torch.arange(9) % 3, centroids)
     method = rofl(pseudo_label_round=4, forget_rate=0.4, forget_ramp_rounds=1, **options)
     method.before_round(round, federation.clients, federation)
-    own = Outputs(OWN.expand(9, -1), torch.empty(0))
-    turn = Turn(1, round, "training", 0, 0, 5, lambda *_: own)
-    return method.epoch(federation.clients[0], turn), federation.asked
+    own = own or Outputs(OWN.expand(9, -1), torch.ones(9, WIDTH))
+    views = []
+
+    def outputs(purpose, network, view):
+        views.append(view)
+        return own
+
+    turn = Turn(1, round, "training", 0, number, 5, outputs)
+    return method.epoch(federation.clients[0], turn), federation.views, views
 
 
 def test_what_an_epoch_plans():
-    (early, asked), (late, asked_late) = planned(2), planned(3)
-    assert (asked, asked_late) == (0, 1)
+    (early, *_), (late, *_) = planned(2), planned(3)
     labels = torch.arange(9) % 3
     given = torch.nn.functional.one_hot(labels, CLASSES).float()
     for epoch in (early, late):
@@ -243,11 +247,30 @@ def test_what_an_epoch_plans():
     assert ramp == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("view", ["batch", "weak", "plain"])
+def test_labels_are_guessed_on_the_view_that_the_option_names(view):
+    shown = "plain" if view == "plain" else "weak"
+    epoch, before_round, before_epoch = planned(3, pseudo_label_view=view)
+    assert epoch.targets.shape[1] == (1 if view == "batch" else 1 + CLASSES)
+    assert (before_round, before_epoch) == ([] if view == "batch" else [shown], [])
+    # What comes before any step has no view that a step learns from.
+    epoch, before_round, before_epoch = planned(3, pseudo_label_view=view, pseudo_labels="naive")
+    assert epoch.targets.shape[1] == 1 + CLASSES
+    assert (before_round, before_epoch) == ([], [shown])
+    assert planned(0, pseudo_label_view=view)[1:] == ([], [])
+    assert planned(0, pseudo_label_view=view, centroids=False)[1:] == ([shown], [])
+
+
+def test_the_default_view_is_the_batchs():
+    assert rofl().pseudo_label_view == "batch"
+    assert planned(3)[0].targets.shape[1] == 1
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, GLOBAL.softmax(1)),  # Eq. 8
-        ({"pseudo_label_form": "hard"}, torch.eye(CLASSES)[[2]]),
+        ({"pseudo_label_view": "weak"}, GLOBAL.softmax(1)),  # Eq. 8
+        ({"pseudo_label_view": "plain", "pseudo_label_form": "hard"}, torch.eye(CLASSES)[[2]]),
         ({"pseudo_labels": "naive"}, OWN.softmax(1)),
         ({"pseudo_labels": "naive", "pseudo_label_form": "hard"}, torch.eye(CLASSES)[[3]]),
         ({"pseudo_labels": "none"}, torch.zeros(1, CLASSES)),
@@ -278,9 +301,11 @@ def told(round, **options):
     """What is reported of a client of six samples after a round; two of them are confident."""
     true = torch.tensor([0, 1, 2, 3, 0, 1])
     client = Client(0, torch.arange(6), torch.tensor([0, 0, 2, 3, 1, 0]), true)
-    # Right of samples 0, 2, 4 and 5.
-    client.state = {"pseudo_labels": torch.eye(4)[[0, 3, 2, 0, 0, 1]]}
-    memory = {"confident": torch.tensor([1, 0, 1, 0, 0, 0]), "centroids": torch.ones(4, 2)}
+    memory = {
+        "confident": torch.tensor([1, 0, 1, 0, 0, 0]),
+        "centroids": torch.ones(4, 2),
+        "pseudo_label": torch.tensor([0, 3, 2, 0, 0, -1]),  # right of samples 0, 2 and 4
+    }
     update = Update(client, {}, memory, 6.0, 1, 0.0, 6, 6)
     federation = Reports()
     rofl(pseudo_label_round=4, **options).after_updates(round, [update], federation)
@@ -289,8 +314,8 @@ def told(round, **options):
 
 def test_pseudo_labels_are_judged_where_they_are_learnt():
     assert "pseudo_label_accuracy" not in told(2)
-    assert told(3)["pseudo_label_accuracy"] == 2 / 4  # of samples 1, 3, 4 and 5
-    assert told(3, mask=False)["pseudo_label_accuracy"] == pytest.approx(4 / 6)
+    assert told(3)["pseudo_label_accuracy"] == pytest.approx(1 / 3)  # of samples 1, 3 and 4
+    assert told(3, mask=False)["pseudo_label_accuracy"] == pytest.approx(3 / 5)
     assert "pseudo_label_accuracy" not in told(3, pseudo_labels="none")
 
 

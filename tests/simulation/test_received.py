@@ -1,5 +1,6 @@
 """A loss may ask the received model about its batch, and a memory may go by the round."""
 
+import math
 from typing import ClassVar
 
 import pytest
@@ -9,12 +10,15 @@ from test_executors import CAPTURING
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.models import build_model
+from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.model import Model, Networks
+from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.types import Task
 from small_executors import close, schedule
+from small_runs import SETTING, federation_of, spec_of
 
 SHAPE = (8, 8, 3)
 
@@ -106,3 +110,45 @@ def test_a_memory_knows_the_round_and_the_number_of_classes(tmp_path, monkeypatc
     federation, _ = run_on_digits("fedavg", tmp_path, rounds=3)
     assert seen == [(round, 10) for round in range(3) for _ in range(5)]
     assert federation.round == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "counted"),
+    [
+        ({}, [1.5, 1, 2, 2]),
+        ({"pseudo_label_view": "weak"}, [1.5, 1, 1.5, 1.5]),
+        ({"centroid_update": "epoch"}, [2.5, 2, 3, 3]),
+        ({"centroid_update": "epoch", "pseudo_labels": "naive"}, [2.5, 2, 2.5, 2.5]),
+    ],
+    ids=["default", "weak", "epoch", "naive"],
+)
+def test_rofl_asks_it_on_both_executors_alike(options, counted, digits, tmp_path):
+    """Two rounds without and two with pseudo-labels, each of two epochs on augmented images, in
+    replayed steps of two clients by turns. ``counted`` is how often each round shows an image to a
+    network, as a multiple of how often it is learnt.
+    """
+    torch.set_default_dtype(torch.float64)
+    method = {"name": "rofl", "pseudo_label_round": 3, "forget_ramp_rounds": 2, **options}
+    plan = {**SETTING["schedule"], "rounds": 4, "local_epochs": 2}
+    ends = []
+    for executor, given in (("loop", {}), ("fast", CAPTURING)):
+        spec = spec_of(method, schedule=plan)
+        federation, server, client = federation_of(spec, digits, tmp_path, executor, **given)
+        checkpoint = Checkpoint(tmp_path / "run.pt", {}, every=math.inf)
+        simulate(federation, server, client, checkpoint, lambda line: None)
+        ends.append(federation)
+    loop, quick = ends
+    assert quick.executor.usage.fallbacks == []
+    assert quick.executor.usage.captured > quick.executor.usage.eager
+    close(loop.weights, quick.weights, 1e-6)
+    close({"": loop.state["centroids"]}, {"": quick.state["centroids"]}, 1e-6)
+    for one, other in zip(loop.records.clients, quick.records.clients, strict=True):
+        assert one.keys() == other.keys()
+        late = one["round"] >= 3
+        assert ("pseudo_label_accuracy" in one) == late
+        if late:
+            assert one["pseudo_label_accuracy"] == pytest.approx(other["pseudo_label_accuracy"])
+            assert one["pseudo_label_accuracy"] > 0
+    passes = [row["samples_forward"] / row["samples_backward"] for row in loop.records.rounds]
+    assert passes == pytest.approx(counted, rel=5e-3)
+    assert passes == [r["samples_forward"] / r["samples_backward"] for r in quick.records.rounds]

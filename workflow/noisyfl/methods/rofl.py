@@ -38,14 +38,14 @@ class RoFL(ClientSide):
     A sample is confident if its features are nearest to the centroid of the class that its label
     names (Eqs. 6, 7). Confident samples are drawn to their centroid (Eq. 5), and every prediction
     to certainty (Eq. 9). Centroids go along with the model: the server sends the global ones, a
-    client moves them with the small-loss samples of each batch (Eqs. 2, 3, 13), and the server
-    averages what comes back (Eqs. 11, 12). A centroid of zeros is one that nobody knows yet.
+    client moves them with samples of small loss (Eqs. 2, 3, and 13 or 4), and the server averages
+    what comes back (Eqs. 11, 12). A centroid of zeros is one that nobody knows yet.
     """
 
     reference = "Yang et al., Robust Federated Learning With Noisy Labels, IEEE Int. Syst. 2022"
-    revision = 2
-    effort = 1.3
-    by_sample = ("confident",)
+    revision = 3
+    effort = 1.4
+    by_sample = ("confident", "pseudo_label")
 
     small = {"pseudo_label_round": 3, "forget_ramp_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
 
@@ -91,7 +91,18 @@ class RoFL(ClientSide):
         choices=("soft", "hard"),
     )
     pseudo_label_view: str = option(
-        "plain", doc="how images are shown where labels are guessed", choices=("plain", "weak")
+        "batch",
+        doc="on which view of an image its label is guessed: batch: in each step, the one that the "
+        "step learns from; weak, plain: once, before the step, an augmented or a plain one. Naive "
+        "labels and the first centroids come before any step: for them batch means weak",
+        choices=("batch", "weak", "plain"),
+    )
+    centroid_update: str = option(
+        "batch",
+        doc="when a client's centroids change, and by which of its samples: after each batch, by "
+        "those of small loss in it (Algorithm 1, Eq. 13), or after each local epoch, by those of "
+        "small loss among all that it has (Eqs. 2 to 4)",
+        choices=("batch", "epoch"),
     )
     learns_from: str = option(
         "all",
@@ -144,21 +155,24 @@ class RoFL(ClientSide):
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """Prepare the participants' local updates.
 
-        Set the pseudo-labels that samples learn if they are not confident (Eq. 8; the given labels
-        before T_pl), the centroids that a client starts from where there are no global ones (Eq.
-        3), and the share of a batch that counts as small losses.
+        Set the share of a batch that counts as small losses; the centroids that a client starts
+        from, which are means of its own where there are no global ones (Eq. 3); and the pseudo-
+        labels that samples learn if they are not confident, as far as they are known before a step:
+        the given labels before T_pl, and those that are guessed once a round.
         """
         known = self.global_centroids and "centroids" in federation.state
         late = round + 1 >= self.pseudo_label_round
-        guess = late and self.pseudo_labels == "global"
+        guess = late and self.pseudo_labels == "global" and self.pseudo_label_view != "batch"
         rate = self.forget_rate
         if rate is None:
             rate = mean_noise_level(federation.clients, "rofl.forget_rate")
         for client in participants:
             client.state["kept"] = 1 - rate * min(round / self.forget_ramp_rounds, 1)
+            if known:
+                client.state["centroids"] = federation.state["centroids"]
         if guess or not known:
             requests = [
-                Pass(client, federation.weights, "pseudo-labels", view=self.pseudo_label_view)
+                Pass(client, federation.weights, "pseudo-labels", view=self._view)
                 for client in participants
             ]
             answers = federation.passes(requests, round)
@@ -168,12 +182,17 @@ class RoFL(ClientSide):
                 if guess:
                     client.state["pseudo_labels"] = self.pseudo_label(outputs)
         for client in participants:
-            start = federation.state["centroids"] if known else client.state["centroids"]
+            start = client.state["centroids"]
             if not late:
                 labels = one_hot(client.labels, len(start)).to(start.dtype)
                 client.state["pseudo_labels"] = labels
             elif self.pseudo_labels == "none":
                 client.state["pseudo_labels"] = start.new_zeros(len(client), len(start))
+
+    @property
+    def _view(self) -> str:
+        """The view of images in passes."""
+        return "plain" if self.pseudo_label_view == "plain" else "weak"
 
     def pseudo_label(self, outputs: Outputs) -> Tensor:
         """[samples, classes], the pseudo-labels that a model's outputs make; rows sum to 1."""
@@ -183,49 +202,78 @@ class RoFL(ClientSide):
         return one_hot(soft.argmax(1), soft.shape[1]).to(soft.dtype)
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """The centroids, and which samples were confident when last seen."""
-        known = self.global_centroids and "centroids" in federation.state
-        centroids = federation.state["centroids"] if known else client.state["centroids"]
-        return {"centroids": centroids, "confident": torch.zeros_like(client.labels)}
+        """The centroids; of each sample, whether it was confident when last seen, and the most
+        probable class in the pseudo-label that it had then, -1 if there was none.
+        """
+        return {
+            "centroids": client.state["centroids"],
+            "confident": torch.zeros_like(client.labels),
+            "pseudo_label": torch.full_like(client.labels, -1),
+        }
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """Set targets, and for each step the size of its small-loss set and the weight of the
-        distance to centroids.
+        """Set targets, and for each step the size of its small-loss set, the weight of the distance
+        to centroids, and the centroids if they change once an epoch.
 
         Targets are [samples, 1 + classes]: the given label, then the pseudo-label's share of each
-        class, zeros if there is no pseudo-label.
+        class, zeros if there is no pseudo-label. They are [samples, 1] where the loss guesses.
         """
         epoch = super().epoch(client, turn)
-        if self.pseudo_labels == "naive" and turn.round + 1 >= self.pseudo_label_round:
-            outputs = turn.outputs("own labels", 0, self.pseudo_label_view)
-            client.state["pseudo_labels"] = self.pseudo_label(outputs)
-        pseudo = client.state["pseudo_labels"]
-        targets = torch.cat([client.labels[:, None].to(pseudo.dtype), pseudo], dim=1)
-        share = client.state["kept"]
-        # |D'| >= R |D| (Eq. 2). What is taken off or added keeps rounding errors from changing the
-        # size: 0.6 * 5 is 3.0000000000000004 in other orders of computing.
-        up = self.learns_from == "all"
-        kept = [
-            max(1, math.ceil(share * len(step) - 1e-9) if up else int(share * len(step) + 1e-9))
-            for step in epoch.steps
-        ]
+        count = len(epoch.steps)
+        pseudo, start = client.state.get("pseudo_labels"), client.state["centroids"]
+        naive = self.pseudo_labels == "naive" and turn.round + 1 >= self.pseudo_label_round
+        renewed = self.centroid_update == "epoch" and turn.number > 0
         ramp = self.centroid_ramp_rounds or self.pseudo_label_round
         weight = self.centroid_weight * min(turn.round / ramp, 1)
-        extras = {"kept": kept, "centroid_weight": [weight] * len(kept)}
+        extras: dict[str, list] = {
+            "kept": [self._kept(client, len(step)) for step in epoch.steps],
+            "centroid_weight": [weight] * count,
+        }
+        if naive or renewed:
+            outputs = turn.outputs("own labels", 0, self._view)
+            if naive:
+                pseudo = self.pseudo_label(outputs)
+            if renewed:
+                extras["centroids"] = [self._of_all(client, start, outputs)] * count
+        given = client.labels[:, None].to(start.dtype)
+        targets = given if pseudo is None else torch.cat([given, pseudo], dim=1)
         return Epoch(epoch.steps, targets, extras)
+
+    def _kept(self, client: Client, samples: int) -> int:
+        """How many of some samples have small losses: |D'| >= R |D| (Eq. 2)."""
+        kept = client.state["kept"] * samples
+        # What is taken off or added keeps rounding errors from changing the number: 0.6 * 5 is
+        # 3.0000000000000004 in other orders of computing.
+        up = self.learns_from == "all"
+        return max(1, math.ceil(kept - 1e-9) if up else int(kept + 1e-9))
+
+    def _of_all(self, client: Client, start: Tensor, outputs: Outputs) -> Tensor:
+        """The centroids [classes, width] that a client makes of those that it started from and of
+        its model's outputs on all its samples (Eqs. 2 to 4).
+        """
+        losses = cross_entropy(outputs.logits, client.labels)
+        kept = self._kept(client, len(client))
+        return self._moved(start, outputs.features, losses, client.labels, kept)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Eq. 9 with the centroids as they were before the step, which also moves them."""
         given, pseudo = batch.target[:, 0].long(), batch.target[:, 1:]
         outputs = model(batch.images)
-        centroids = batch.memory["centroids"].clone()
+        if pseudo.shape[1] == 0:  # Eq. 8
+            pseudo = self.pseudo_label(model.received(batch.images))
+        remembered = batch.memory["centroids"]
+        centroids = batch["centroids"] if "centroids" in batch else remembered.clone()
         known = centroids.any(1)
         losses = cross_entropy(outputs.logits, given)
         with torch.no_grad():
             similarity = similarities(outputs.features, centroids)
             confident = similarity.masked_fill(~known, -math.inf).argmax(1) == given
             batch.memory["confident"][batch.positions] = confident.to(torch.int64)
-            self._follow(batch, outputs.features, losses, given)
+            guessed = torch.where(pseudo.any(1), pseudo.argmax(1), -1)
+            batch.memory["pseudo_label"][batch.positions] = guessed
+            if self.centroid_update == "batch":
+                moved = self._moved(centroids, outputs.features, losses, given, batch["kept"])
+                remembered.copy_(moved)
         if self.mask:
             learns_given, drawn = confident, confident
         else:  # Table 4: all samples learn pseudo-labels, or all learn given labels.
@@ -243,43 +291,58 @@ class RoFL(ClientSide):
             return mean_where(each, small) if self.reduction == "mean" else (each * small).sum()
         return each.mean() if self.reduction == "mean" else each.sum()
 
-    def _follow(self, batch: Batch, features: Tensor, losses: Tensor, given: Tensor) -> None:
-        """Move each centroid towards the mean features of the batch's small-loss samples of its
-        class (Eqs. 2, 3, 13); it moves further the more similar the two are.
+    def _moved(
+        self, centroids: Tensor, features: Tensor, losses: Tensor, given: Tensor, kept: Tensor | int
+    ) -> Tensor:
+        """Each centroid, moved towards the mean features of the samples of its class among the
+        ``kept`` smallest losses (Eqs. 2, 3); it moves further the more similar the two are (Eqs. 4,
+        13).
         """
-        centroids = batch.memory["centroids"]
-        small = losses.argsort(stable=True).argsort() < batch["kept"]
+        small = losses.argsort(stable=True).argsort() < kept
         means, present = mean_by_class(features, given, len(centroids), small)
         step = cosine_similarity(centroids, means).square()[:, None]
         if not self.global_centroids:
             step = torch.ones_like(step)
         step = torch.where(centroids.any(1, keepdim=True), step, 1.0)
-        centroids.copy_(
-            torch.where(present[:, None], (1 - step) * centroids + step * means, centroids)
-        )
+        return torch.where(present[:, None], (1 - step) * centroids + step * means, centroids)
 
     # ---------------------------------------------------------------- what the server does
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Average the centroids that the clients send back; report which samples are confident, and
-        the accuracy of the pseudo-labels among the samples that learn them.
+        the accuracy of the pseudo-labels, as they were when last seen, among the samples that learn
+        them.
         """
         guessed = self.pseudo_labels != "none" and round + 1 >= self.pseudo_label_round
         for update in updates:
             client, confident = update.client, update.memory["confident"].bool()
             federation.report_selection(client, confident)
-            guess = client.state.pop("pseudo_labels").argmax(1)
+            for name in ("pseudo_labels", "centroids"):
+                client.state.pop(name, None)
             if guessed:
-                replaced = ~confident if self.mask else torch.ones_like(confident)
-                accuracy = client.accuracy_of(guess, replaced)
+                labels = update.memory["pseudo_label"]
+                replaced = (labels >= 0) & ~(confident & self.mask)
+                accuracy = client.accuracy_of(labels, replaced)
                 federation.report(client, pseudo_label_accuracy=accuracy)
         if not self.global_centroids:
             return
         before = federation.state.get("centroids")
-        local = torch.stack([update.memory["centroids"] for update in updates])
+        local = torch.stack(self._sent(round, updates, federation))
         federation.state["centroids"] = average_centroids(local, before)
         size = local[0].numel() * local.element_size() * len(updates)
         federation.exchange(down=size if before is not None else 0, up=size)
+
+    def _sent(self, round: int, updates: list[Update], federation: Federation) -> list[Tensor]:
+        """The centroids that each client sends back, [classes, width]."""
+        if self.centroid_update == "batch":
+            return [update.memory["centroids"] for update in updates]
+        requests = [
+            Pass(update.client, update.weights, "centroids", view=self._view) for update in updates
+        ]
+        return [
+            self._of_all(update.client, update.memory["centroids"], outputs)
+            for update, outputs in zip(updates, federation.passes(requests, round), strict=True)
+        ]
 
 
 def mean_features(outputs: Outputs, labels: Tensor) -> Tensor:
