@@ -178,7 +178,7 @@ PAIRS = {
     "fedlsr": Pair(
         FEDLSR,
         "gamma=0.4 lambda_e=0.6 global_t_w=6",
-        "fedlsr(ramp_rounds=6)",
+        'fedlsr(ramp_rounds=6, second_view="strong")',
         SETTING,
     ),
     "fednoro": Pair(

@@ -1,7 +1,9 @@
 """FedFixer's picks and losses as the author's code says, and whose step is whose."""
 
+import dataclasses
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from test_robust_losses import LOGITS, batch_of, client_of, turn
@@ -9,6 +11,7 @@ from test_robust_losses import LOGITS, batch_of, client_of, turn
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods.fedfixer import confidence
 from noisyfl.simulation.types import Outputs
+from small_executors import schedule
 from vectors import method, updates_of
 
 OTHER = torch.tensor([[0.5, 1.0, -0.5], [0.3, 0.9, -0.3], [1.0, -1.0, 0.5], [0.2, 1.5, 0.0]])
@@ -76,14 +79,29 @@ def test_sure_predictions_are_pushed_no_further():
     assert float(logits.grad.abs().max()) < 1e-6
 
 
-def test_beta_grows_as_in_the_authors_code():
-    side = method("fedfixer", selection_round=10)
-    found = [side.grown(round) for round in (0, 2, 7, 12, 200)]
-    assert found == pytest.approx([0, 0, 1, 2, 2])
+@pytest.mark.parametrize(("rounds", "epochs"), [(10, 5), (5, 5), (3, 1), (1, 1)])
+def test_beta_grows_from_epoch_to_epoch_as_in_the_authors_code(rounds, epochs):
+    """util/optimizer.py, f_beta: three stretches of numpy's ``linspace``, one after the other."""
+    begin, grow = np.zeros(epochs * (rounds // 5)), np.linspace(0, 2, epochs * rounds)
+    expected = [*begin, *grow, *np.full(300 * epochs, 2.0)]
+    side = method("fedfixer", selection_round=rounds)
+    places = [(round, number) for round in range(40) for number in range(epochs)]
+    found = [side.grown(round, number, epochs) for round, number in places]
+    assert found == pytest.approx(expected[: len(found)])
+
+
+def test_the_epochs_of_a_round_have_betas_of_their_own():
+    side, client = method("fedfixer", selection_round=10), client_of(9)
+    side.before_round(4, [client], SimpleNamespace(schedule=schedule(local_epochs=5)))
+    turns = [dataclasses.replace(turn(4), number=number) for number in range(5)]
+    found = [side.epoch(client, one).extras["beta"] for one in turns]
+    assert [betas[0] for betas in found] == pytest.approx(2 * np.arange(10, 15) / 49)
+    assert all(len(set(betas)) == 1 for betas in found)
 
 
 def test_each_batch_comes_for_both_models():
     side, client = method("fedfixer", personal_steps=2, selection_round=4), client_of(9)
+    client.state["local_epochs"] = 5
     epoch = side.epoch(client, turn(4))
     assert [len(part) for part in epoch.steps] == [6, 6, 6, 3, 3, 3]
     assert epoch.extras["personal"] == [1, 1, 0, 1, 1, 0]

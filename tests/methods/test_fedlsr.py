@@ -54,4 +54,4 @@ def test_gamma_grows_and_shares_are_drawn():
     epochs = [side.epoch(client_of(20), turn(round)) for round in (0, 1, 4, 9)]
     assert [epoch.extras["gamma"][0] for epoch in epochs] == pytest.approx([0, 0.2, 0.8, 0.8])
     assert len({share for epoch in epochs for share in epoch.extras["share"]}) == 16
-    assert epochs[0].views == ("plain", "strong")
+    assert epochs[0].views == ("plain", "mild")

@@ -197,7 +197,11 @@ def test_fedcorrs_stages(plan, table, column):
 
 
 def test_joint_optimization_and_dividemix_have_longer_updates_and_the_others_work(plan):
-    """20 rounds of FedAvg, 20 local epochs, and as many epochs as the others in all."""
+    """20 rounds of FedAvg, 20 local epochs, and as many epochs as the others in all.
+
+    The 16 epochs in which DivideMix's code ramps lambda_u up are a single round of these, and 16
+    rounds where an epoch is a round.
+    """
     for table, column in STAGES:
         others = spec_at(plan, table, "FedAvg", column)["schedule"]
         total = others["rounds"] * others["local_epochs"]
@@ -210,6 +214,11 @@ def test_joint_optimization_and_dividemix_have_longer_updates_and_the_others_wor
         assert dividemix["schedule"] == schedule
         assert dividemix["method"]["warm_up_rounds"] == 20
         assert dividemix["method"]["local_epochs"] == 20
+        assert dividemix["method"]["ramp_rounds"] == math.ceil(16 / 20)
+    for table in ("table2", "table3"):
+        alone = spec_at(plan, table, "Centralized, DivideMix", "ρ=0.6 τ=0.5")
+        assert alone["schedule"]["local_epochs"] == 1
+        assert alone["method"]["parts"][1]["ramp_rounds"] == 16
 
 
 def test_fedprox_is_the_codes_own_and_the_textbooks_beside_it(plan):

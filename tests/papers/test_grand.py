@@ -1,5 +1,6 @@
 """The grand table: within a column all is alike but the method, and all do the same work."""
 
+import itertools
 import math
 
 import numpy as np
@@ -104,6 +105,12 @@ def test_noise(columns):
     assert found["RoFL", "pair 0.4"][1]["scope"] == "dataset"
 
 
+def specs_of(plan, table, name):
+    """The specs of all runs of a method in a table."""
+    runs = itertools.chain(*itertools.chain(*plan.tables[f"grand/{table}"].runs))
+    return [plan.runs[run] for run in runs if plan.runs[run]["method"].get("name") == name]
+
+
 def methods_of(columns, name):
     """Group, schedule, clients and options of a method in each column."""
     for (group, _), specs in columns.items():
@@ -184,7 +191,41 @@ def test_the_other_options_are_the_same_in_all_columns(columns):
             differing = {
                 key for key, value in one["method"].items() if other["method"][key] != value
             }
+            if one["method"]["name"] == "feddiv":
+                differing -= {"prior_weight"}
             assert differing <= lengths
+
+
+@pytest.mark.parametrize("table", ["common", "methods"])
+def test_feddiv_has_no_prior_where_clients_are_alike(plan, table):
+    """Its paper, under Eq. 15: eta is 0 on IID clients, and 1 on others."""
+    found = {
+        (spec["noisy_partition"]["partition"]["name"], spec["method"]["prior_weight"])
+        for spec in specs_of(plan, table, "feddiv")
+    }
+    alike = {("iid", 0), ("iid_subset", 0)}
+    assert found == alike | {("shard", 1), ("dirichlet", 1)}
+
+
+@pytest.mark.parametrize("table", ["common", "methods"])
+def test_fedprotos_weight_is_its_readmes(plan, table):
+    """0.1 on CIFAR-10, and 1 on MNIST."""
+    found = {
+        (spec["noisy_partition"]["dataset"], spec["method"]["weight"])
+        for spec in specs_of(plan, table, "fedproto")
+    }
+    others = {("mnist", 1), ("fashion_mnist", 1)} if table == "common" else set()
+    assert found == {("cifar10", 0.1), *others}
+
+
+def test_feddivs_other_losses_differ_in_nothing_else_and_are_not_ranked(plan):
+    table = plan.tables["grand/common"]
+    lines = {row.name: (row, runs) for row, runs in zip(table.rows, table.runs, strict=True)}
+    (_, own), (row, other) = lines["FedDiv"], lines["FedDiv, losses as in its code"]
+    assert not row.ranked
+    for one, two in zip(itertools.chain(*own), itertools.chain(*other), strict=True):
+        expected = {**plan.runs[one]["method"], "filter_losses": "scaled_double_softmax"}
+        assert plan.runs[two] == {**plan.runs[one], "method": expected}
 
 
 def test_the_ranks_are_of_all_but_the_oracle(plan):

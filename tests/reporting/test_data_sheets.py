@@ -82,6 +82,9 @@ def test_plain_is_the_image_and_augmentation_moves_it(digits):
     moved = [padded[down : down + 8, right : right + 8] for down in range(3) for right in range(3)]
     assert all(any((crop == one).all() for one in moved) for crop in crops)
     assert len({crop.tobytes() for crop in crops}) > 3
+    assert list(rows)[-2:] == ["mild", "strong, after crop_flip"]
+    turned = [rows["mild"][:8, left : left + 8, 0] for left in range(0, 12 * 9, 9)]
+    assert len({image.tobytes() for image in turned}) > 6
 
 
 def test_an_image_that_is_kept_larger_is_shown_larger():

@@ -1,5 +1,6 @@
 """The loop against a loop written for these tests alone, and the fast executor against the loop."""
 
+import dataclasses
 import math
 from typing import ClassVar
 
@@ -9,6 +10,8 @@ import torch
 from torch.nn import functional
 
 from noisyfl.core.randomness import stream, torch_seed
+from noisyfl.data.augmentation.augment import normalize
+from noisyfl.data.augmentation.mild import apply_mild, draw_mild
 from noisyfl.models import build_model
 from noisyfl.simulation import fast
 from noisyfl.simulation.checkpoint import Checkpoint
@@ -127,6 +130,37 @@ def test_dropout_falls_on_the_same_features(make):
     (update,) = runner.local_updates([Task(clients[2], start)], ClientSide(), 0, "training")
     with pytest.raises(AssertionError):
         close(weights[0], update.weights, 1e-4)
+
+
+class Mild(ClientSide):
+    """Writes down what each step is shown."""
+
+    name: ClassVar[str] = "mild"
+
+    def __init__(self):
+        self.__dict__["shown"] = []
+
+    def epoch(self, client, turn):
+        return dataclasses.replace(super().epoch(client, turn), views=("mild",))
+
+    def loss(self, model, batch):
+        self.shown.append(batch.images.clone())
+        return super().loss(model, batch)
+
+
+@pytest.mark.parametrize("executor", [LoopExecutor, FastExecutor])
+def test_a_mild_view_has_a_draw_for_each_step(make, executor):
+    runner, clients, start = make(executor)
+    side = Mild()
+    runner.local_updates([Task(clients[0], start)], side, 3, "training")
+    order = stream(SEED, "batches", 3, 0, 0).permutation(21)
+    sizes = [6, 6, 6, 3]
+    rng = stream(SEED, "augmentation", 3, 0, 0)
+    pixels = runner.train.pixels[clients[0].rows[torch.from_numpy(order)]]
+    images = apply_mild(pixels, draw_mild(sizes, rng, runner.view.shape))
+    expected = normalize(images, runner.view.mean, runner.view.std).split(sizes)
+    for one, other in zip(side.shown[:4], expected, strict=True):
+        assert torch.equal(one, other)
 
 
 class Everything(ClientSide):

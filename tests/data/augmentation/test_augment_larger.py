@@ -199,7 +199,7 @@ def test_a_strong_view_goes_on_from_the_weak_one(augmentation: str) -> None:
     weak = seen.draw("weak", 40, rng)
     assert np.array_equal(draws.moves, weak.moves)
     strong = draw_strong(40, rng, shape)
-    assert np.array_equal(draws.strong, strong)
+    assert np.array_equal(draws.operations, strong)
     expected = apply_strong(shown(seen, "weak", images, weak), strong)
     assert torch.equal(seen.show("strong", images, draws), normalize(expected, seen.mean, seen.std))
 
@@ -281,7 +281,7 @@ def test_a_federation_trains_on_larger_images(tmp_path, monkeypatch, augmentatio
         ]
         passes = federation.executor.passes(requests, 0)
         passes.append(federation.executor.test_outputs(federation.weights, 0))
-        assert [len(output.logits) for output in passes] == [50] * 9 + [len(test.labels)]
+        assert [len(output.logits) for output in passes] == [50] * (3 * len(KINDS)) + [len(test.labels)]
         logits.append([output.logits for output in passes])
         updates = federation.executor.local_updates(tasks, FedAvg(), 0, "training")
         assert [update.steps for update in updates] == [3, 3, 3]

@@ -53,6 +53,7 @@ class FedFixer(ServerSide, ClientSide):
     reference = (
         "Ji et al., FedFixer: Mitigating Heterogeneous Label Noise in Federated Learning, AAAI 2024"
     )
+    revision = 2
     networks = 2
     effort = 2.0
     by_sample = ("picked",)
@@ -92,12 +93,24 @@ class FedFixer(ServerSide, ClientSide):
             "learnt": torch.zeros((), dtype=torch.int64, device=device),
         }
 
-    def grown(self, round: int) -> float:
-        """The weight beta in a round: 0 for the first ``selection_round`` / 5 rounds, then growing
-        linearly to its full value over ``selection_round`` rounds.
+    def grown(self, round: int, number: int, epochs: int) -> float:
+        """The weight beta in a local epoch: 0 for the first ``selection_round`` / 5 rounds, then
+        growing linearly from epoch to epoch, to its full value in the last one of another
+        ``selection_round`` rounds (code).
+
+        Args:
+            round: counted from 0.
+            number: of the epoch in the round, from 0.
+            epochs: of a round.
         """
-        done = (round - self.selection_round // 5) / self.selection_round
-        return self.beta * min(max(done, 0.0), 1.0)
+        done = (round - self.selection_round // 5) * epochs + number
+        return self.beta * min(max(done / max(self.selection_round * epochs - 1, 1), 0.0), 1.0)
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """Tell the participants how many local epochs a round has."""
+        epochs = self.local_schedule(round, federation.schedule).local_epochs
+        for client in participants:
+            client.state["local_epochs"] = epochs
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Take each batch K times for the personal model, then once for the global one."""
@@ -106,7 +119,7 @@ class FedFixer(ServerSide, ClientSide):
         count = times * len(epoch.steps)
         extras: dict[str, list] = {
             "personal": ([1.0] * self.personal_steps + [0.0]) * len(epoch.steps),
-            "beta": [self.grown(turn.round)] * count,
+            "beta": [self.grown(turn.round, turn.number, client.state["local_epochs"])] * count,
             "selecting": [turn.round > self.selection_round] * count,
         }
         steps = [step for step in epoch.steps for _ in range(times)]

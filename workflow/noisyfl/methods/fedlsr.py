@@ -48,9 +48,10 @@ class FedLSR(ClientSide):
         choices=("plain", "weak"),
     )
     second_view: str = option(
-        "strong",
-        doc="the augmented image: RandAugment's and cutout's, or as in training",
-        choices=("strong", "weak"),
+        "mild",
+        doc="the augmented image: turned, or mirrored and in other colours, alike in a batch "
+        "(paper, official code); RandAugment's and cutout's; or as in training",
+        choices=("mild", "strong", "weak"),
     )
 
     small = {"ramp_rounds": 3}  # noqa: RUF012 (a class variable, not an option)

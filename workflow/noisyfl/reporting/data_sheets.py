@@ -97,7 +97,7 @@ def class_examples(facts: Dataset, part: Part) -> Figure:
 
 
 def augmentations(facts: Dataset, part: Part) -> Figure:
-    """One image as it is kept, plain, under each augmentation, and in the strong view.
+    """One image as it is kept, plain, under each augmentation, and in the mild and the strong view.
 
     Each column is another random draw.
     """
@@ -116,6 +116,8 @@ def augmentations(facts: Dataset, part: Part) -> Figure:
         rows[name] = _shown(view.show("weak", taken, view.draw("weak", DRAWN, rng)))
     view = View(facts, "crop_flip", "none", torch.device("cpu"))
     copies = image.expand(DRAWN, -1, -1, -1)
+    draws = view.draw("mild", DRAWN, stream(0, "data sheet", "mild"), [1] * DRAWN)
+    rows["mild"] = _shown(view.show("mild", copies, draws))
     draws = view.draw("strong", DRAWN, stream(0, "data sheet", "strong"))
     rows["strong, after crop_flip"] = _shown(view.show("strong", copies, draws))
     return _figure_of(rows, f"{facts.name}: augmentation of one image", "")

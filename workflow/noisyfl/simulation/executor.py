@@ -136,7 +136,7 @@ class LoopExecutor:
             return
         sizes = [len(step) for step in epoch.steps]
         rng = turn.random_stream("augmentation")
-        draws = [self.view.draw(kind, sum(sizes), rng) for kind in epoch.views]
+        draws = [self.view.draw(kind, sum(sizes), rng, sizes) for kind in epoch.views]
         positions = torch.from_numpy(np.concatenate(epoch.steps)).to(self.device)
         indices = positions.split(sizes)
         pieces = self.train.pieces(client.rows[positions], sizes)

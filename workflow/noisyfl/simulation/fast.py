@@ -188,7 +188,7 @@ class FastExecutor(LoopExecutor):
         rows, targets = client.rows[index], epoch.targets[index]
         extras = {name: self._all_steps(values) for name, values in epoch.extras.items()}
         rng = turn.random_stream("augmentation")
-        draws = [self.view.draw(kind, sum(sizes), rng) for kind in epoch.views]
+        draws = [self.view.draw(kind, sum(sizes), rng, sizes) for kind in epoch.views]
         step = 0
         most = SHOWN_AT_ONCE // (self._most_slots * math.prod(self.train.shape))
         parts = list(_parts(sizes, most))

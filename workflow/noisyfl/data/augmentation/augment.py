@@ -14,6 +14,7 @@ import numpy as np
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data.augmentation.crops import draw_boxes, draw_windows, middle, resized, window
+from noisyfl.data.augmentation.mild import apply_mild, draw_mild
 from noisyfl.data.augmentation.randaugment import apply_strong, draw_strong
 
 if TYPE_CHECKING:
@@ -216,21 +217,24 @@ def statistics(
     return mean, std
 
 
-KINDS = ("plain", "weak", "strong")
+KINDS = ("plain", "mild", "weak", "strong")
 """How images are shown. Plain: as they are, or only their middle if they are kept larger than a
-network sees them. Weak: with the run's augmentation. Strong: with the run's augmentation, then
+network sees them. Mild: plain, then rotated or mirrored and in other colours, all images of a batch
+alike (:mod:`noisyfl.data.augmentation.mild`). Weak: with the run's augmentation. Strong: weak, then
 RandAugment and cutout (:mod:`noisyfl.data.augmentation.randaugment`)."""
 
 
 class Draws(NamedTuple):
-    """Random choices for images, one row each: of the run's augmentation, and of the strong one."""
+    """Random choices for images, one row each: of the run's augmentation, and of what a mild or a
+    strong view does.
+    """
 
     moves: np.ndarray
-    strong: np.ndarray
+    operations: np.ndarray
 
     def part(self, first: int, last: int) -> Draws:
         """The draws of the images from ``first`` up to but not including ``last``."""
-        return Draws(self.moves[first:last], self.strong[first:last])
+        return Draws(self.moves[first:last], self.operations[first:last])
 
 
 class View:
@@ -278,17 +282,22 @@ class View:
             taken[index] = brighten(images[index], light)
         return taken
 
-    def draw(self, kind: str, n: int, rng: np.random.Generator) -> Draws:
+    def draw(
+        self, kind: str, n: int, rng: np.random.Generator, sizes: Sequence[int] | None = None
+    ) -> Draws:
         """Draw the random choices of a view for ``n`` images of the training part.
 
         Args:
             kind: one of :data:`KINDS`.
             n: how many.
             rng: the stream to draw from.
+            sizes: images of each batch, which a mild view shows alike; by default all are one.
         """
         nothing = np.zeros((n, 0), dtype=np.int64)
         if kind == "plain":
             return Draws(nothing, nothing)
+        if kind == "mild":
+            return Draws(nothing, draw_mild([n] if sizes is None else sizes, rng, self.shape))
         moves = draw(self.augmentation, n, rng, self.shape, self.train_shape)
         return Draws(moves, draw_strong(n, rng, self.shape) if kind == "strong" else nothing)
 
@@ -303,12 +312,14 @@ class View:
         """
         import torch
 
-        if kind == "plain" or not AUGMENTATIONS[self.augmentation].crop:
+        if kind in ("plain", "mild") or not AUGMENTATIONS[self.augmentation].crop:
             images = middle(images, self.shape)
         else:
             # A blocking copy would make the CPU wait for all pending work of a GPU.
             moves = torch.from_numpy(draws.moves).to(images.device, non_blocking=True)
             images = moved(self.augmentation, images, moves, self.shape)
         if kind == "strong":
-            images = apply_strong(images, draws.strong)
+            images = apply_strong(images, draws.operations)
+        if kind == "mild":
+            images = apply_mild(images, draws.operations)
         return normalize(images, self.mean, self.std)
