@@ -251,7 +251,7 @@ def check_targets():
     }
     for part in (*PLAN.tables.values(), *PLAN.figures.values()):
         known |= {part.experiment, f"{part.experiment}_{part.name}"}
-    names = {word for word in sys.argv[1:] if re.fullmatch(r"[a-z]\w*", word)}
+    names = {word for word in sys.argv[1:] if re.fullmatch(r"[a-z]\w*(=.*)?", word)}
     typed = "snakemake" in Path(sys.argv[0]).parts[-2:] and not IN_A_JOB
     if not typed or names <= known:
         return
