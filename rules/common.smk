@@ -17,7 +17,11 @@ from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.experiments.demand import unknown_target
 from noisyfl.experiments.finished import finished_part
 from noisyfl.reporting.claims.wanted import parts_of
-from noisyfl.reporting.descriptions import TableDescription, description_text
+from noisyfl.reporting.descriptions import (
+    TableDescription,
+    description_text,
+    in_restructured_text,
+)
 from noisyfl.runs.edited import edited_runs
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.shared_cache import shared_cache
@@ -262,7 +266,7 @@ def check_targets():
     }
     for part in (*PLAN.tables.values(), *PLAN.figures.values()):
         known |= {part.experiment, f"{part.experiment}_{part.name}"}
-    names = {word for word in sys.argv[1:] if re.fullmatch(r"[a-z]\w*", word)}
+    names = {word for word in sys.argv[1:] if re.fullmatch(r"[a-z]\w*(=.*)?", word)}
     typed = "snakemake" in Path(sys.argv[0]).parts[-2:] and not IN_A_JOB
     if not typed or names <= known:
         return

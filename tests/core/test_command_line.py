@@ -25,6 +25,9 @@ def folder(tmp_path, monkeypatch):
         "--config=scale=desk fedcorr_table2",
         "-n --config scale=desk trials=2 -- fedcorr_table2",
         "--cores 1 --configfile",
+        "--configfile=config/desk.yaml --config=scale=desk",
+        "-Cscale=desk fedcorr_table2",
+        "-C scale=desk device=cpu -- --config=scale=quick",
     ],
 )
 def test_what_snakemake_can_read_passes(folder, words):
@@ -37,7 +40,7 @@ def test_what_snakemake_can_read_passes(folder, words):
         ("--configfile config/dsek.yaml", "no file 'config/dsek.yaml'; did you mean 'config/desk"),
         ("--configfile=mine.yaml", "no file 'mine.yaml' (there are: config/desk.yaml)"),
         ("-n --configfiles config -p", "config: cannot be read (Is a directory)"),
-        ("--configfile=notes.md", "notes.md: not YAML:"),
+        ("--configfile=notes.md", "notes.md, line 2: not YAML: did not find"),
         (
             "--cores 1 --configfile config/desk.yaml fedcorr_table2",
             f"{ADVICE.format('--configfile')}, but not behind an equals sign: "
@@ -45,7 +48,19 @@ def test_what_snakemake_can_read_passes(folder, words):
         ),
         ("--config scale=desk fedcorr_table2 -n", "got 'fedcorr_table2', expected key=value"),
         ("-C scale=desk fedcorr_table2", f"{ADVICE.format('-C')}"),
-        ("-C scale=desk --config trials", "--config: got 'trials', expected key=value"),
+        ("--config trials", "--config: got 'trials', expected key=value"),
+        (
+            "--config=scale=desk -n --config=device=cpu",
+            "--config: given 2 times, and Snakemake takes only the last; give all values behind "
+            "one, before other options or `--`: --config scale=desk device=cpu",
+        ),
+        ("-Cscale=desk --config trials=2 -C device=cpu", "--config: given 3 times"),
+        ("-C=scale=desk -Cdevice=cpu", "`--`: --config scale=desk device=cpu"),
+        (
+            "--configfile=config/desk.yaml --configfiles config/desk.yaml",
+            "--configfiles: given 2 times",
+        ),
+        ("--config device=cpu trials=2 device=cuda", "--config: got 'device' twice"),
     ],
 )
 def test_what_is_no_configuration_ends_in_a_line(folder, words, expected):

@@ -194,6 +194,11 @@ def test_an_unknown_target_names_its_nearest_or_the_scale_that_has_it(plan):
         runs_of(plan, "fedcor_table2")
 
 
+def test_a_value_of_the_configuration_is_no_target(plan):
+    with pytest.raises(BadInput, match=r"after the targets: --config key=value device=cpu$"):
+        runs_of(plan, "device=cpu")
+
+
 @pytest.fixture
 def scale(tmp_path, monkeypatch):
     """A scale's file whose experiments and reproduced runs lie in a folder of the test's own."""

@@ -211,6 +211,10 @@ def test_bad_input_stops_everything_before_any_job(repository, old, new, words):
 def test_a_target_or_scale_that_there_is_not_names_the_nearest(repository):
     wrong = repository.snakemake("tiny_oen", "-n")
     assert "no target is called 'tiny_oen'; did you mean 'tiny_one'?" in wrong.stdout + wrong.stderr
+    wrong = repository.snakemake("-n", "--config=trials=2", "device=cpu")
+    assert "after the targets: --config key=value device=cpu" in wrong.stdout + wrong.stderr
+    wrong = repository.snakemake("-n", "--config=trials=2", "--config=device=cpu")
+    assert "error: --config: given 2 times" in wrong.stderr
     wrong = repository.snakemake("-n", "--config", "device=gpu")
     assert "device: got 'gpu', expected auto, cpu, cuda" in wrong.stdout + wrong.stderr
     wrong = repository.snakemake("-n", config="config/tniy.yaml")
@@ -283,5 +287,8 @@ def test_the_report_is_one_page_with_tables_and_figures(repository):
     page = (repository.folder / "report.html").read_text()
     assert "Table one" in page
     assert "Curves" in page
+    # The caption's markup is text, wherever the page has it.
+    assert ".. raw:: html &lt;script&gt;planted()" in page
+    assert "<script>planted" not in page
     # Nothing that a browser would fetch.
     assert not re.search(r"""<(script|link|img)[^>]+(src|href)=["']https?://""", page)

@@ -1,12 +1,14 @@
 """Check the configuration on Snakemake's command line before Snakemake reads it.
 
 Snakemake takes every word after ``--configfile`` or ``--config``, even a target, as a further value
-of that option, and ends in a traceback if the word is not one. Before that it reads
-``profiles/default``, which calls :func:`check_command_line`.
+of that option, and ends in a traceback if the word is not one. Of an option that is given twice it
+takes the last, without a word. Before that it reads ``profiles/default``, which calls
+:func:`check_command_line`.
 """
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +19,8 @@ FILES, VALUES = ("--configfile", "--configfiles"), ("--config", "-C")
 
 
 def check_command_line(words: Sequence[str] = tuple(sys.argv)) -> None:
-    """Exit with a one-line error if a word given as configuration cannot be one.
+    """Exit with a one-line error if a word given as configuration cannot be one, or if Snakemake
+    would overlook one.
 
     Args:
         words: of the command line.
@@ -25,7 +28,10 @@ def check_command_line(words: Sequence[str] = tuple(sys.argv)) -> None:
     Raises:
         SystemExit: naming the word, what was expected, and how to write it.
     """
-    for option, *given in _given(words):
+    every = list(_given(words))
+    for options in (FILES, VALUES):
+        _check_once([given for given in every if given[0] in options])
+    for option, *given in every:
         problem = _of_file if option in FILES else _of_value
         for word in given:
             if found := problem(word):
@@ -38,7 +44,11 @@ def _given(words: Sequence[str]) -> Iterator[list[str]]:
     """
     taken: list[str] | None = None
     for word in words:
+        if word == "--":  # only targets follow
+            break
         name, equals, value = word.partition("=")
+        if word.startswith("-C") and name != "-C":
+            name, equals, value = "-C", "=", word[2:]
         if word.startswith("-"):
             if taken:
                 yield taken
@@ -50,6 +60,25 @@ def _given(words: Sequence[str]) -> Iterator[list[str]]:
             taken.append(word)
     if taken:
         yield taken
+
+
+def _check_once(every: Sequence[Sequence[str]]) -> None:
+    """Exit with an error if an option is there twice, or a key twice among the values.
+
+    Args:
+        every: the option under each of its names, with its values.
+    """
+    values = [value for _, *given in every for value in given]
+    if len(every) > 1:
+        option = every[-1][0].replace("-C", "--config")
+        sys.exit(
+            f"error: {option}: given {len(every)} times, and Snakemake takes only the last; give "
+            f"all values behind one, before other options or `--`: {option} {shlex.join(values)}"
+        )
+    keys = [value.partition("=")[0] for value in values if "=" in value]
+    for key in keys:
+        if keys.count(key) > 1:
+            sys.exit(f"error: {every[0][0]}: got {key!r} twice, expected each key once")
 
 
 def _of_file(word: str) -> str:

@@ -152,6 +152,12 @@ def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
         scale: the name of the scale.
         known: the targets that the scale has.
     """
+    if "=" in target:
+        return (
+            f"got the target {target!r}, which looks like a value of the configuration; several "
+            f"values stand behind one `--config ` without an equals sign, after the targets: "
+            f"--config key=value {target}"
+        )
     elsewhere = [name for name, targets in targets_of_scales().items() if target in targets]
     if elsewhere:
         scales = " or ".join(f"--config=scale={name}" for name in elsewhere)

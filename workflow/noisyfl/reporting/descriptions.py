@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
@@ -281,8 +282,20 @@ Description = TableDescription | FigureDescription
 
 
 def description_text(description: Description) -> str:
-    """Return a description as canonical JSON, so that equal descriptions are equal texts."""
-    return canonical_json(asdict(description))
+    """Return a description as canonical JSON, so that equal descriptions are equal texts.
+
+    Snakemake writes it into a script of its report as it stands; no ``<`` in it can end that.
+    """
+    return canonical_json(asdict(description)).replace("<", r"\u003c")
+
+
+def in_restructured_text(text: str) -> str:
+    """Text as one line of reStructuredText that shows it as it stands.
+
+    Titles and captions may come from somebody else's experiment file, and markup could make the
+    report hold a file of this machine, or run a script.
+    """
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
 
 
 def read_description(text: str) -> Description:
