@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyfl.core.artifacts import DamagedArtifact, checksum, write_table
+from noisyfl.core.artifacts import DamagedArtifact, checksum, read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
@@ -311,6 +311,34 @@ def test_damaged_or_foreign_files_are_refused(tmp_path):
         noisy_partition.read(path)
     with pytest.raises(FileNotFoundError):
         noisy_partition.read(tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"revision": 99}, "its metadata say revision 99, its spec revision 2, and this version"),
+        ({"revision": None}, "its metadata say revision None"),
+        ({"spec": {"revision": 99}, "revision": 99}, "its metadata say revision 99, its spec revision 99, and"),
+        ({"spec": {}}, "its metadata say revision 2, its spec revision None"),
+    ],
+)
+def test_a_file_of_a_revision_that_there_is_not_is_refused(tmp_path, change, words):
+    made(tmp_path)
+    path = tmp_path / "partition.parquet"
+    table, metadata = read_table(path)
+    write_table(path, table, {**metadata, **change})
+    with pytest.raises(DamagedArtifact, match=rf"partition\.parquet: {words}"):
+        noisy_partition.read(path)
+
+
+@pytest.mark.parametrize("key", noisy_partition.METADATA)
+def test_metadata_without_a_key_are_refused(tmp_path, key):
+    made(tmp_path)
+    path = tmp_path / "partition.parquet"
+    table, metadata = read_table(path)
+    write_table(path, table, {k: v for k, v in metadata.items() if k != key})
+    with pytest.raises(DamagedArtifact, match=f"not a noisy partition .metadata without '{key}'"):
+        noisy_partition.read(path)
 
 
 def test_the_revision_stands_for_the_bytes_that_are_made():

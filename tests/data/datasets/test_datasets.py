@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from noisyfl.core.artifacts import DamagedArtifact, write_table
+from noisyfl.core.artifacts import DamagedArtifact, read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.classes import CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
@@ -275,3 +275,28 @@ def test_damaged_or_foreign_parts_are_refused(tmp_path):
     write_table(tmp_path / "other.parquet", pa.table({"round": [1]}), {})
     with pytest.raises(DamagedArtifact, match="not a part of a dataset"):
         read_part(tmp_path / "other.parquet")
+
+
+def test_parts_that_lie_in_each_others_place_are_refused(tmp_path):
+    train, test = prepare_in(tmp_path, "digits", tmp_path).values()
+    aside = train.rename(tmp_path / "aside.parquet")
+    test.rename(train)
+    aside.rename(test)
+    with pytest.raises(
+        DamagedArtifact, match=r"train\.parquet: this is the test part of digits, where the train"
+    ):
+        read_part(train)
+    with pytest.raises(DamagedArtifact, match=r"test\.parquet: this is the train part of digits"):
+        read_part(test)
+    assert read_part(test.rename(tmp_path / "mine.parquet")).name == "digits"
+
+
+def test_a_part_of_another_revision_is_refused_and_an_older_file_is_read(tmp_path):
+    path = prepare_in(tmp_path, "digits", tmp_path)["test"]
+    table, metadata = read_table(path)
+    write_table(path, table, {**metadata, "revision": 99})
+    with pytest.raises(DamagedArtifact, match=r"test\.parquet: it is of revision 99, and this"):
+        read_part(path)
+    older = {key: metadata[key] for key in ("dataset", "shape", "classes")}
+    write_table(path, table, older)
+    assert len(read_part(path).labels) == 360

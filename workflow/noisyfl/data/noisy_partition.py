@@ -32,6 +32,9 @@ KEYS = ("dataset", "partition", "label_noise", "noise_level", "seed")
 
 COLUMNS = ("client", "sample", "true_label", "given_label")
 
+METADATA = ("spec", "revision", "noise_levels", "realised_noise")
+"""The keys of a noisy partition's metadata."""
+
 NONE = {"name": "none"}
 
 UNKNOWN = -1
@@ -266,12 +269,22 @@ def read(path: Path) -> NoisyPartition:
     """A noisy partition that :func:`write` wrote, verified against its checksum.
 
     Raises:
-        DamagedArtifact: the file is truncated, altered, or not a noisy partition.
+        DamagedArtifact: the file is truncated, altered, not a noisy partition, or of a revision
+            that its spec or this version does not know.
         FileNotFoundError: there is none.
     """
     table, metadata = read_table(path)
     if tuple(table.column_names) != COLUMNS:
         raise DamagedArtifact(f"{path}: not a noisy partition (columns {table.column_names})")
+    lacking = [key for key in METADATA if key not in metadata]
+    if lacking:
+        raise DamagedArtifact(f"{path}: not a noisy partition (metadata without {lacking[0]!r})")
+    says, spec = metadata["revision"], metadata["spec"].get("revision")
+    if says != spec or says not in range(1, REVISION + 1):
+        raise DamagedArtifact(
+            f"{path}: its metadata say revision {says}, its spec revision {spec}, and this version "
+            f"makes revision {REVISION}; delete it to have it made again"
+        )
     client, *columns = (_numbers(table[name]) for name in COLUMNS)
     ends = np.searchsorted(client, np.arange(1, len(metadata["noise_levels"])))
     pieces = zip(*(np.split(column, ends) for column in columns), strict=True)

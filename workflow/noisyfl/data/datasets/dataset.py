@@ -252,11 +252,27 @@ def read_part(path: Path) -> Part:
 
     Images that are kept encoded are verified one by one, when they are decoded.
 
+    Args:
+        path: of the file; one called ``train`` or ``test`` has to hold that part.
+
     Raises:
-        DamagedArtifact: the file is truncated, altered, or not a part of a dataset.
+        DamagedArtifact: the file is truncated, altered, not a part of a dataset, the other part, or
+            of another revision.
         FileNotFoundError: there is none.
     """
     table, metadata = read_table(path)
+    # Older files do not say which part they are, or of which revision.
+    found = metadata.get("part", path.stem)
+    if path.stem in ("train", "test") and found != path.stem:
+        raise DamagedArtifact(
+            f"{path}: this is the {found} part of {metadata.get('dataset')}, where the {path.stem} "
+            "part should be; put both where they belong, or delete them to have them made again"
+        )
+    if (revision := metadata.get("revision", 1)) != REVISION:
+        raise DamagedArtifact(
+            f"{path}: it is of revision {revision}, and this version prepares revision {REVISION}; "
+            "delete it to have it made again"
+        )
     images: np.ndarray | Encoded
     if table.column_names == list(INDEX):
         shards = [path.parent / name for name in metadata["shards"]]

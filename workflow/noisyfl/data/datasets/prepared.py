@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import reprlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, read_metadata, replacing
 from noisyfl.core.options import BadInput
@@ -57,34 +58,37 @@ def provide(
 def _check(path: Path, name: str) -> None:
     """Raise :class:`BadInput` if a part is not as this version's :func:`prepare` would write it."""
     facts = dataset(name, "dataset")
+    train = path.stem == "train"
+
+    def compare(says: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+        for key, value in expected.items():
+            if says.get(key) != value:
+                raise BadInput(
+                    f"data.prepared: {path}: {key} is {reprlib.repr(says.get(key))}, expected "
+                    f"{reprlib.repr(value)}, as this version prepares {name}; have it prepared "
+                    "again, or take its folder out of data.prepared"
+                )
+
     try:
-        found, metadata = read_part(path), read_metadata(path)
+        # A part whose metadata has no revision is of revision 1.
+        metadata = {"revision": 1, **read_metadata(path)}
+        compare(
+            metadata,
+            {
+                "dataset": name,
+                "part": path.stem,
+                "shape": list((train and facts.train_shape) or facts.shape),
+                "classes": list(facts.classes),
+                "revision": REVISION,
+            },
+        )
+        found = read_part(path)
     except DamagedArtifact as error:
         raise BadInput(f"data.prepared: {error}") from error
-    train = path.stem == "train"
-    expected = {
-        "dataset": name,
-        "part": path.stem,
-        "shape": list((train and facts.train_shape) or facts.shape),
-        "classes": list(facts.classes),
-        "images": facts.train_size if train else facts.test_size,
-        "encoded": facts.encoded,
-        "revision": REVISION,
-    }
-    # A part whose metadata has no revision is of revision 1.
-    says = {
-        "revision": 1,
-        **metadata,
-        "images": len(found.labels),
-        "encoded": isinstance(found.images, Encoded),
-    }
-    for key, value in expected.items():
-        if says.get(key) != value:
-            raise BadInput(
-                f"data.prepared: {path}: {key} is {reprlib.repr(says.get(key))}, expected "
-                f"{reprlib.repr(value)}, as this version prepares {name}; have it prepared again, "
-                "or take its folder out of data.prepared"
-            )
+    compare(
+        {"images": len(found.labels), "encoded": isinstance(found.images, Encoded)},
+        {"images": facts.train_size if train else facts.test_size, "encoded": facts.encoded},
+    )
 
 
 def _copy(path: Path, part: Path) -> None:
