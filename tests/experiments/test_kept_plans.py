@@ -1,5 +1,8 @@
 """What an experiment file comes to is kept; a change of what it rests on has it made anew."""
 
+import hashlib
+import json
+
 import numpy as np
 import platformdirs
 import pytest
@@ -78,6 +81,52 @@ def test_human_labels_are_looked_for_every_time_unless_their_checksum_is_given(t
     (tmp_path / "labels.npy").unlink()
     with pytest.raises(BadInput, match=r"labels\.npy"):
         planned({**HUMAN, "sha256": ""})
+
+
+def other_spec(plan):
+    next(iter(plan["runs"].values()))["seed"] += 1
+
+
+def other_id(plan):
+    first, second, *_ = plan["runs"]
+    plan["runs"][first], plan["runs"][second] = plan["runs"][second], plan["runs"][first]
+
+
+def other_partition(plan):
+    next(iter(plan["partitions"].values()))["seed"] += 1
+
+
+def other_cell(plan):
+    rows = plan["tables"]["paper/one"]["runs"]
+    rows[0], rows[1] = rows[1], rows[0]
+
+
+@pytest.mark.parametrize("alter", [other_spec, other_id, other_partition, other_cell])
+def test_a_plan_that_was_altered_is_made_anew(tmp_path, cache, expanded, alter):
+    made = plan(tmp_path)
+    (kept,) = cache.glob("plan_*")
+    whole = kept.read_text()
+    checksum, text = whole.split("\n")
+    content = json.loads(text)
+    alter(content)
+    kept.write_text(f"{checksum}\n{json.dumps(content)}")
+    assert plan(tmp_path) == made
+    assert expanded == ["paper", "paper"]
+    assert kept.read_text() == whole
+    assert plan(tmp_path) == made
+    assert expanded == ["paper", "paper"]
+
+
+@pytest.mark.parametrize("alter", [other_spec, other_id, other_partition])
+def test_no_run_has_the_id_of_another_even_if_the_checksum_fits(tmp_path, cache, expanded, alter):
+    made = plan(tmp_path)
+    (kept,) = cache.glob("plan_*")
+    content = json.loads(kept.read_text().split("\n")[1])
+    alter(content)
+    text = json.dumps(content)
+    kept.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+    assert plan(tmp_path) == made
+    assert expanded == ["paper", "paper"]
 
 
 def test_what_is_kept_may_be_damaged_or_impossible_to_keep(tmp_path, cache, expanded):

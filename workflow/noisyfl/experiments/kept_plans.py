@@ -20,10 +20,13 @@ from noisyfl.core.options import reading
 from noisyfl.experiments.plan import Plan
 from noisyfl.reporting.descriptions import FigureDescription, TableDescription
 from noisyfl.specs.catalogue import digest_of, keep, kept_file
+from noisyfl.specs.spec import identity
 
 
 def kept_plan(make: Callable[[], Plan], config: Mapping[str, Any], *files: Path) -> Plan:
     """The kept plan if the same sources made it from the same input; otherwise, make and keep it.
+
+    A kept plan that was altered is made anew.
 
     Args:
         make: returns the plan, or raises what is wrong with the files.
@@ -37,13 +40,31 @@ def kept_plan(make: Callable[[], Plan], config: Mapping[str, Any], *files: Path)
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     file = kept_file(f"plan_{files[0].stem}", digest.hexdigest())
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _read(json.loads(file.read_text()))
+        return _read(file.read_text())
     plan = make()
-    keep(file, json.dumps(asdict(plan)))
+    text = json.dumps(asdict(plan))
+    keep(file, f"{_checksum(text)}\n{text}")
     return plan
 
 
-def _read(given: Mapping[str, Any]) -> Plan:
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(content: str) -> Plan:
+    """The plan in a kept file: a checksum in the first line, and JSON in the second.
+
+    Raises:
+        ValueError: it was altered.
+    """
+    checksum, _, text = content.partition("\n")
+    if checksum != _checksum(text):
+        raise ValueError("the plan does not fit its checksum")
+    given: Mapping[str, Any] = json.loads(text)
+    for named in (given["runs"], given["partitions"]):
+        # Whatever else is wrong: a run must never be trained under the id of another one.
+        if any(identity(spec) != name for name, spec in named.items()):
+            raise ValueError("an id is not that of its spec")
     tables = {name: TableDescription.read(table) for name, table in given["tables"].items()}
     figures = {name: FigureDescription.read(figure) for name, figure in given["figures"].items()}
     return Plan(**{**given, "tables": tables, "figures": figures})
