@@ -1,36 +1,54 @@
 """A checkpoint's file, and what else may lie in its place."""
 
+import os
 import random
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.rounds import NOT_EVALUATED
+from small_executors import schedule
 
 KEY = {"spec": "0123", "source": "4567", "torch": "2"}
 
 
+CLIENTS, ROUNDS, TOTAL = 3, 5, 8
+
+
 def federation(value):
-    """What a checkpoint reads and writes of a federation, with a value in all of it."""
-    return SimpleNamespace(
-        executor=SimpleNamespace(device=torch.device("cpu")),
-        weights={"weight": torch.full((20, 30), value)},
-        state={"centroids": torch.full((3,), value)},
-        clients=[
-            SimpleNamespace(labels=torch.full((40,), int(value)), state={"losses": [value]})
-            for _ in range(3)
-        ],
-        records=SimpleNamespace(rounds=[{"round": int(value)}], clients=[], slots={}),
+    """A federation with a value in all that a checkpoint saves, after five rounds."""
+    part = SimpleNamespace(
+        samples=np.arange(40), given_label=np.full(40, value), true_label=np.full(40, value)
     )
+    made = Federation(
+        SimpleNamespace(clients=[part] * CLIENTS),
+        schedule(participation=0.67),
+        0,
+        SimpleNamespace(device=torch.device("cpu")),
+        {
+            "0.classifier.weight": torch.full((4, 30), float(value)),
+            "0.batches": torch.tensor(value),
+        },
+    )
+    made.state = {"centroids": torch.full((3,), float(value))}
+    for client in made.clients:
+        client.state = {"losses": [value]}
+    for round in range(ROUNDS):
+        made.report(made.clients[value], loss=float(value))
+        made.close_round(round, "training", 2, [], (value, value), NOT_EVALUATED, float(value))
+    return made
 
 
 def content(of):
     return (
-        of.weights["weight"].tolist(),
+        {name: value.tolist() for name, value in of.weights.items()},
         of.state["centroids"].tolist(),
         [(client.labels.tolist(), client.state) for client in of.clients],
-        (of.records.rounds, of.records.clients, of.records.slots),
+        (repr(of.records.rounds), of.records.clients, of.records.slots),  # repr: NaN equals NaN
     )
 
 
@@ -38,29 +56,29 @@ def content(of):
 def path(tmp_path):
     """A checkpoint after five rounds."""
     path = tmp_path / "run.pt"
-    Checkpoint(path, KEY, 0, lambda line: None).after_round(5, federation(2.0))
+    Checkpoint(path, KEY, 0, lambda line: None).after_round(ROUNDS, federation(2))
     return path
 
 
 def restored(path):
     """A fresh federation after a restore, and what that says."""
-    fresh = federation(1.0)
-    rounds, line = Checkpoint(path, KEY, 0).restore(fresh)
+    fresh = federation(1)
+    rounds, line = Checkpoint(path, KEY, 0).restore(fresh, TOTAL)
     return fresh, rounds, line
 
 
 def test_what_was_saved_is_restored(path):
     fresh, rounds, line = restored(path)
-    assert (rounds, line) == (5, "resuming after round 5")
-    assert content(fresh) == content(federation(2.0))
+    assert (rounds, line) == (ROUNDS, "resuming after round 5")
+    assert content(fresh) == content(federation(2))
 
 
 def test_a_resumed_run_keeps_on_the_host_what_was_there(path, monkeypatch):
     """Without a GPU: what a file has of the third one lands on the device ``meta``."""
-    saved = federation(2.0)
+    saved = federation(2)
     for client in saved.clients:
         client.state = {"kept on the host": {"0.weight": torch.ones(5)}, "answer": torch.ones(3)}
-    on_gpu = [saved.weights["weight"], saved.state["centroids"]]
+    on_gpu = [saved.state["centroids"]]
     on_gpu += [client.state["answer"] for client in saved.clients]
     there = {tensor.data_ptr() for tensor in on_gpu}
     with monkeypatch.context() as patch:
@@ -69,11 +87,10 @@ def test_a_resumed_run_keeps_on_the_host_what_was_there(path, monkeypatch):
             "location_tag",
             lambda storage: "cuda:3" if storage.data_ptr() in there else "cpu",
         )
-        Checkpoint(path, KEY, 0, str).after_round(5, saved)
-    fresh = federation(1.0)
+        Checkpoint(path, KEY, 0, str).after_round(ROUNDS, saved)
+    fresh = federation(1)
     fresh.executor.device = torch.device("meta")
-    assert Checkpoint(path, KEY, 0).restore(fresh) == (5, "resuming after round 5")
-    assert fresh.weights["weight"].device.type == "meta"
+    assert Checkpoint(path, KEY, 0).restore(fresh, TOTAL) == (ROUNDS, "resuming after round 5")
     assert fresh.state["centroids"].device.type == "meta"
     for client in fresh.clients:
         assert client.state["answer"].device.type == "meta"
@@ -91,11 +108,11 @@ def test_no_flipped_bit_goes_on_with_other_numbers(path):
         path.write_bytes(flipped)
         fresh, rounds, line = restored(path)
         if rounds:
-            assert content(fresh) == content(federation(2.0))
+            assert content(fresh) == content(federation(2))
         else:
             refused += 1
             assert line.endswith("starting over")
-            assert content(fresh) == content(federation(1.0))
+            assert content(fresh) == content(federation(1))
     assert refused > 100
 
 
@@ -117,7 +134,7 @@ def test_a_file_with_something_else_is_set_aside(path, strange):
     torch.save(strange, path)
     fresh, rounds, line = restored(path)
     assert (rounds, "it is not what a run saves" in line) == (0, True)
-    assert content(fresh) == content(federation(1.0))
+    assert content(fresh) == content(federation(1))
     assert path.with_suffix(".damaged").exists()
 
 
@@ -126,3 +143,137 @@ def test_a_file_that_is_no_archive_is_set_aside(path, bytes_):
     path.write_bytes(bytes_)
     _, rounds, line = restored(path)
     assert (rounds, "File is not a zip file" in line) == (0, True)
+
+
+def changed(path, change):
+    """The checkpoint with a change of what it holds."""
+    held = torch.load(path, weights_only=True)
+    change(held)
+    torch.save(held, path)
+
+
+def put(*place_and_value):
+    *place, last, value = place_and_value
+
+    def change(held):
+        for key in place:
+            held = held[key]
+        held[last] = value
+
+    return change
+
+
+def fewer(name):
+    return lambda held: held[name].pop()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (put("rounds", 10**6), "it has 1000000 rounds done, of 8"),
+        (put("rounds", -1), "it has -1 rounds done, of 8"),
+        (put("rounds", TOTAL), "it has records of 5 rounds, and 8 are done"),
+        (put("weights", {}), "the names of its weights are those of another model"),
+        (
+            put("weights", "0.classifier.weight", torch.zeros(4, 31)),
+            "the weight 0.classifier.weight: it has torch.float32 [4, 31], expected torch.float32 "
+            "[4, 30]",
+        ),
+        (
+            put("weights", "0.classifier.weight", torch.zeros(4, 30, dtype=torch.float64)),
+            "it has torch.float64 [4, 30], expected torch.float32",
+        ),
+        (put("weights", "0.batches", 2), "the weight 0.batches: it has int, no tensor"),
+        (
+            put("weights", "0.classifier.weight", torch.full((4, 30), float("nan"))),
+            "the weight 0.classifier.weight is not finite",
+        ),
+        (fewer("labels"), "it has labels of 2 clients, of 3"),
+        (fewer("client_states"), "it has client_states of 2 clients, of 3"),
+        (put("labels", 1, torch.zeros(39, dtype=torch.int64)), "the labels of client 1: it has"),
+        (put("labels", 1, torch.zeros(40)), "the labels of client 1: it has torch.float32 [40]"),
+        (put("labels", 2, torch.full((40,), 4)), "a label of client 2 is none of its classes"),
+        (put("labels", 2, torch.full((40,), -1)), "a label of client 2 is none of its classes"),
+        (put("client_states", 0, [1]), "what a method keeps is not a mapping by name"),
+        (put("state", {1: 2}), "what a method keeps is not a mapping by name"),
+        (put("records", ([], [], 10)), "it has records of 0 rounds, and 5 are done"),
+        (put("records", 0, 2, "round", 2), "it has round 2 in the place of round 3"),
+        (put("records", 0, 2, "test_accuracy", 7.0), "test_accuracy of round 3: it has 7.0"),
+        (put("records", 0, 2, "train_loss", "x"), "train_loss of round 3: it has 'x', expected"),
+        (put("records", 0, 2, {"round": 3}), "'ordinary_rounds'"),
+        (put("records", 0, 2, None), "NoneType"),
+        (put("records", 0, 4, "ordinary_rounds", 9.0), "its rounds count for 9.0 ordinary ones"),
+        (put("records", 1, 0, "client", 3), "a record of a client or a round that there is not"),
+        (put("records", 1, 0, "round", 6), "a record of a client or a round that there is not"),
+        (put("records", 1, 0, {}), "'round'"),
+    ],
+)
+def test_what_does_not_fit_the_federation_is_set_aside(path, change, words):
+    changed(path, change)
+    fresh, rounds, line = restored(path)
+    assert (rounds, line.endswith("starting over")) == (0, True)
+    assert words in line
+    assert content(fresh) == content(federation(1))
+    assert path.with_suffix(".damaged").exists()
+    assert not path.exists()
+
+
+class Planted:
+    """An object that makes a folder when a careless reader unpickles it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.mark.parametrize("asked", ["0", "1"])
+def test_a_planted_object_does_nothing_whatever_torch_is_asked_to_do(path, monkeypatch, asked):
+    folder = path.with_name("planted")
+    changed(path, put("state", "planted", Planted(folder)))
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", asked)
+    _, rounds, line = restored(path)
+    assert (rounds, folder.exists()) == (0, False)
+    assert "Weights only load failed" in line
+
+
+def fails_after_restoring(path, error):
+    """What a round says that ends in an error right after a restore."""
+    lines = []
+    fresh = federation(1)
+    checkpoint = Checkpoint(path, KEY, 0, lines.append)
+    assert checkpoint.restore(fresh, TOTAL)[0] == ROUNDS
+    with pytest.raises(type(error)), checkpoint.guard(ROUNDS, fresh):
+        raise error
+    return lines
+
+
+@pytest.mark.parametrize("error", [KeyError("clean"), RuntimeError("The size of tensor a (3)")])
+def test_what_a_method_cannot_go_on_from_is_set_aside(path, error):
+    (line,) = fails_after_restoring(path, error)
+    assert "the first round after the checkpoint failed; it is set aside as" in line
+    assert not path.exists()
+    assert restored(path)[1:] == (0, "no checkpoint; starting with the first round")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("Stale file handle"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        Interrupted(),
+    ],
+)
+def test_a_fault_of_the_machine_leaves_the_checkpoint(path, error):
+    assert fails_after_restoring(path, error) == []
+    assert restored(path)[1] == ROUNDS
+
+
+def test_a_later_round_that_fails_leaves_the_checkpoint(path):
+    checkpoint, fresh = Checkpoint(path, KEY, 0), federation(1)
+    checkpoint.restore(fresh, TOTAL)
+    with pytest.raises(KeyError), checkpoint.guard(ROUNDS + 1, fresh):
+        raise KeyError
+    assert path.exists()

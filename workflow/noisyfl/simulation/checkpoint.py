@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 from zipfile import ZipFile
 
+import pyarrow as pa
 import torch
+from torch import Tensor
 from torch.types import Storage
 
 from noisyfl.core.artifacts import replacing
-from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.federation import ROUND_COLUMNS, Federation
 
 
 class Interrupted(Exception):
@@ -29,6 +31,9 @@ class Interrupted(Exception):
         super().__init__(text)
         self.rounds_done = rounds_done
 
+
+OF_THE_STATE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a method raises if what it keeps between rounds is not what it wrote."""
 
 SHARE = 0.05
 """The largest share of a run's time spent on writing checkpoints, however large they are."""
@@ -57,9 +62,14 @@ class Checkpoint:
         self._cost = 0.0
         self._asked_to_end = False
         self._in_round = False
+        self._restored: int | None = None
 
-    def restore(self, federation: Federation) -> tuple[int, str]:
+    def restore(self, federation: Federation, total: int) -> tuple[int, str]:
         """Restore a federation to the state that the checkpoint holds.
+
+        Args:
+            federation: before its first round.
+            total: the number of rounds that the run has.
 
         Returns:
             The number of rounds done, and a log line that says what was found.
@@ -68,15 +78,14 @@ class Checkpoint:
             return 0, "no checkpoint; starting with the first round"
         try:
             held = self._read(federation)
+            differing = [name for name in self.key if held["key"].get(name) != self.key[name]]
+            if differing:
+                return 0, f"checkpoint of another {', '.join(differing)} refused; starting over"
+            check_content(held, federation, total)
         except Exception as error:
             # torch's unpickler may raise any exception; whichever it is, the run can start over.
-            aside = self.path.with_suffix(".damaged")
-            self.path.replace(aside)
             why = " ".join(str(error).split()) or type(error).__name__
-            return 0, f"checkpoint damaged ({why}); set aside as {aside}; starting over"
-        if held["key"] != self.key:
-            differing = [name for name in self.key if held["key"].get(name) != self.key[name]]
-            return 0, f"checkpoint of another {', '.join(differing)} refused; starting over"
+            return 0, f"checkpoint damaged ({why}); set aside as {self._aside()}; starting over"
         federation.weights = held["weights"]
         federation.state = held["state"]
         for client, labels, state in zip(
@@ -85,7 +94,7 @@ class Checkpoint:
             client.labels, client.state = labels, state
         records = federation.records
         records.rounds, records.clients, records.slots = held["records"]
-        self.rounds_saved = held["rounds"]
+        self.rounds_saved = self._restored = held["rounds"]
         return held["rounds"], f"resuming after round {held['rounds']}"
 
     @contextmanager
@@ -95,6 +104,10 @@ class Checkpoint:
 
         The state from before is still there, since a round replaces what it changes, and writes in
         place to no tensor that outlives it.
+
+        What a method keeps has no declared shape, so that :meth:`restore` cannot check it. If it
+        makes the first round after the checkpoint fail, the checkpoint is set aside: otherwise
+        every further attempt would fail in the same way.
 
         Args:
             rounds: the number of rounds done so far.
@@ -113,6 +126,13 @@ class Checkpoint:
             self._in_round = False
             self._save(before)
             raise self._interrupted() from None
+        except Exception as error:
+            if rounds == self._restored and _of_the_state(error, federation.executor.device):
+                self.log(
+                    f"the first round after the checkpoint failed; it is set aside as "
+                    f"{self._aside()}, and the next attempt starts over"
+                )
+            raise
         finally:
             self._in_round = False
 
@@ -158,6 +178,12 @@ class Checkpoint:
             self._in_round = False
             raise Interrupted
 
+    def _aside(self) -> Path:
+        """Set the file aside; returns where it is then."""
+        aside = self.path.with_suffix(".damaged")
+        self.path.replace(aside)
+        return aside
+
     def _interrupted(self) -> Interrupted:
         text = f"asked to end; its checkpoint is from after round {self.rounds_saved}"
         return Interrupted(text, self.rounds_saved)
@@ -183,7 +209,8 @@ class Checkpoint:
             where = where if where == "cpu" else device
             return torch.serialization.default_restore_location(stored, where)
 
-        held = torch.load(self.path, map_location=place)
+        # Said, since otherwise an environment variable of torch's lets a file run code.
+        held = torch.load(self.path, map_location=place, weights_only=True)
         known = self._held(0, federation)
         if not isinstance(held, dict) or any(
             not isinstance(held.get(name), type(value)) for name, value in known.items()
@@ -214,3 +241,82 @@ class Checkpoint:
             self.rounds_saved = held["rounds"]
         self._saved = time.monotonic()
         self._cost = self._saved - begun
+
+
+def check_content(held: Mapping[str, Any], federation: Federation, total: int) -> None:
+    """Check that what a checkpoint holds can be the state of a federation between two rounds.
+
+    Args:
+        held: by name, as :class:`Checkpoint` saves it.
+        federation: of the same run, before its first round.
+        total: the number of rounds that the run has.
+
+    Raises:
+        ValueError: saying what is wrong.
+    """
+    rounds, clients = held["rounds"], federation.clients
+    if not 0 <= rounds <= total:
+        raise ValueError(f"it has {rounds} rounds done, of {total}")
+    weights = federation.weights
+    if held["weights"].keys() != weights.keys():
+        raise ValueError("the names of its weights are those of another model")
+    for name, value in held["weights"].items():
+        _check_tensor(f"the weight {name}", value, weights[name])
+        if not bool(value.isfinite().all()):
+            raise ValueError(f"the weight {name} is not finite")
+    for name in ("labels", "client_states"):
+        if len(held[name]) != len(clients):
+            raise ValueError(f"it has {name} of {len(held[name])} clients, of {len(clients)}")
+    for client, labels in zip(clients, held["labels"], strict=True):
+        _check_tensor(f"the labels of client {client.id}", labels, client.labels)
+        if bool(((labels < 0) | (labels >= federation.classes)).any()):
+            raise ValueError(f"a label of client {client.id} is none of its classes")
+    for state in (held["state"], *held["client_states"]):
+        if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+            raise ValueError("what a method keeps is not a mapping by name")
+    rows, of_clients, slots = held["records"]
+    if not isinstance(slots, int) or not isinstance(of_clients, list):
+        raise ValueError("its records are none")
+    _check_rounds(rows, rounds, slots / federation.participants)
+    for row in of_clients:
+        if row["round"] not in range(1, rounds + 1) or row["client"] not in range(len(clients)):
+            raise ValueError("it has a record of a client or a round that there is not")
+
+
+def _check_tensor(name: str, value: Any, like: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name}: it has {type(value).__name__}, no tensor")
+    if (value.dtype, value.shape) != (like.dtype, like.shape):
+        raise ValueError(
+            f"{name}: it has {value.dtype} {list(value.shape)}, expected {like.dtype} "
+            f"{list(like.shape)}"
+        )
+
+
+def _check_rounds(rows: Sequence[Mapping[str, Any]], rounds: int, ordinary: float) -> None:
+    """Check the rows of the rounds done so far, and that they count for ``ordinary`` rounds."""
+    if len(rows) != rounds:
+        raise ValueError(f"it has records of {len(rows)} rounds, and {rounds} are done")
+    kinds: dict[Any, Any] = {pa.int64(): int, pa.float64(): int | float, pa.string(): str}
+    for number, row in enumerate(rows, 1):
+        for name, kind in ROUND_COLUMNS.items():
+            value = row[name]
+            if not isinstance(value, kinds.get(kind, list | None)):
+                raise ValueError(f"{name} of round {number}: it has {value!r}, expected {kind}")
+            share = name.endswith(("accuracy", "precision", "recall"))
+            if share and (value < 0 or value > 1):  # NaN stands for no value
+                raise ValueError(f"{name} of round {number}: it has {value!r}, expected 0 to 1")
+        if row["round"] != number:
+            raise ValueError(f"it has round {row['round']} in the place of round {number}")
+    last = rows[-1]["ordinary_rounds"] if rows else 0
+    if last != ordinary:
+        raise ValueError(f"its rounds count for {last} ordinary ones, and {ordinary} are done")
+
+
+def _of_the_state(error: Exception, device: torch.device) -> bool:
+    """Whether an error may come from what a method keeps, and not from the machine: for faults of a
+    GPU, and for a lack of memory, torch raises a RuntimeError too.
+    """
+    if isinstance(error, RuntimeError):
+        return device.type == "cpu" and "allocate" not in str(error)
+    return isinstance(error, OF_THE_STATE)

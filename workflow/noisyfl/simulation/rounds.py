@@ -67,9 +67,9 @@ def simulate(
         then are kept.
     """
     server.begin(federation)
-    start, line = checkpoint.restore(federation)
-    log(line)
     total = server.rounds(federation)
+    start, line = checkpoint.restore(federation, total)
+    log(line)
     report(start, total, None)
     left = sum(server.slots(round, federation) for round in range(start, total))
     spent = 0
