@@ -9,6 +9,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.core.registry import parse_component, split_sum
 from noisyfl.experiments.config import check_config, check_scale, load_config, make_plan, scale_file
@@ -22,11 +23,19 @@ from small_paper import CONFIG, DIGITS, PAPER, edited, plan
     [
         (b"scale: caf\xe9", "line 1: got the byte 0xe9, expected UTF-8"),
         (b"a: 1\nb: \xff", "line 2: got the byte 0xff, expected UTF-8"),
-        (b"a: 2020-99-99", "not YAML: month must be in 1..12"),
-        (b"a: " + b"9" * 5000, "not YAML: Exceeds the limit"),
+        (b"a: 2020-99-99", "line 1: got '2020-99-99', expected timestamp"),
+        (b"a: " + b"9" * 5000, "line 1: got '999999999999...9999999999999', expected int"),
+        (b"note: !!timestamp abc", "line 1: got 'abc', expected timestamp"),
+        (b"a: !!set [1]", "line 1: expected a mapping node, but found sequence"),
+        (b"a: 1\nb: 1:30", "line 2: got 1:30, which is read as a number in the base of 60"),
+        (b"a: -12:30:45.5", "got -12:30:45.5, which is read as a number in the base of 60"),
+        (b"trials: 010", "line 1: got 010, which is read as a number in the base of 8"),
+        (b"a: 1\nb:\n\tc: 2", "line 3: got a tab, expected spaces"),
+        (b"a: 1\nb: c: d", "line 2: not YAML: mapping values are not allowed"),
+        (b"a: &x {b: {c: *x}}", "line 1: *x stands within &x, expected it elsewhere"),
         (b"a: " + b"[" * 100_000, "line 1: got more than 40 levels of lists and mappings"),
         (b"a:\n  " + b"- " * 5_000 + b"x", "got more than 40 levels"),
-        (b"a: &x [*x]", "a[0][0]"),
+        (b"a: &x [*x]", "line 1: *x stands within &x, expected it elsewhere"),
         (b"1: {}", "got the key 1, expected text (in quotes)"),
         (b"[a, b]: 1", "unhashable key"),
         (b"scale: 2020-09-09", "scale: got datetime.date(2020, 9, 9), expected text (in quotes)"),
@@ -41,6 +50,16 @@ def test_a_file_that_is_no_configuration_is_refused_in_a_line(tmp_path, text, wo
     assert str(caught.value).startswith(str(path))
     assert words in str(caught.value)
     assert len(str(caught.value)) < 1000
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0), ("-0.5", -0.5), ("0.010", 0.01), ("'010'", "010"), ("'1:30'", "1:30"), ("0x10", 16)],
+)
+def test_decimal_numbers_and_quoted_text_are_read_as_they_stand(tmp_path, text, value):
+    (tmp_path / "my.yaml").write_text(f"a: {text}\nb: &x [1]\nc: [*x, *x]")
+    assert read_yaml(tmp_path / "my.yaml") == {"a": value, "b": [1], "c": [[1], [1]]}
 
 
 def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_path):
@@ -62,6 +81,14 @@ def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_pat
         ({"scale": "data"}, "my.yaml: scale: got 'data', expected another name than those of the"),
         ({"scale": "store"}, "my.yaml: scale: got 'store', expected another name"),
         ({"scale": "a" * 300}, "my.yaml: scale: "),
+        ({"scale": "mine\n"}, "my.yaml: scale: got 'mine\\n', expected a small letter, then"),
+        ({"results": "mine\n"}, "my.yaml: results: got 'mine\\n', expected a path without line"),
+        ({"results": "{run}"}, "my.yaml: results: got '{run}', expected a folder without braces"),
+        ({"results": "/"}, "my.yaml: results: got '/', expected a folder below the root"),
+        ({"results": "/tmp/.."}, "results: got '/tmp/..', expected a folder below the root"),
+        ({"results": "${HOME"}, "results: got '${HOME', expected $NAME or ${NAME} behind each $"),
+        ({"results": "a$/b"}, "my.yaml: results: got 'a$/b', expected $NAME or ${NAME} behind"),
+        ({"data": {"folder": "$HOME/${HOME"}}, "data.folder: got '$HOME/${HOME', expected $NAME"),
         ({"results": ""}, "my.yaml: results: "),
         ({"results": "a" * 300}, "my.yaml: results: got"),
         ({"results": "a/" * 3000}, "my.yaml: results: got"),
@@ -85,6 +112,16 @@ def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, words):
         ("fedprox(mu=1e400)", "method.fedprox.mu: got inf, expected a number"),
         (f"fedprox(mu={10**400})", "method.fedprox.mu: got 1000"),
         ("fedprox(mu={[]: 1})", "cannot read"),
+        ("fedprox(mu=1, mu=2)", "cannot read 'fedprox(mu=1, mu=2)': 'mu' stands twice, expected"),
+        ("fedavg+fedprox(mu=1, mu=2)", "'mu' stands twice, expected it once"),
+        ("fedprox(**{'mu': 1})", "cannot read"),
+        (
+            "fednoil(least_epochs=10, most_epochs=1)",
+            "method.fednoil.least_epochs: got 10, expected at most 1 (most_epochs)",
+        ),
+        ("fednoil(least_epochs=200)", "least_epochs: got 200, expected at most"),
+        ("poc(candidates=100000)", "poc.candidates: got 100000, expected at most 10 (clients)"),
+        ("poc(candidates=11)+gce", "poc.candidates: got 11, expected at most 10 (clients)"),
         ({"name": "fedcorr", "variant": []}, "method.fedcorr.variant: got []"),
         ({"name": "fedprox", "prox_form": []}, "prox_form: got [], expected text"),
         ("fedprox(mu=" + "-" * 1500 + "1)", "cannot read"),
@@ -125,6 +162,8 @@ def test_as_many_participants_as_a_value_takes_are_enough(tmp_path):
     assert plan(tmp_path, edited(five, row, "krum(byzantine=1)")).runs
     assert plan(tmp_path, edited(five, row, "arfl")).runs
     assert canonical_method("krum(byzantine=1000)", "here")["byzantine"] == 1000
+    assert plan(tmp_path, edited(five, row, "poc(candidates=10)")).runs
+    assert plan(tmp_path, edited(five, row, "fednoil(least_epochs=3, most_epochs=3)")).runs
 
 
 def test_a_scale_of_too_many_runs_is_refused_at_once(tmp_path):
@@ -195,6 +234,9 @@ def test_a_scale_and_a_file_that_contradict_each_other_are_refused(tmp_path):
         check_scale("other", [file])
     (tmp_path / "latin.yaml").write_bytes(b"# caf\xe9\nscale: old\n")
     assert scale_file("mine", tmp_path) == file
+    (tmp_path / "bad.yaml").write_text("scale: bad\nnote: !!timestamp abc\n")
+    with pytest.raises(BadInput, match=r"bad\.yaml, line 2: got 'abc', expected timestamp"):
+        scale_file("bad", tmp_path)
 
 
 def test_missing_human_labels_leave_out_what_needs_them_alone(tmp_path):

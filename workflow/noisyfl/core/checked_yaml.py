@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -31,12 +33,22 @@ LONGEST = 600
 """Most characters of a message that quotes what is wrong."""
 
 
+OTHERWISE = {
+    r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.\d*)?": "a number in the base of 60",
+    r"[-+]?0[\d_]+": "a number in the base of 8",
+}
+"""What YAML 1.1, which PyYAML and Snakemake read, takes for other numbers than YAML 1.2 does."""
+
+
 class _Loader(FASTEST):
-    """A loader that refuses a key given twice in a mapping; PyYAML's own takes the last value."""
+    """A loader that refuses a key given twice in a mapping, of which PyYAML's own takes the last
+    value, and numbers that are others in the current version of YAML.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
-        for key, _ in node.value:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()  # else refused below
+        for key, _ in pairs:
             if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
                 continue
             if key.value in seen:
@@ -44,6 +56,34 @@ class _Loader(FASTEST):
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """PyYAML raises any exception for text that is not what its tag says, a date that does not
+        exist, or a number with thousands of digits.
+        """
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except Exception as error:
+            problem = f"got {reprlib.repr(node.value)}, expected {node.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """A whole number or a float, as its tag says."""
+        for pattern, read in OTHERWISE.items():
+            if re.fullmatch(pattern, node.value):
+                problem = (
+                    f"got {node.value}, which is read as {read}, expected a decimal number, or "
+                    "text in quotes"
+                )
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        whole = node.tag.endswith(":int")
+        return (self.construct_yaml_int if whole else self.construct_yaml_float)(node)
+
+
+for kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{kind}", _Loader.construct_number)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -54,7 +94,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        _check_depth(text, path)
+        _check_nesting(text, path)
         content = yaml.load(text, _Loader)
     except FileNotFoundError as error:
         raise BadInput(f"{path}: there is no such file") from error
@@ -69,29 +109,47 @@ def read_yaml(path: Path) -> dict[str, Any]:
         mark = error.problem_mark
         line = f", line {mark.line + 1}" if mark else ""
         raise BadInput(f"{path}{line}: {error.problem}") from error
+    except yaml.MarkedYAMLError as error:
+        raise BadInput(f"{path}{_not_yaml(error, text)}") from error
     except yaml.YAMLError as error:
-        raise BadInput(f"{path}: not YAML: {error}") from error
-    except (ValueError, OverflowError) as error:
-        if isinstance(error, BadInput):
-            raise
-        # Raised for a number with thousands of digits, or a date that does not exist.
-        raise BadInput(f"{path}: not YAML: {error}") from error
+        raise BadInput(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise BadInput(f"{path}: got {type(content).__name__}, expected keys and values")
     return content
 
 
-def _check_depth(text: str, path: Path) -> None:
-    """Refuse deep nesting before the values are made, since that would exhaust the stack."""
-    depth = 0
+def _not_yaml(error: yaml.MarkedYAMLError, text: str) -> str:
+    """What is wrong with a text that is not YAML, and in which line."""
+    mark, problem = error.problem_mark, f"not YAML: {error.problem}"
+    if mark is None:
+        return f": {problem}"
+    lines = text.splitlines()
+    before = lines[mark.line][: mark.column + 1] if mark.line < len(lines) else ""
+    if "\t" in before:
+        problem = "got a tab, expected spaces"
+    return f", line {mark.line + 1}: {problem}"
+
+
+def _check_nesting(text: str, path: Path) -> None:
+    """Refuse, before the values are made, what would exhaust the stack: deep nesting, and a value
+    that is within itself.
+    """
+    open_: list[str | None] = []  # the anchors of the collections that an event is in
     for event in yaml.parse(text, FASTEST):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise BadInput(
-                f"{path}, line {event.start_mark.line + 1}: got more than {DEEPEST} levels of "
-                "lists and mappings in each other, expected fewer"
+        problem = ""
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append(event.anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            open_.pop()
+        elif isinstance(event, yaml.AliasEvent) and event.anchor in open_:
+            problem = f"*{event.anchor} stands within &{event.anchor}, expected it elsewhere"
+        if len(open_) > DEEPEST:
+            problem = (
+                f"got more than {DEEPEST} levels of lists and mappings in each other, expected "
+                "fewer"
             )
+        if problem:
+            raise BadInput(f"{path}, line {event.start_mark.line + 1}: {problem}")
 
 
 def check_values(content: Any, where: str) -> None:
@@ -188,4 +246,6 @@ def _in_words(error: jsonschema.ValidationError) -> str:
         kinds = error.validator_value
         expected = kinds if isinstance(kinds, str) else " or ".join(kinds)
         return f"{prefix}got {error.instance!r}, expected {expected}"
+    if error.validator == "pattern":
+        return f"{prefix}got {error.instance!r}, expected {error.schema['title']}"
     return f"{prefix}{error.message}"

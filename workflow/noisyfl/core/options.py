@@ -55,6 +55,8 @@ class Option:
             rounds.
         participants: how many participants of a round a value needs: with ``(2, 3)``, twice the
             value plus three.
+        at_most_of: the name of what the value must not exceed: another option of the component, or
+            a measure of the run.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Option:
     choices: tuple[Any, ...] | None = None
     share_of: tuple[str, float] | None = None
     participants: tuple[int, int] | None = None
+    at_most_of: str | None = None
 
     def default_in(self, measures: Mapping[str, float]) -> Any:
         """The default; if it is a share of a given measure, scaled to that and at least 1."""
@@ -97,7 +100,8 @@ class Declaration:
         Args:
             given: the options that the user has given.
             where: what the error messages call it.
-            measures: by name, what defaults may scale with (:attr:`Option.share_of`).
+            measures: by name, what defaults may scale with (:attr:`Option.share_of`) and values may
+                be bounded by (:attr:`Option.at_most_of`).
 
         Raises:
             BadInput: naming ``where``, the key, the value and what was expected.
@@ -111,6 +115,14 @@ class Declaration:
                 raise BadInput(f"{where}: option {option.name!r} is missing ({option.doc})")
             else:
                 checked[option.name] = option.default_in(measures or {})
+        bounds = {**(measures or {}), **checked}
+        for option in self.options:
+            value, most = checked[option.name], bounds.get(option.at_most_of or "")
+            if value is not None and most is not None and value > most:
+                raise BadInput(
+                    f"{where}.{option.name}: got {value!r}, expected at most {most:g} "
+                    f"({option.at_most_of})"
+                )
         return checked
 
     def check(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -147,6 +159,7 @@ def option(
     choices: Iterable[Any] | None = None,
     share_of: tuple[str, float] | None = None,
     participants: tuple[int, int] | None = None,
+    at_most_of: str | None = None,
 ) -> Any:
     """Declare a dataclass field as an option: its default, its meaning and its allowed values.
 
@@ -162,6 +175,7 @@ def option(
         choices: the only values that are allowed.
         share_of: how the default scales with a run's length (:attr:`Option.share_of`).
         participants: how many participants a value needs (:attr:`Option.participants`).
+        at_most_of: what a value must not exceed, by name (:attr:`Option.at_most_of`).
     """
     limits = {"at least": at_least, "above": above, "at most": at_most, "below": below}
     metadata = {
@@ -170,6 +184,7 @@ def option(
         "choices": None if choices is None else tuple(choices),
         "share_of": share_of,
         "participants": participants,
+        "at_most_of": at_most_of,
     }
     return dataclasses.field(default=default, metadata=metadata, kw_only=True)
 

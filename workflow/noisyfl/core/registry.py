@@ -51,15 +51,20 @@ def parse_component(text: str, where: str) -> dict[str, Any]:
     if len(text) > LONGEST:
         raise BadInput(f"{where}: got {len(text):,} characters, {expected}")
     try:
-        node = _expression(text)
-        if isinstance(node, ast.Name):
-            return {"name": node.id}
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-            options = {str(word.arg): _literal(word.value) for word in node.keywords}
-            return {"name": node.func.id, **options}
+        match _expression(text):
+            case ast.Name(id=name):
+                return {"name": name}
+            case ast.Call(ast.Name(id=name), [], words) if all(word.arg for word in words):
+                options = [(str(word.arg), _literal(word.value)) for word in words]
+            case _:
+                raise ValueError("it is neither")
     except UNREADABLE as error:
         raise BadInput(f"{where}: cannot read {text!r}; {expected}") from error
-    raise BadInput(f"{where}: cannot read {text!r}; {expected}")
+    keys = [key for key, _ in options]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise BadInput(f"{where}: cannot read {text!r}: {key!r} stands twice, expected it once")
+    return {"name": name, **dict(options)}
 
 
 def split_sum(text: str) -> list[str]:

@@ -74,7 +74,7 @@ def expanded(text: str, where: str) -> str:
     """A path with its environment variables and a leading ``~`` replaced.
 
     Raises:
-        BadInput: a variable is not set, or there is no such user.
+        BadInput: a variable is not set or not closed, or there is no such user.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -86,7 +86,10 @@ def expanded(text: str, where: str) -> str:
             )
         return os.environ[name]
 
-    path = re.sub(r"\$(?:(\w+)|\{(\w+)\})", value, text)
+    variable = r"\$(?:(\w+)|\{(\w+)\})"
+    if "$" in re.sub(variable, "", text):
+        raise BadInput(f"{where}: got {text!r}, expected $NAME or ${{NAME}} behind each $")
+    path = re.sub(variable, value, text)
     try:
         return str(Path(path).expanduser())
     except RuntimeError as error:
@@ -105,7 +108,9 @@ def checked_folder(text: str, where: str, to_be_made: bool = False) -> str:
         BadInput: the text is no path, or there is no such folder.
     """
     path = expanded(text, where)
-    if "\0" in path or len(path) > LONGEST:
+    if re.search(r"[\x00-\x1f\x7f]", path):
+        raise BadInput(f"{where}: got {text[:80]!r}, expected a path without line breaks and such")
+    if len(path) > LONGEST:
         raise BadInput(f"{where}: got {text[:80]!r} ({len(path)} characters), expected a path")
     try:
         fits = Path(path).is_dir() or (to_be_made and not Path(path).exists())

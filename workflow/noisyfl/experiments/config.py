@@ -113,6 +113,15 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     if given["tensorboard"]:
         check_tensorboard(f"{where}: tensorboard")
     results = checked_folder(given["results"], f"{where}: results", to_be_made=True)
+    if set(results) & set("{}"):
+        raise BadInput(
+            f"{where}: results: got {given['results']!r}, expected a folder without braces, which "
+            "Snakemake takes for wildcards"
+        )
+    if Path(results).resolve() == Path(results).resolve().parent:
+        raise BadInput(
+            f"{where}: results: got {given['results']!r}, expected a folder below the root"
+        )
     return {**given, "results": results, "data": data}
 
 
@@ -126,16 +135,18 @@ def scale_file(name: str | None, folder: Path) -> Path:
     """The file in a folder that has the scale of that name; the default scale's for no name.
 
     Raises:
-        BadInput: no file has that scale.
+        BadInput: no file has that scale, or the file cannot be read; Snakemake, which reads it
+            next, would end in a traceback.
     """
-    if name is None:
-        return folder / "config.yaml"
     known = {}
     for path in sorted(folder.glob("*.yaml")):
         scale = re.search(r"^scale: *(\w+)", path.read_text(errors="replace"), re.MULTILINE)
         if scale:
             known[scale[1]] = path
-    return find(known, str(name), "scale", "--config scale")
+    default = folder / "config.yaml"
+    file = default if name is None else find(known, str(name), "scale", "--config scale")
+    read_yaml(file)
+    return file
 
 
 def check_scale(name: str | None, files: Sequence[Path]) -> None:

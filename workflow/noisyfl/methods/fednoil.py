@@ -108,7 +108,9 @@ class FedNoiL(ServerSide, ClientSide):
     most_epochs: int = option(
         100, doc="T_max, local epochs of the first round", at_least=1, share_of=("local_epochs", 30)
     )
-    least_epochs: int = option(20, doc="T_min", at_least=1, share_of=("local_epochs", 30))
+    least_epochs: int = option(
+        20, doc="T_min", at_least=1, share_of=("local_epochs", 30), at_most_of="most_epochs"
+    )
     least_from: int = option(
         80,
         doc="r_min: the round, counted from 1, from which on it is T_min",

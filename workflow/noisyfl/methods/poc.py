@@ -34,7 +34,10 @@ class PowerOfChoice(ServerSide):
     small = {"candidates": 5}  # noqa: RUF012 (a class variable, not an option)
 
     candidates: int | None = option(
-        None, doc="d, at least m; null: twice the participants of a round", at_least=1
+        None,
+        doc="d, at least m; null: twice the participants of a round",
+        at_least=1,
+        at_most_of="clients",
     )
 
     def select(self, round: int, federation: Federation) -> np.ndarray:

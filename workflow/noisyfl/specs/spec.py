@@ -78,7 +78,8 @@ def canonical_run(
         )
     augment.statistics(given["normalization"], facts, f"{where}.normalization")
     schedule = SCHEDULES.canonical({"name": "schedule", **given["schedule"]}, where)
-    method = canonical_method(given["method"], f"{where}.method", measures_of(schedule))
+    measures = measures_of(schedule) | {"clients": partition["partition"]["clients"]}
+    method = canonical_method(given["method"], f"{where}.method", measures)
     for part in parts_of(method):
         if methods()[part["name"]].needs_truth and not facts.true_labels:
             raise BadInput(
