@@ -17,7 +17,11 @@ from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.experiments.demand import unknown_target
 from noisyfl.experiments.finished import finished_part
 from noisyfl.reporting.claims.wanted import parts_of
-from noisyfl.reporting.descriptions import TableDescription, description_text
+from noisyfl.reporting.descriptions import (
+    TableDescription,
+    description_text,
+    in_restructured_text,
+)
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.store import train_anew
 from noisyfl.specs.spec import canonical_json, describe_run, identity

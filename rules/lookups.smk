@@ -116,8 +116,8 @@ def table_description(wildcards):
 
 
 def table_title(wildcards):
-    """What a table is called."""
-    return table_of(wildcards).title
+    """What a table is called, for the report."""
+    return in_restructured_text(table_of(wildcards).title)
 
 
 def table_compared(wildcards):
@@ -146,13 +146,13 @@ def figure_description(wildcards):
 
 
 def figure_title(wildcards):
-    """What a figure is called."""
-    return figure_of(wildcards).title
+    """What a figure is called, for the report."""
+    return in_restructured_text(figure_of(wildcards).title)
 
 
 def figure_caption(wildcards):
-    """What a figure shows, in words."""
-    return figure_of(wildcards).caption
+    """What a figure shows, in words, for the report."""
+    return in_restructured_text(figure_of(wildcards).caption)
 
 
 def figure_folders(wildcards):

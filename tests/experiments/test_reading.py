@@ -342,3 +342,31 @@ def test_a_mutated_configuration_is_a_plan_or_bad_input(tmp_path_factory, seed, 
         assert "cannot be read" not in words
         assert len(words) < 20_000
     assert time.process_time() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "words"),
+    [
+        (("title",), "one\ntwo", "title: got 'one\\ntwo', expected text without line breaks"),
+        (("title",), "one\n", "title: got 'one\\n', expected text without line breaks"),
+        (("title",), " ", "title: got ' ', expected text that is not empty"),
+        (
+            ("tables", "one", "title"),
+            "a\u2028b",
+            "tables.one.title: got 'a\\u2028b', expected text",
+        ),
+        (("tables", "one", "rows", 0, "name"), "a\tb", "rows[0].name: got 'a\\tb', expected text"),
+        (("tables", "one", "columns", 0, "name"), "a\n", "name: got 'a\\n', expected text without"),
+    ],
+)
+def test_line_breaks_in_titles_and_names_are_refused(tmp_path, place, text, words):
+    with pytest.raises(BadInput) as caught:
+        plan(tmp_path, edited(PAPER, place, text))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tables_name_with_a_line_break_is_refused(tmp_path):
+    tables = {"one\n": PAPER["tables"]["one"]}
+    with pytest.raises(BadInput, match=r"tables: got 'one\\n', expected a small letter, then"):
+        plan(tmp_path, edited(PAPER, ("tables",), tables))

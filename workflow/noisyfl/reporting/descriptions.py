@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
@@ -283,6 +284,15 @@ Description = TableDescription | FigureDescription
 def description_text(description: Description) -> str:
     """Return a description as canonical JSON, so that equal descriptions are equal texts."""
     return canonical_json(asdict(description))
+
+
+def in_restructured_text(text: str) -> str:
+    """Text as one line of reStructuredText that shows it as it stands.
+
+    Titles and captions may come from somebody else's experiment file, and markup could make the
+    report hold a file of this machine, or run a script.
+    """
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
 
 
 def read_description(text: str) -> Description:
