@@ -7,8 +7,13 @@ import jinja2
 import pytest
 from docutils.core import publish_parts
 
+from descriptions import described
 from noisyfl.experiments.config import ROOT
-from noisyfl.reporting.descriptions import in_restructured_text
+from noisyfl.reporting.descriptions import (
+    description_text,
+    in_restructured_text,
+    read_description,
+)
 
 CAPTIONS = ROOT / "workflow" / "report"
 
@@ -76,3 +81,10 @@ def test_values_of_the_configuration_are_shown_as_they_stand(file):
     assert words.count(f"x'' .. include:: {file} .. raw:: html <script>alert(1)</script>") == 5
     assert "a private line" not in words
     assert "<script" not in page
+
+
+def test_a_description_cannot_end_the_script_that_it_stands_in():
+    figure = described({"kind": "x", "title": "</script><script>alert(1)</script><!--"})
+    text = description_text(figure)
+    assert "<" not in text
+    assert read_description(text) == figure

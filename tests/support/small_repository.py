@@ -42,7 +42,11 @@ tables:
     rows:
       - {name: FedAvg, method: fedavg}
 figures:
-  curves: {kind: by_round, title: Curves, caption: By round, table: one}
+  curves:
+    kind: by_round
+    title: Curves
+    caption: "By round\\n\\n.. raw:: html\\n\\n   <script>planted()</script>"
+    table: one
 """
 
 

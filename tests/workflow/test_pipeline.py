@@ -273,5 +273,8 @@ def test_the_report_is_one_page_with_tables_and_figures(repository):
     page = (repository.folder / "report.html").read_text()
     assert "Table one" in page
     assert "Curves" in page
+    # The caption's markup is text, wherever the page has it.
+    assert ".. raw:: html &lt;script&gt;planted()" in page
+    assert "<script>planted" not in page
     # Nothing that a browser would fetch.
     assert not re.search(r"""<(script|link|img)[^>]+(src|href)=["']https?://""", page)

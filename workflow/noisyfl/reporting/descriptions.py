@@ -282,8 +282,11 @@ Description = TableDescription | FigureDescription
 
 
 def description_text(description: Description) -> str:
-    """Return a description as canonical JSON, so that equal descriptions are equal texts."""
-    return canonical_json(asdict(description))
+    """Return a description as canonical JSON, so that equal descriptions are equal texts.
+
+    Snakemake writes it into a script of its report as it stands; no ``<`` in it can end that.
+    """
+    return canonical_json(asdict(description)).replace("<", r"\u003c")
 
 
 def in_restructured_text(text: str) -> str:
