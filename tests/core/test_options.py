@@ -128,3 +128,25 @@ def test_a_default_that_is_a_share_goes_by_the_measure_and_a_given_number_does_n
     assert plum.canonical({}, "here", {"rounds": 1})["rest"] == 1
     assert plum.canonical({}, "here", {"visits": 7})["rest"] == 100
     assert plum.canonical({"rest": 30}, "here", {"rounds": 40})["rest"] == 30
+
+
+@FRUITS.register("grape")
+class Grape:
+    eaten: int | None = option(None, doc="how many", at_most_of="grown")
+    grown: int = option(8, doc="how many", at_most_of="weeks")
+
+
+def test_a_value_is_bounded_by_another_option_or_by_a_measure_of_the_run():
+    grape = declare(Grape)
+    assert grape.canonical({"eaten": 8}, "here", {"weeks": 8})["eaten"] == 8
+    assert grape.canonical({}, "here", {"weeks": 8})["eaten"] is None
+    assert grape.canonical({"grown": 9}, "here")["grown"] == 9  # of a run nothing is known
+    with pytest.raises(BadInput, match=r"here\.eaten: got 9, expected at most 8 \(grown\)"):
+        grape.canonical({"eaten": 9}, "here")
+    with pytest.raises(BadInput, match=r"here\.grown: got 8, expected at most 7 \(weeks\)"):
+        grape.canonical({}, "here", {"weeks": 7})
+
+
+def test_a_key_that_stands_twice_in_a_text_is_refused():
+    with pytest.raises(BadInput, match=r"here: cannot read .*: 'seeds' stands twice, expected it"):
+        parse_component("apple(seeds=1, seeds=2)", "here")

@@ -197,7 +197,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(BadInput, match="got list, expected keys and values"):
         load_config(tmp_path / "list.yaml")
     (tmp_path / "broken.yaml").write_text("a: [1")
-    with pytest.raises(BadInput, match=r"broken\.yaml: not YAML"):
+    with pytest.raises(BadInput, match=r"broken\.yaml, line 2: not YAML: "):
         load_config(tmp_path / "broken.yaml")
 
 

@@ -132,7 +132,7 @@ def train_run(
         events: the folder of TensorBoard's event files, if they are wanted.
 
     Raises:
-        BadInput: the partition is of another spec.
+        BadInput: the partition is of another spec, or a part of the data of another dataset.
         DamagedArtifact: a file is damaged, or the partition is of other data.
         Interrupted: the process was asked to end; run it again to go on.
     """
@@ -148,14 +148,15 @@ def train_run(
     partition = noisy_partition.read(partition_path)
     if partition.spec != spec["noisy_partition"]:
         raise BadInput(f"{partition_path}: this is the partition of another spec than the run's")
-    train = read_part(train_data)
+    dataset = partition.spec["dataset"]
+    train = _part_of(dataset, train_data)
     noisy_partition.check_content(partition, train.labels, len(train.classes), partition_path)
     server, client = build_method(spec["method"], "method")
     federation = build_federation(
         spec,
         client.networks,
         train,
-        read_part(test_data),
+        _part_of(dataset, test_data),
         partition,
         where,
         executor,
@@ -216,6 +217,13 @@ def train_run(
     when_there_is_room(lambda: write_run(spec, federation, provenance, files), log, pause)
     checkpoint.remove()
     log(f"{status}: {files.folder}")
+
+
+def _part_of(dataset: str, path: Path) -> Part:
+    part = read_part(path)
+    if part.name != dataset:
+        raise BadInput(f"{path}: expected a part of {dataset}, found one of {part.name}")
+    return part
 
 
 def build_federation(
