@@ -115,3 +115,15 @@ def test_a_provenance_written_anew_fits(results):
     files.provenance.unlink()
     write_provenance(files.provenance, {**provenance, "commit": "a" * 40})
     assert read_artifact(RUN, files).provenance["commit"] == "a" * 40
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_a_part_of_another_dataset_is_refused(results, part, monkeypatch):
+    path = results.data("digits", part)
+    table, metadata = read_table(path)
+    path.unlink()
+    write_table(path, table, {**metadata, "dataset": "mnist"})
+    for files in (results.run(RUN), results.stored(RUN)):
+        shutil.rmtree(files.folder)
+    error = job_in(results, SPECS[0]).run().error
+    assert error == f"{path}: expected a part of digits, found one of mnist"
