@@ -30,8 +30,10 @@ def test_every_check_holds_on_a_cpu(tmp_path):
     assert [line.split(":")[0].split(maxsplit=1)[1] for line in lines[:-2]] == [
         "versions",
         "cnn, captured",
-        "fedavg, loop against fast",
-        "coteaching, loop against fast",
+        "fedavg, loop on the CPU against fast",
+        "coteaching, loop on the CPU against fast",
+        "batch normalisation, loop on the CPU against fast",
+        "products in float32",
         "one slot against all",
         "an eager round under CUDA's sanitizer",
         "epochs that wait for nothing",
@@ -52,7 +54,7 @@ def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
     monkeypatch.setattr(selftest, "slots_agree", wrong)
     lines = []
     assert not selftest.selftest("cpu", tmp_path / "gpu.json", lines.append, ["rofl"], ["cnn"])
-    assert "FAILED  rofl, loop against fast: 0.classifier.bias is 1.0e-02 apart" in lines
+    assert "FAILED  rofl, loop on the CPU against fast: 0.classifier.bias is 1.0e-02 apart" in lines
     assert lines[-1].startswith("2 checks failed: nothing is set.")
 
 

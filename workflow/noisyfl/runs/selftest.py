@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -58,9 +58,21 @@ SCHEDULE = {
     "batch_size": 20,
     "learning_rate": 0.02,
     "momentum": 0.5,
+    "test_batch_size": 100,  # so that evaluation is captured too
 }
+NORMALIZED = {
+    **SETTING,
+    "model": "resnet18",
+    "partition": "iid(clients=6, samples=240)",
+    "schedule": {**SCHEDULE, "rounds": 2},
+}
+"""Few steps of a model with batch normalisation, which a CPU takes in seconds."""
+
+CPU = torch.device("cpu")
+
 CLOSE = 1e-5
-"""How far two executors' weights may be apart in float64 after a few rounds."""
+"""How far two executors' weights may be apart in float64 after a few rounds, and how far products
+in float32 may be from the exact ones, as a share of the largest."""
 
 TRAINED = 1437
 """How many of the 1797 digits are trained on; the others are tested on."""
@@ -131,7 +143,9 @@ def _checks(names: Sequence[str], models: Sequence[str]) -> Iterator[tuple[str, 
     for model in models:
         yield f"{model}, captured", partial(captured, model=model)
     for name in names:
-        yield f"{name}, loop against fast", partial(compared, method=name)
+        yield f"{name}, loop on the CPU against fast", partial(compared, method=name)
+    yield "batch normalisation, loop on the CPU against fast", normalized
+    yield "products in float32", products
     yield "one slot against all", slots_agree
     yield "an eager round under CUDA's sanitizer", sanitized
     yield "epochs that wait for nothing", unsynchronised
@@ -170,15 +184,55 @@ def captured(device: torch.device, model: str) -> str:
     return f"{usage.captured} steps captured, {usage.eager} as they are"
 
 
-def compared(device: torch.device, method: str) -> str:
-    """Compare a method's rounds by the loop with those by the fast executor, in float64."""
+def compared(device: torch.device, method: str, setting: Mapping[str, Any] = SETTING) -> str:
+    """Compare a method's rounds by the loop, on the CPU, with those by the fast executor on the
+    device, in float64.
+    """
     torch.set_default_dtype(torch.float64)
-    loop, fast = (_trained(device, method, executor) for executor in ("loop", "fast"))
+    loop = _trained(CPU, method, "loop", setting)
+    fast = _trained(device, method, "fast", setting)
     _check_close(loop, fast)
-    if fast.executor.usage.fallbacks:
-        raise Failed("; ".join(fast.executor.usage.fallbacks))
     usage = fast.executor.usage
+    if usage.fallbacks:
+        raise Failed("; ".join(usage.fallbacks))
     return f"the same; {usage.captured} steps captured, {usage.eager} as they are"
+
+
+def normalized(device: torch.device) -> str:
+    """Compare rounds of a model with batch normalisation, its running statistics included."""
+    return compared(device, "fedavg", NORMALIZED)
+
+
+def products(device: torch.device) -> str:
+    """Compare a product and a convolution of a run in float32 with exact ones; say how far those
+    of a run in tf32 are off.
+    """
+    generator = torch.Generator().manual_seed(1)
+    one, other = (torch.randn(256, 256, generator=generator) for _ in range(2))
+    images, kernels = (
+        torch.randn(shape, generator=generator) for shape in ((8, 64, 8, 8), (64, 64, 3, 3))
+    )
+
+    def both(where: torch.device, dtype: torch.dtype) -> list[torch.Tensor]:
+        left, right, shown, read = (
+            tensor.to(where, dtype) for tensor in (one, other, images, kernels)
+        )
+        found = left @ right, torch.nn.functional.conv2d(shown, read, padding=1)
+        return [each.double().cpu() for each in found]
+
+    exact = both(CPU, torch.float64)
+    errors = {}
+    for precision in ("float32", "tf32"):
+        timing.random_federation(
+            device, "cnn", clients=1, samples=20, batch_size=10, precision=precision
+        )
+        errors[precision] = max(
+            float((made - right).abs().max() / right.abs().max())
+            for made, right in zip(both(device, torch.float32), exact, strict=True)
+        )
+    if not errors["float32"] <= CLOSE:
+        raise Failed(f"they are {errors['float32']:.1e} off")
+    return f"{errors['float32']:.1e} off; in tf32 {errors['tf32']:.1e}"
 
 
 def slots_agree(device: torch.device) -> str:
@@ -232,6 +286,8 @@ def memory(device: torch.device) -> str:
     """Compare the most GPU memory that a run took with what it would claim."""
     if device.type != "cuda":
         return "not on a CPU"
+    # What earlier checks left: cuBLAS keeps a workspace for each stream.
+    torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
     _trained(device, "fedavg", "fast")
@@ -245,15 +301,19 @@ def memory(device: torch.device) -> str:
 # ---------------------------------------------------------------- what the checks are made of
 
 
-def _spec(method: str) -> dict[str, Any]:
-    return canonical_run({**SETTING, "schedule": SCHEDULE, "method": method}, "selftest")
+def _spec(method: str, setting: Mapping[str, Any] = SETTING) -> dict[str, Any]:
+    return canonical_run({"schedule": SCHEDULE, **setting, "method": method}, "selftest")
 
 
 def _trained(
-    device: torch.device, method: str, executor: str = "fast", **options: Any
+    device: torch.device,
+    method: str,
+    executor: str = "fast",
+    setting: Mapping[str, Any] = SETTING,
+    **options: Any,
 ) -> Federation:
     """The federation after a few rounds of a method on the digits."""
-    federation, server, client = _federation(device, method, executor, **options)
+    federation, server, client = _federation(device, method, executor, setting, **options)
     with TemporaryDirectory() as folder:
         checkpoint = Checkpoint(Path(folder) / "checkpoint.pt", {}, every=math.inf)
         simulate(federation, server, client, checkpoint, lambda line: None)
@@ -261,7 +321,11 @@ def _trained(
 
 
 def _federation(
-    device: torch.device, method: str, executor: str = "fast", **options: Any
+    device: torch.device,
+    method: str,
+    executor: str = "fast",
+    setting: Mapping[str, Any] = SETTING,
+    **options: Any,
 ) -> tuple[Federation, ServerSide, ClientSide]:
     digits = load_digits()
     images = (digits.images[..., None] * (255 / 16)).astype(np.uint8)
@@ -269,7 +333,7 @@ def _federation(
     classes = tuple(map(str, range(10)))
     train = Part("digits", classes, images[:TRAINED], labels[:TRAINED])
     test = Part("digits", classes, images[TRAINED:], labels[TRAINED:])
-    spec = _spec(method)
+    spec = _spec(method, setting)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "partition.parquet"
         noisy_partition.write(path, spec["noisy_partition"], train.labels)
@@ -283,11 +347,12 @@ def _federation(
 
 def _check_close(one: Federation, other: Federation) -> None:
     for name, value in one.weights.items():
-        apart = float((value.double() - other.weights[name].double()).abs().max())
+        apart = float((value.double().cpu() - other.weights[name].double().cpu()).abs().max())
         if not apart <= CLOSE * max(1.0, float(value.double().abs().max())):
             raise Failed(f"{name} is {apart:.1e} apart")
     if not all(
-        torch.equal(a.labels, b.labels) for a, b in zip(one.clients, other.clients, strict=True)
+        torch.equal(a.labels.cpu(), b.labels.cpu())
+        for a, b in zip(one.clients, other.clients, strict=True)
     ):
         raise Failed("the clients end with other labels")
 
@@ -296,11 +361,13 @@ def _check_close(one: Federation, other: Federation) -> None:
 def _torch_as_it_was() -> Iterator[None]:
     """Put back what a check sets for all of torch."""
     dtype, mkldnn = torch.get_default_dtype(), torch.backends.mkldnn.enabled
+    matrix, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     try:
         yield
     finally:
         torch.set_default_dtype(dtype)
         torch.backends.mkldnn.enabled = mkldnn
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matrix, cudnn
 
 
 def _driver() -> str:

@@ -40,8 +40,9 @@ ROOM_MB = 24_000.0
 """Most memory of a GPU that a run asks for in order to train more clients at once: all of a smaller
 GPU, a share of a larger one."""
 
-SLOT_MB = 64.0
-"""GPU memory that a slot takes by itself: the workspace of cuBLAS, and its captured graphs."""
+SLOT_MB = 96.0
+"""GPU memory that a slot takes by itself: cuBLAS's workspaces (on a Hopper 32 MiB for its stream,
+and as much for the default one), and its captured graphs."""
 
 SLACK = 1.2
 """Bytes that the GPU's allocator takes for each byte requested of it."""
