@@ -52,10 +52,24 @@ def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
     monkeypatch.setattr(selftest, "captured", lambda device, model: "as it should be")
     monkeypatch.setattr(selftest, "compared", wrong)
     monkeypatch.setattr(selftest, "slots_agree", wrong)
+    monkeypatch.setattr(selftest, "normalized", lambda device: "as it should be")
     lines = []
     assert not selftest.selftest("cpu", tmp_path / "gpu.json", lines.append, ["rofl"], ["cnn"])
     assert "FAILED  rofl, loop on the CPU against fast: 0.classifier.bias is 1.0e-02 apart" in lines
     assert lines[-1].startswith("2 checks failed: nothing is set.")
+
+
+def test_products_that_are_rounded_are_found(monkeypatch):
+    plain = torch.nn.functional.conv2d
+    assert "off; in tf32" in selftest.products(torch.device("cpu"))
+
+    def rounded(images, kernels, **options):
+        made = plain(images, kernels, **options)
+        return made.bfloat16().float() if made.dtype == torch.float32 else made
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", rounded)
+    with pytest.raises(selftest.Failed, match=r"they are \d.\de-03 off"):
+        selftest.products(torch.device("cpu"))
 
 
 def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
