@@ -11,7 +11,7 @@ import pytest
 
 from noisyfl.core.options import BadInput
 from noisyfl.runs import devices
-from noisyfl.runs.devices import MARGIN_MB, VISIBLE, Claim, Gpu, choose
+from noisyfl.runs.devices import MARGIN_MB, VISIBLE, Claim, Gpu, Part, choose
 
 # What nvidia-ml-py says of the GPUs in a file: of each its UUID, total and used MiB, and whether it
 # is cut in parts.
@@ -60,9 +60,9 @@ def say(*words):
     print(*words, flush=True)
 
 for megabytes in map(float, sys.argv[1:]):
-    with devices.gpu_claim(megabytes, lambda line: say("log", line)) as gpu:
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu
-        say("has", gpu, time.monotonic())
+    with devices.gpu_claim(megabytes, megabytes, lambda line: say("log", line)) as part:
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == part.gpu
+        say("has", part.gpu, time.monotonic())
         sys.stdin.readline()
         last = time.monotonic()
     say("had", last)
@@ -144,9 +144,9 @@ LARGE, SMALL = Gpu("0", "GPU-large", 20_000, 0), Gpu("1", "GPU-small", 8_000, 0)
 def test_small_runs_share_a_gpu_until_another_has_more_room():
     claims = []
     for expected in (LARGE, LARGE, SMALL, None):
-        gpu, words = choose([LARGE, SMALL], claims, 7_000)
-        assert gpu == expected
-        claims.append(claim(gpu.uuid if gpu else "", 7_000))
+        part, words = choose([LARGE, SMALL], claims, 7_000, 7_000)
+        assert part == (expected and Part(expected.uuid, 7_000))
+        claims.append(claim(part.gpu if part else "", 7_000))
     assert words == (
         "waits for 7000 MB of a GPU: "
         f"GPU 0 has {6_000 - MARGIN_MB:.0f} of 20000 to give, "
@@ -155,26 +155,58 @@ def test_small_runs_share_a_gpu_until_another_has_more_room():
 
 
 def test_the_margin_is_nobodys():
-    assert choose([SMALL], [], 8_000 - MARGIN_MB)[1] == "takes 7488 MB of GPU 1 (GPU-small)"
-    assert "alone" in choose([SMALL], [], 8_001 - MARGIN_MB)[1]
+    whole = 8_000 - MARGIN_MB
+    assert choose([SMALL], [], whole, whole)[1] == "takes 7488 MB of GPU 1 (GPU-small)"
+    assert "alone" in choose([SMALL], [], whole + 1, whole + 1)[1]
 
 
 def test_a_run_that_no_gpu_has_room_for_has_one_for_itself():
     claims = [claim("GPU-large", 1_000), claim("GPU-small", 1_000)]
-    assert choose([LARGE, SMALL], claims, 50_000) == (
+    assert choose([LARGE, SMALL], claims, 50_000, 50_000) == (
         None,
         "waits for a GPU that nobody claims: 50000 MB are more than any here has",
     )
-    gpu, words = choose([LARGE, SMALL], claims[:1], 50_000)
-    assert gpu == SMALL
+    part, words = choose([LARGE, SMALL], claims[:1], 50_000, 60_000)
+    assert part == Part("GPU-small", 50_000)
     assert words.endswith("GPU 1 (GPU-small), alone, as no GPU here has as much")
-    assert choose([SMALL], [claim("GPU-small", 50_000)], 10)[0] is None
+    assert choose([SMALL], [claim("GPU-small", 50_000)], 10, 10)[0] is None
+
+
+def test_a_run_takes_what_is_free_of_a_gpu_that_it_shares_with_nobody():
+    """A desktop leaves 23.5 GB of an RTX 4090, of which 24 could be used."""
+    desktop = Gpu("0", "GPU-a", 24_564, 564)
+    part, words = choose([desktop], [], 3_000, 24_000)
+    assert part == Part("GPU-a", 24_000 - MARGIN_MB)
+    assert words == "takes 23488 MB of GPU 0 (GPU-a), all that is free"
+    # Where another run has claimed a part, it is worth waiting for.
+    part, words = choose([desktop], [claim("GPU-a", 9_000, others=564)], 3_000, 24_000)
+    assert part is None
+    assert words.startswith("waits for 24000 MB, at least 3000, of a GPU: GPU 0 has 14488 of 24564")
+
+
+def test_nobody_waits_for_ever_for_a_gpu_that_others_fill():
+    full = Gpu("0", "GPU-a", 10_000, 9_900)
+    assert choose([full], [], 3_000, 4_000)[0] is None
+    part, words = choose([full], [], 3_000, 4_000, patient=False)
+    assert part == Part("GPU-a", 3_000)
+    assert words.endswith("alone, as no GPU has had as much for minutes")
+    assert choose([full], [claim("GPU-a", 100)], 3_000, 4_000, patient=False)[0] is None
+
+
+def test_patience_ends(machine, monkeypatch):
+    machine.gpus("GPU-a 10000 9900")
+    monkeypatch.setattr(devices, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(devices, "PATIENCE_SECONDS", 0.2)
+    lines = []
+    with devices.gpu_claim(3_000, 4_000, lines.append) as part:
+        assert part == Part("GPU-a", 3_000)
+    assert [line.split()[0] for line in lines] == ["waits", "takes"]
 
 
 def test_what_others_use_is_left_alone():
     used = Gpu("0", "GPU-a", 10_000, 6_000)
-    assert choose([used], [], 3_000)[0] == used
-    assert choose([used], [], 4_000)[0] is None
+    assert choose([used], [], 3_000, 3_000)[0] == Part("GPU-a", 3_000)
+    assert choose([used], [], 4_000, 4_000)[0] is None
     # 6,000 are used, but by strangers, whom the claim has seen: there are 2,000 left.
     assert used.room([claim("GPU-a", 2_000, others=6_000)]) == 2_000 - MARGIN_MB
     # What a claim covers is not counted twice, and strangers that have gone are forgotten.
@@ -230,8 +262,8 @@ def test_many_at_once_never_take_more_than_there_is(machine):
 def test_only_gpus_that_the_process_may_see_are_taken(machine, monkeypatch, given, expected):
     machine.gpus("GPU-aa 30000 0", "GPU-bb 10000 0", "GPU-cc 20000 0")
     monkeypatch.setenv(VISIBLE, given)
-    with devices.gpu_claim(1_000, print) as gpu:
-        assert gpu == expected
+    with devices.gpu_claim(1_000, 1_000, print) as part:
+        assert (part and part.gpu) == expected
 
 
 @pytest.mark.parametrize("before", [None, "1,0"])
@@ -239,8 +271,8 @@ def test_the_environment_is_as_before_afterwards(machine, monkeypatch, before):
     machine.gpus("GPU-a 10000 0", "GPU-b 10000 500")
     if before:
         monkeypatch.setenv(VISIBLE, before)
-    with suppress(ZeroDivisionError), devices.gpu_claim(1_000, print) as gpu:
-        assert os.environ[VISIBLE] == gpu == "GPU-a"
+    with suppress(ZeroDivisionError), devices.gpu_claim(1_000, 1_000, print) as part:
+        assert os.environ[VISIBLE] == part.gpu == "GPU-a"
         raise ZeroDivisionError
     assert os.environ.get(VISIBLE) == before
     with devices._claims() as claims:
@@ -254,8 +286,8 @@ def test_without_gpus_or_what_counts_them_nothing_changes(machine, monkeypatch, 
     elif missing == "whole GPUs":
         machine.gpus("GPU-a 10000 0 parts")
     lines = []
-    with devices.gpu_claim(1_000, lines.append) as gpu:
-        assert gpu is None
+    with devices.gpu_claim(1_000, 1_000, lines.append) as part:
+        assert part is None
         assert VISIBLE not in os.environ
     assert lines == []
 
@@ -263,8 +295,8 @@ def test_without_gpus_or_what_counts_them_nothing_changes(machine, monkeypatch, 
 def test_a_driver_that_does_not_know_leaves_a_line_in_the_log(machine):
     machine.gpus("GPU-a unknown unknown")
     lines = []
-    with devices.gpu_claim(1_000, lines.append) as gpu:
-        assert gpu is None
+    with devices.gpu_claim(1_000, 1_000, lines.append) as part:
+        assert part is None
     assert lines == ["no GPU is claimed: the driver does not say how full they are (Not Supported)"]
 
 
@@ -274,8 +306,8 @@ def test_a_process_that_uses_a_gpu_already_does_not_choose(machine, monkeypatch)
     machine.gpus("GPU-a 10000 0")
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     lines = []
-    with devices.gpu_claim(1_000, lines.append) as gpu:
-        assert gpu is None
+    with devices.gpu_claim(1_000, 1_000, lines.append) as part:
+        assert part is None
     assert lines == ["no GPU is claimed: this process uses one already"]
 
 
@@ -292,6 +324,6 @@ def test_a_folder_that_others_can_reach_is_refused(machine, kind):
         folder.write_text("")
     with (
         pytest.raises(BadInput, match=r"noisyfl-gpus-\d+: expected a folder that is yours"),
-        devices.gpu_claim(1_000, print),
+        devices.gpu_claim(1_000, 1_000, print),
     ):
         pass

@@ -32,6 +32,10 @@ as used."""
 POLL_SECONDS = 5.0
 """Seconds between two checks whether a GPU has room."""
 
+PATIENCE_SECONDS = 180.0
+"""Seconds after which a run that finds no room takes a GPU that nobody claims: what other programs
+use there may stay in use for ever."""
+
 SETTLING_SECONDS = 300.0
 """Seconds after which a process is taken to have allocated what it claimed: by then its data are
 read and its steps captured."""
@@ -98,40 +102,51 @@ class Gpu:
         return self.total - MARGIN_MB - others - sum(claim.megabytes for claim in here)
 
 
+@dataclass(frozen=True)
+class Part:
+    """The part of a GPU that a run may use: the GPU, by its UUID, and megabytes of its memory."""
+
+    gpu: str
+    megabytes: float
+
+
 @contextmanager
-def gpu_claim(megabytes: float, log: Callable[[str], None]) -> Iterator[str | None]:
+def gpu_claim(least: float, most: float, log: Callable[[str], None]) -> Iterator[Part | None]:
     """Claim part of a GPU as soon as there is room, and let CUDA see no other GPU.
 
     Enter this before anything in the process asks CUDA for its GPUs, even if only whether there are
     any (``torch.cuda.is_available()``): from then on CUDA's choice is fixed. For the same reason,
     later claims of the process are made on the same GPU.
 
-    A GPU has room if the claims on it and the memory that other programs use leave the megabytes
-    wanted and :data:`MARGIN_MB`. Of several such GPUs, the one with the most room is taken. A run
-    that needs more memory than any GPU has gets a GPU to itself, on which there is no other claim.
+    A GPU's room is what the claims on it, the memory that other programs use and :data:`MARGIN_MB`
+    leave. Of the GPUs with room for the most that is wanted, the one with the most room is taken.
+    If there is none, a GPU on which there is no claim and that has room for the least: waiting
+    would make its room no larger. A run that needs more than any GPU has, or that has waited for
+    :data:`PATIENCE_SECONDS`, takes any GPU on which there is no claim.
 
     If ``CUDA_VISIBLE_DEVICES`` is set, only the GPUs that it names are considered. Without a driver
     or nvidia-ml-py, and on parts of a GPU (MIG), nothing is claimed and nothing changes.
 
     Args:
-        megabytes: the most that the process will use, including what CUDA itself takes.
+        least: megabytes without which the process cannot do, including what CUDA itself takes.
+        most: megabytes that it can use.
         log: takes one line at a time.
 
     Yields:
-        The UUID of the GPU, to which ``CUDA_VISIBLE_DEVICES`` is set; None where nothing is
-        claimed.
+        The part that is claimed, to whose GPU ``CUDA_VISIBLE_DEVICES`` is set; None where nothing
+        is claimed.
 
     Raises:
         BadInput: the folder of the claims belongs to somebody else, or is open to others.
     """
-    gpu = _take(megabytes, log)
-    if gpu is None:
+    part = _take(least, most, log)
+    if part is None:
         yield None
         return
     before = os.environ.get(VISIBLE)
-    os.environ[VISIBLE] = gpu
+    os.environ[VISIBLE] = part.gpu
     try:
-        yield gpu
+        yield part
     finally:
         if before is None:
             del os.environ[VISIBLE]
@@ -141,21 +156,22 @@ def gpu_claim(megabytes: float, log: Callable[[str], None]) -> Iterator[str | No
             claims[:] = [claim for claim in claims if claim.pid != os.getpid()]
 
 
-def _take(megabytes: float, log: Callable[[str], None]) -> str | None:
-    """Claim a GPU as soon as there is room, and return its UUID; None if there is none to claim."""
-    said = False
+def _take(least: float, most: float, log: Callable[[str], None]) -> Part | None:
+    """Claim part of a GPU as soon as there is room; None if there is no GPU to claim."""
+    begun, said = time.monotonic(), False
     while gpus := _usable(log):
         with _claims() as claims:
-            gpu, words = choose(gpus, claims, megabytes)
-            if gpu is not None:
+            patient = time.monotonic() - begun < PATIENCE_SECONDS
+            part, words = choose(gpus, claims, least, most, patient)
+            if part is not None:
                 me = psutil.Process()
-                others = gpu.others(claims)
-                claim = Claim(me.pid, me.create_time(), gpu.uuid, megabytes, others, time.time())
-                claims.append(claim)
-        if gpu is not None:
-            _earlier[gpu.uuid] = max(_earlier.get(gpu.uuid, 0.0), megabytes)
+                others = next(gpu for gpu in gpus if gpu.uuid == part.gpu).others(claims)
+                born = me.create_time()
+                claims.append(Claim(me.pid, born, part.gpu, part.megabytes, others, time.time()))
+        if part is not None:
+            _earlier[part.gpu] = max(_earlier.get(part.gpu, 0.0), part.megabytes)
             log(words)
-            return gpu.uuid
+            return part
         if not said:
             log(words)
             said = True
@@ -164,32 +180,46 @@ def _take(megabytes: float, log: Callable[[str], None]) -> str | None:
 
 
 def choose(
-    gpus: Sequence[Gpu], claims: Sequence[Claim], megabytes: float
-) -> tuple[Gpu | None, str]:
-    """Return the GPU with the most room, or None if no room is enough, and the choice in words.
+    gpus: Sequence[Gpu],
+    claims: Sequence[Claim],
+    least: float,
+    most: float,
+    patient: bool = True,
+) -> tuple[Part | None, str]:
+    """Return the part of a GPU to be claimed, or None if no room is enough, and that in words.
 
     Args:
         gpus: at least one.
         claims: of living processes, on any GPU.
-        megabytes: how much is wanted.
+        least: megabytes that are needed.
+        most: megabytes that can be used.
+        patient: whether to wait for a GPU with room rather than to take one without a claim.
     """
     rooms = {gpu: gpu.room(claims) for gpu in gpus}
-    if megabytes + MARGIN_MB > max(gpu.total for gpu in gpus):
-        taken = {claim.gpu for claim in claims}
-        possible = [gpu for gpu in gpus if gpu.uuid not in taken]
-        alone = ", alone, as no GPU here has as much"
-        waits = f"a GPU that nobody claims: {megabytes:.0f} MB are more than any here has"
-    else:
-        possible = [gpu for gpu in gpus if rooms[gpu] >= megabytes]
-        alone = ""
-        waits = f"{megabytes:.0f} MB of a GPU: " + ", ".join(
-            f"GPU {gpu.index} has {max(0.0, room):.0f} of {gpu.total:.0f} to give"
-            for gpu, room in rooms.items()
+    taken = {claim.gpu for claim in claims}
+    unclaimed = {gpu: room for gpu, room in rooms.items() if gpu.uuid not in taken}
+    too_large = least + MARGIN_MB > max(gpu.total for gpu in gpus)
+    for possible, remark in (
+        ([gpu for gpu, room in rooms.items() if room >= most], ""),
+        ([gpu for gpu, room in unclaimed.items() if room >= least], ", all that is free"),
+        ([*unclaimed] if too_large else [], ", alone, as no GPU here has as much"),
+        ([] if patient else [*unclaimed], ", alone, as no GPU has had as much for minutes"),
+    ):
+        if possible:
+            gpu = max(possible, key=rooms.__getitem__)
+            part = Part(gpu.uuid, min(most, max(least, rooms[gpu])))
+            return part, f"takes {part.megabytes:.0f} MB of GPU {gpu.index} ({gpu.uuid}){remark}"
+    if too_large:
+        return (
+            None,
+            f"waits for a GPU that nobody claims: {least:.0f} MB are more than any here has",
         )
-    if not possible:
-        return None, f"waits for {waits}"
-    gpu = max(possible, key=rooms.__getitem__)
-    return gpu, f"takes {megabytes:.0f} MB of GPU {gpu.index} ({gpu.uuid}){alone}"
+    listed = ", ".join(
+        f"GPU {gpu.index} has {max(0.0, room):.0f} of {gpu.total:.0f} to give"
+        for gpu, room in rooms.items()
+    )
+    wanted = f"{most:.0f} MB" if least == most else f"{most:.0f} MB, at least {least:.0f},"
+    return None, f"waits for {wanted} of a GPU: {listed}"
 
 
 def _usable(log: Callable[[str], None]) -> list[Gpu]:

@@ -28,10 +28,10 @@ from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.data.roots import data_roots
 from noisyfl.runs.artifact import verify
-from noisyfl.runs.devices import gpu_claim
+from noisyfl.runs.devices import Part, gpu_claim
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
 from noisyfl.runs.store import is_wanted_anew, put_in_place
-from noisyfl.specs.cost import ROOM_MB, estimate, stream_slots
+from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_slots
 from noisyfl.specs.spec import describe_run, identity
 
 
@@ -208,7 +208,8 @@ class TrainingJob:
 
         layout, partition = Results(Path(self.results)), self.spec["noisy_partition"]
         try:
-            with self._claimed_gpu(log.info) as gpu:
+            with self._claimed_gpu(log.info) as claimed:
+                room = claimed.megabytes if claimed else memory_mb(self.device)
                 train_run(
                     self.spec,
                     layout.data(partition["dataset"], "train"),
@@ -219,8 +220,8 @@ class TrainingJob:
                     weight_files=WeightFiles([Path(root) for root in self.data], self.download),
                     device=self.device,
                     executor=self.executor,
-                    gpu_memory_mb=self._gpu_memory_mb if gpu else None,
-                    slots=stream_slots(self.spec, min(ROOM_MB, memory_mb(self.device))),
+                    gpu_memory_mb=claimed.megabytes if claimed else None,
+                    slots=stream_slots(self.spec, min(ROOM_MB, room)),
                     gpu_facts=layout.gpu_facts,
                     checkpoint_seconds=self.checkpoint_seconds,
                     log=log.info,
@@ -232,11 +233,7 @@ class TrainingJob:
             return Outcome(str(interrupted), True, interrupted.rounds_done)
         return Outcome()
 
-    @property
-    def _gpu_memory_mb(self) -> float:
-        return estimate(self.spec, self.device).gpu_memory_mb
-
-    def _claimed_gpu(self, log: Callable[[str], None]) -> AbstractContextManager[str | None]:
+    def _claimed_gpu(self, log: Callable[[str], None]) -> AbstractContextManager[Part | None]:
         """A claim on part of a GPU, if any GPU will do; one that the user names is not claimed.
 
         It must be entered before the process asks CUDA anything.
@@ -244,7 +241,8 @@ class TrainingJob:
         import torch
 
         if self.device in ("auto", "cuda") and torch.backends.cuda.is_built():
-            return gpu_claim(self._gpu_memory_mb, log)
+            most = estimate(self.spec, self.device).gpu_memory_mb
+            return gpu_claim(least_gpu_memory_mb(self.spec), most, log)
         return nullcontext()
 
 

@@ -164,6 +164,11 @@ def stream_slots(spec: Mapping[str, Any], room_mb: float = ROOM_MB) -> int:
     return _stream_slots(_work(_one_seed(spec)), room_mb)
 
 
+def least_gpu_memory_mb(spec: Mapping[str, Any]) -> float:
+    """GPU memory that a run should take at most if it trains one client at a time."""
+    return _gpu_memory_mb(_work(_one_seed(spec)), 1)
+
+
 def likely_seconds(spec: Mapping[str, Any], speed: Speed) -> float:
     """Seconds that a run should take from start to end on a device of a speed."""
     return _seconds(_work(_one_seed(spec)), speed)
