@@ -5,6 +5,7 @@ import re
 import sys
 from functools import cache
 from os import environ
+from os.path import relpath
 from uuid import uuid4
 
 from snakemake.logging import logger
@@ -18,6 +19,7 @@ from noisyfl.experiments.demand import unknown_target
 from noisyfl.experiments.finished import finished_part
 from noisyfl.reporting.claims.wanted import parts_of
 from noisyfl.reporting.descriptions import TableDescription, description_text
+from noisyfl.runs.console import Console
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.store import train_anew
 from noisyfl.specs.spec import canonical_json, describe_run, identity
@@ -42,11 +44,21 @@ try:
 except BadInput as error:
     raise WorkflowError(str(error)) from None
 
+RESULTS = Results(Path(CONFIG["results"]))
 if not IN_A_JOB:
     for why in PLAN.left_out.values():
         logger.warning(f"Left out: {why}")
+    CONSOLE = Console(
+        RESULTS,
+        relpath(workflow.configfiles[0]),
+        workflow.output_settings.show_failed_logs,
+    )
+    CONSOLE.attach(logger.handlers)
 
-RESULTS = Results(Path(CONFIG["results"]))
+    onerror:
+        logger.error(CONSOLE.summary())
+
+
 SCALE = RESULTS.root / PLAN.scale
 # As a parameter: pages and figures are made anew once their sources are others.
 PRINTING = printing_digest()
