@@ -2,6 +2,7 @@
 
 import csv
 import re
+from pathlib import Path
 
 import pandas as pd
 import psutil
@@ -9,6 +10,8 @@ import pytest
 
 import small_explorer as small
 from browser import Visit, chromium
+from noisyfl.core.spreadsheet import as_text
+from noisyfl.reporting.explorer import page as page_module
 from noisyfl.reporting.explorer.gather import gather
 from noisyfl.reporting.explorer.page import explorer_page, write_explorer
 from noisyfl.reporting.runs import read_runs
@@ -304,3 +307,25 @@ def busy_seconds():
         if "--type=renderer" in process.cmdline()
     ]
     return sum(sum(process.cpu_times()[:2]) for process in pages)
+
+
+def test_a_downloaded_csv_has_the_cells_that_the_tables_files_have(visit):
+    cells = [
+        "=1+1",
+        "+1",
+        "-2.5",
+        "-1.0 -2.0",
+        "-x",
+        "@A",
+        "'a",
+        "\tb",
+        "＝1",
+        "plain, 'text'",
+        "- ",
+    ]
+    script = (Path(page_module.__file__).parent / "assets" / "csv.js").read_text()
+    script = re.sub(r"^import.*$", "", script, flags=re.MULTILINE).replace("export ", "")
+    text = visit.page.evaluate(
+        f"rows => {{ {script}; return csv(rows); }}", [[cell] for cell in cells]
+    )
+    assert [line for (line,) in csv.reader(text.splitlines())] == list(map(as_text, cells))
