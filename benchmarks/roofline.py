@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from benchmarks import clock, precision
+from benchmarks import clock, precision, threads
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.specs.extent import layers_of
 
@@ -27,6 +27,8 @@ def flops_trained(model: str, dataset: str) -> float:
 def matrix_rate(device: str, computed_in: str, seconds: float = 1.0) -> float:
     """Floating-point operations per second of a product of large matrices, the best of several.
 
+    On a CPU it is computed by one thread, as the runs are that are held against it.
+
     Args:
         device: ``cpu`` or ``cuda``.
         computed_in: a precision of the schedule.
@@ -36,7 +38,7 @@ def matrix_rate(device: str, computed_in: str, seconds: float = 1.0) -> float:
     kind = torch.bfloat16 if computed_in == "bfloat16" else torch.float32
     matrix = torch.ones(side, side, dtype=kind, device=device)
     best, end = math.inf, time.perf_counter() + seconds
-    with precision(computed_in == "tf32"):
+    with precision(computed_in == "tf32"), threads(1):
         torch.mm(matrix, matrix)
         while best == math.inf or time.perf_counter() < end:
             begun = clock(device)

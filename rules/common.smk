@@ -5,6 +5,7 @@ import re
 import sys
 from functools import cache
 from os import environ
+from os.path import relpath
 from uuid import uuid4
 
 from snakemake.logging import logger
@@ -22,6 +23,7 @@ from noisyfl.reporting.descriptions import (
     description_text,
     in_restructured_text,
 )
+from noisyfl.runs.console import Console
 from noisyfl.runs.edited import edited_runs
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.shared_cache import shared_cache
@@ -67,6 +69,15 @@ if not IN_A_JOB:
         logger.warning(f"Left out: {why}")
     for line in edited_lines(edited(), PLAN.runs, RESULTS):
         logger.warning(line)
+    CONSOLE = Console(
+        RESULTS,
+        relpath(workflow.configfiles[0]),
+        workflow.output_settings.show_failed_logs,
+    )
+    CONSOLE.attach(logger.handlers)
+
+    onerror:
+        logger.error(CONSOLE.summary())
 
 
 wildcard_constraints:

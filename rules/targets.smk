@@ -1,4 +1,10 @@
 # Targets with names: an experiment (fedcorr), one of its tables or figures (fedcorr_table2).
+def explorer_of(experiment):
+    """The explorer, if the scale's tables are all of this experiment: others would be trained."""
+    alone = TABLES and all(part.experiment == experiment for part in TABLES)
+    return [SCALE / "explorer.html"] if alone else []
+
+
 for experiment in CONFIG["experiments"]:
     if experiment in PLAN.left_out:
         continue
@@ -8,6 +14,7 @@ for experiment in CONFIG["experiments"]:
             experiment
         input:
             files_of(parts_of_target(experiment)),
+            explorer_of(experiment),
 
 
 for part in PLAN.tables.values():

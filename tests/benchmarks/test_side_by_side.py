@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
+import torch
 from benchmarks import roofline, side_by_side
 from benchmarks.cases import CASES
 
@@ -58,3 +59,23 @@ def test_operations_of_a_training_step():
 def test_the_matrix_rate_is_measured(monkeypatch):
     monkeypatch.setitem(roofline.SIDE, "cpu", 64)
     assert 1e6 < roofline.matrix_rate("cpu", "float32", 0.01) < 1e13
+
+
+def test_the_matrix_rate_is_that_of_one_thread_as_the_runs_are(monkeypatch):
+    """Held against two threads, a run of one would seem to use half of what it uses."""
+    threads, product = [], torch.mm
+
+    def noted(*matrices):
+        threads.append(torch.get_num_threads())
+        return product(*matrices)
+
+    monkeypatch.setitem(roofline.SIDE, "cpu", 8)
+    monkeypatch.setattr(roofline.torch, "mm", noted)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        roofline.matrix_rate("cpu", "float32", 0.0)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {1}

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -320,3 +321,12 @@ def test_a_device_that_there_is_not_is_refused_at_once(monkeypatch):
     assert ended.value.code == (
         "error: --device: got 'gpu', expected auto, cpu, cuda or cuda:<number>"
     )
+
+
+def test_help_says_each_default_once_and_none_that_is_nothing():
+    (commands_of,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for name, command in commands_of.choices.items():
+        text = " ".join(command.format_help().split())
+        assert "default: None" not in text, name
+        assert not re.search(r"\(default[^)]*\) \(default", text), name
+    assert "(default: fast)" in commands_of.choices["train"].format_help()

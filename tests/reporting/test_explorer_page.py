@@ -2,6 +2,8 @@
 
 import csv
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import psutil
@@ -9,6 +11,8 @@ import pytest
 
 import small_explorer as small
 from browser import Visit, chromium
+from noisyfl.core.spreadsheet import as_text
+from noisyfl.reporting.explorer import page as page_module
 from noisyfl.reporting.explorer.gather import gather
 from noisyfl.reporting.explorer.page import explorer_page, write_explorer
 from noisyfl.reporting.runs import read_runs
@@ -304,3 +308,47 @@ def busy_seconds():
         if "--type=renderer" in process.cmdline()
     ]
     return sum(sum(process.cpu_times()[:2]) for process in pages)
+
+
+def test_a_downloaded_csv_has_the_cells_that_the_tables_files_have(visit):
+    cells = [
+        "=1+1",
+        "+1",
+        "-2.5",
+        "-1.0 -2.0",
+        "-x",
+        "@A",
+        "'a",
+        "\tb",
+        "＝1",
+        "plain, 'text'",
+        "- ",
+    ]
+    script = (Path(page_module.__file__).parent / "assets" / "csv.js").read_text()
+    script = re.sub(r"^import.*$", "", script, flags=re.MULTILINE).replace("export ", "")
+    text = visit.page.evaluate(
+        f"rows => {{ {script}; return csv(rows); }}", [[cell] for cell in cells]
+    )
+    assert [line for (line,) in csv.reader(text.splitlines())] == list(map(as_text, cells))
+
+
+def test_a_curve_has_marks_at_whole_rounds_only(visit):
+    visit.show(CELL)
+    curve = visit.page.locator("figure").first
+    marks = curve.locator("svg [aria-label='x-axis tick label'] text")
+    marks.first.wait_for()
+    assert set(marks.all_text_contents()) == {"1", "2", "3"}
+
+
+def test_without_published_numbers_no_word_is_said_of_them(browser, made, tmp_path):
+    sources, _ = made
+    alone = replace(sources, tables=sources.tables[1:], frames=sources.frames[1:], judged=())
+    write_explorer(alone, tmp_path / "explorer.html")
+    visit = Visit(browser, tmp_path / "explorer.html", "#tables")
+    assert "Choose a cell" in visit.page.locator(".intro").inner_text()
+    assert "brackets" not in visit.page.locator("main").inner_text()
+    visit.show(CELL.replace("t1", "t2"))
+    words = visit.page.locator("main").inner_text()
+    assert "A line a seed" in words
+    assert "long dashes" not in words
+    visit.context.close()

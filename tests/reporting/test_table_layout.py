@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from browser import chromium
 from descriptions import described_table
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.reporting.published import read_published
@@ -296,3 +297,20 @@ def test_the_tidy_form_has_each_published_number_once(two_metrics, published, tm
     assert (rows[2]["value"], rows[2]["difference"]) == ("75.0", "-15.0")
     assert [row["ours_starred"] for row in rows] == ["False"] * 3 + [""]
     assert len(rows[0]["runs"].split()) == 2
+
+
+def test_eight_columns_with_long_names_fit_a_window_of_1400_pixels(runs, tmp_path):
+    run = runs.add([0.5])
+    names = [f"Dirichlet 0.{n}, symmetric 0.3 to 0.6, a long name" for n in range(7)]
+    columns = [header(name, group="Fashion-MNIST") | {"label": name} for name in names]
+    given = describe(columns, [{"name": "FedAvg", "published": {}}], [[[run]] * 7], published=None)
+    for heading in (*given["columns"], *given["rows"]):
+        heading.pop("published")
+    path = tmp_path / "table.html"
+    path.write_text(html_page(collect(described_table(given), read_runs(runs.files))))
+    with chromium() as browser:
+        page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+        page.goto(path.as_uri())
+        wide = page.locator(".wide")
+        assert wide.evaluate("one => one.scrollWidth <= one.clientWidth")
+        assert wide.evaluate("one => one.getBoundingClientRect().right <= 1400")

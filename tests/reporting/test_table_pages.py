@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,9 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.reporting.published import read_published
-from noisyfl.reporting.tables.page import markdown_page
+from noisyfl.reporting.tables.cells import Cell, Content
+from noisyfl.reporting.tables.latex import latex_table
+from noisyfl.reporting.tables.page import html_page, markdown_page
 from noisyfl.reporting.tables.settings import LEGEND, duration, making, settings
 from noisyfl.reporting.tables.words import component
 from small_tables import (
@@ -275,3 +278,37 @@ def test_a_line_that_is_not_run_is_called_as_its_row(table):
     table.description["left_out"] = []
     names = [row.name for row in content(table).rows if not row.trained]
     assert "RoFL" in names
+
+
+def test_pages_of_four_times_the_rows_take_four_times_the_work(table, monkeypatch):
+    """A cell is looked at a few times, not once for every other cell."""
+    looks = Counter()
+
+    def count(owner, name):
+        got = getattr(owner, name).fget
+
+        def look(one):
+            looks[name] += 1
+            return got(one)
+
+        monkeypatch.setattr(owner, name, property(look))
+
+    of_tables, of_cells = ("cells", "trained"), ("summary", "measure")
+    for names, owner in ((of_tables, Content), (of_cells, Cell)):
+        for name in names:
+            count(owner, name)
+    row, runs = table.description["rows"][0], table.description["runs"][0]
+    found = []
+    for rows in (20, 80):
+        table.description["rows"] = [{**row, "name": f"row {n}"} for n in range(rows)]
+        table.description["runs"] = [runs] * rows
+        table.description["as_published"] = [[False, True]] * rows
+        shown = content(table)
+        looks.clear()
+        for page in (markdown_page, html_page, latex_table):
+            page(shown)
+        found.append(looks.copy())
+    few, many = found
+    assert few["summary"] > 100
+    assert all(many[name] == few[name] > 0 for name in of_tables)
+    assert all(many[name] < 5 * few[name] for name in of_cells)

@@ -9,6 +9,7 @@ import torch
 
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
+from noisyfl.documentation import method_pages
 from noisyfl.experiments.config import ROOT
 from noisyfl.methods import METHODS
 from noisyfl.specs import build, catalogue
@@ -70,3 +71,8 @@ def test_nothing_is_written_over(tmp_path):
     write_new_method("fed_other", tmp_path)
     with pytest.raises(BadInput, match="fed_other"):
         write_new_method("fed_other", tmp_path)
+
+
+def test_its_page_says_that_fidelity_has_no_section_of_it_yet():
+    assert "does not give the reasons for the defaults yet" in method_pages.reasons("fed_example")
+    assert "(../fidelity.md#fedrn)" in method_pages.reasons("fedrn")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from noisyfl.core.options import BadInput
-from noisyfl.specs.spec import check_run, identity
+from noisyfl.specs.spec import check_run, describe_run, identity
 from small_runs import spec_of
 
 
@@ -18,3 +18,9 @@ def test_a_whole_number_written_as_a_fraction_is_no_other_run(key, value):
     with pytest.raises(BadInput, match=r"a\.json: not a canonical spec .*; schedule would now be"):
         check_run(other, "a.json")
     check_run(json.loads(json.dumps(spec)), "a.json")
+
+
+def test_a_run_of_a_method_whose_file_is_gone_still_has_words():
+    spec = spec_of("fedprox(mu=0.5)")
+    spec["method"]["name"] = "gone"
+    assert describe_run(spec).startswith("gone(mu=0.5, prox_form=squared) on ")

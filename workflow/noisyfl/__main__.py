@@ -20,6 +20,15 @@ CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands take if none is named, as Snakemake does."""
 
 
+class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Help that says each default once: not where the words say it, or where it is nothing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default in (None, False) or "(default" in (action.help or ""):
+            return action.help
+        return super()._get_help_string(action)
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and what they take."""
     parser = argparse.ArgumentParser(
@@ -37,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
             help=summary,
             description=command.__doc__,
             epilog=f"example: python -m noisyfl {example}",
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            formatter_class=_WithDefaults,
         )
         added.set_defaults(command=command)
         return added
@@ -50,7 +59,6 @@ def parser() -> argparse.ArgumentParser:
         "--cheapest",
         type=float,
         metavar="HOURS",
-        default=argparse.SUPPRESS,
         help="instead, files for Snakemake: the missing cells that cost least, for so many hours "
         "of the device",
     )
@@ -58,13 +66,11 @@ def parser() -> argparse.ArgumentParser:
         "--gpu",
         type=Path,
         metavar="GPU.json",
-        default=argparse.SUPPRESS,
         help="a device's measured factors, for its hours instead of those of the usual devices",
     )
     plan.add_argument(
         "--claims", action="store_true", help="what each claim needs, instead of each table"
     )
-    plan.set_defaults(cheapest=None, gpu=None)
     progress = add(
         "progress",
         commands.print_progress,
@@ -77,18 +83,14 @@ def parser() -> argparse.ArgumentParser:
         nargs="?",
         const=10.0,
         metavar="SECONDS",
-        default=argparse.SUPPRESS,
         help="print it again every so many seconds (10), until all is done",
     )
-    progress.set_defaults(follow=None)
     for command in (plan, progress):
         command.add_argument(
             "--target",
-            default=argparse.SUPPRESS,
             help="fedcorr_table2, fedcorr, ..., or all that the scale can be asked for; if there "
             "is none, what the scale makes by itself",
         )
-        command.set_defaults(target=None)
 
     specs = add(
         "specs",
@@ -130,8 +132,7 @@ def parser() -> argparse.ArgumentParser:
         "move finished runs of a scale to reproduced/",
         f"archive {paper}",
     )
-    archive.add_argument("--commit", default=argparse.SUPPRESS, help="of other sources than these")
-    archive.set_defaults(commit=None)
+    archive.add_argument("--commit", help="of other sources than these")
     add("methods", commands.list_methods, "list the methods with their options", "methods | less")
     new = add(
         "new-method",
@@ -159,28 +160,22 @@ def parser() -> argparse.ArgumentParser:
     for command in (train, plan, progress, evaluate, selftest):
         command.add_argument(
             "--device",
-            default=argparse.SUPPRESS,
             help="auto, cpu, cuda, cuda:1, ... (default: as the scale's file says, or auto)",
         )
-        command.set_defaults(device=None)
     for command in (train, evaluate, plan, progress, archive, listing, preview, selftest):
         command.add_argument(
             "--results",
             type=Path,
-            default=argparse.SUPPRESS,
             help="the folder of all artifacts (default: as the scale's file says, or results)",
         )
-        command.set_defaults(results=None)
     for command in (train, evaluate, preview):
         command.add_argument(
             "--data",
             type=Path,
             action="append",
             metavar="FOLDER",
-            default=argparse.SUPPRESS,
             help="official data files; may be repeated, your own folder last (default: data)",
         )
-        command.set_defaults(data=None)
         command.add_argument("--download", action="store_true", help="fetch missing data files")
     return parser
 

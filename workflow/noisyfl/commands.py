@@ -39,7 +39,7 @@ from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.edited import edited_runs, is_edited
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.catalogue import methods, parts_of
+from noisyfl.specs.catalogue import methods
 from noisyfl.specs.new_method import write_new_method
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import check_run, describe_run, identity
@@ -202,7 +202,7 @@ def list_runs(results: Path) -> None:
         try:
             provenance, spec = read_provenance(path, run), read_spec(run, Results(results).run(run))
             made = f"{provenance['status']:8}  {_made_by(spec, provenance)}"
-            print(f"{run}  {made}  {_in_words(spec)}")
+            print(f"{run}  {made}  {describe_run(spec)}")
         except (DamagedArtifact, FileNotFoundError) as error:
             damaged.append(f"cannot be read: {error}")
     if damaged:
@@ -216,13 +216,6 @@ def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
     same = provenance["source_digest"] == source_digest()
     source = "this source" if same else f"other source {provenance['source_digest'][:12]}"
     return source if is_checked(provenance) else f"{source}, unchecked"
-
-
-def _in_words(spec: Mapping[str, Any]) -> str:
-    """A run in words, or by the names of its methods if one of them is gone."""
-    names = [part["name"] for part in parts_of(spec["method"])]
-    gone = [name for name in names if name not in methods()]
-    return f"{'+'.join(names)}: there is no method {gone[0]} now" if gone else describe_run(spec)
 
 
 def list_methods() -> None:

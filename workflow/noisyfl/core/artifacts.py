@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import shlex
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,6 +26,9 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 METADATA_KEY = b"noisyfl"
+
+TRACKED = "reproduced"
+"""The repository's folder of runs and noisy partitions that git tracks, laid out like results."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full file system and of an exhausted quota."""
@@ -167,7 +171,7 @@ def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, 
         if columns is None and metadata["checksum"] != checksum(table):
             raise DamagedArtifact(
                 f"{_place(path)}: the content does not fit the checksum {metadata['checksum']} "
-                "that it was written with, so it was altered; delete it to have it made again"
+                f"that it was written with, so it was altered; {remedy(path)}"
             )
     return table, metadata
 
@@ -194,7 +198,7 @@ def _named(path: Path) -> Iterator[None]:
         # Arrow raises many kinds of errors for a damaged file; decoding its texts raises others.
         why = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise DamagedArtifact(
-            f"{_place(path)}: not a whole Parquet file ({why}); delete it to have it made again"
+            f"{_place(path)}: not a whole Parquet file ({why}); {remedy(path)}"
         ) from error
 
 
@@ -208,8 +212,8 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
     # Files written by older versions have a checksum of their content only.
     if metadata.get("metadata_checksum", ...) not in (..., _metadata_checksum(metadata)):
         raise DamagedArtifact(
-            f"{_place(path)}: the metadata do not fit their checksum, so they were altered; delete "
-            "it to have it made again"
+            f"{_place(path)}: the metadata do not fit their checksum, so they were altered; "
+            f"{remedy(path)}"
         )
     return metadata
 
@@ -223,6 +227,21 @@ def _metadata_checksum(metadata: Mapping[str, Any]) -> str:
 def _place(path: Path) -> Path:
     """The file that a user should delete: of a link into the shared cache, the file there."""
     return path.resolve() if path.is_symlink() else path
+
+
+def remedy(path: Path) -> str:
+    """How to get a damaged file whole again, as the end of an error message.
+
+    A file of a tracked run is not made again by its deletion alone, since a run that has a
+    provenance counts as made: its folder has to go.
+    """
+    checkout = f"`git checkout {shlex.quote(str(path))}` brings it back"
+    parts = path.absolute().parts
+    if parts[-4:-2] == (TRACKED, "runs"):
+        return f"{checkout}, or delete the folder {path.parent} to have the run made again"
+    if parts[-3:-1] == (TRACKED, "partitions"):
+        return f"{checkout}, or delete it to have it made again"
+    return "delete it to have it made again"
 
 
 def checksum(table: pa.Table) -> str:
@@ -313,13 +332,9 @@ def read_json(path: Path) -> dict[str, Any]:
     except IsADirectoryError as error:
         raise DamagedArtifact(f"{_place(path)}: a folder, where a file should be") from error
     except (ValueError, RecursionError) as error:
-        raise DamagedArtifact(
-            f"{_place(path)}: not JSON ({error}); delete it to have it made again"
-        ) from error
+        raise DamagedArtifact(f"{_place(path)}: not JSON ({error}); {remedy(path)}") from error
     if not isinstance(content, dict):
-        raise DamagedArtifact(
-            f"{_place(path)}: not a mapping in JSON; delete it to have it made again"
-        )
+        raise DamagedArtifact(f"{_place(path)}: not a mapping in JSON; {remedy(path)}")
     return content
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.artifacts import DamagedArtifact, read_json, write_json
+from noisyfl.core.artifacts import DamagedArtifact, read_json, remedy, write_json
 
 STATUSES = ("finished", "diverged")
 """How a whole run may have ended."""
@@ -55,7 +55,7 @@ def read_provenance(path: Path, run: str) -> dict[str, Any]:
     found = read_json(path)
 
     def refuse(why: str) -> DamagedArtifact:
-        return DamagedArtifact(f"{path}: {why}; delete it to have it made again")
+        return DamagedArtifact(f"{path}: {why}; {remedy(path)}")
 
     for key, kinds in KINDS.items():
         if key not in found:

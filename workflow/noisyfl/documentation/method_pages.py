@@ -64,7 +64,7 @@ def page(name: str) -> str:
         ]
         lines += ["", "## Options", ""]
         lines += table(("option", "default", "may be", "what it decides"), rows)
-        lines += ["", f"The reasons for the defaults: {reasons(name)}."]
+        lines += ["", reasons(name)]
     if declared.variants:
         variants = [variant_row(declared, variant) for variant in declared.variants]
         lines += ["", "## Variants", ""]
@@ -108,15 +108,17 @@ def allowed(option: Option) -> str:
 
 
 def reasons(name: str) -> str:
-    """A link to the section of ``docs/fidelity.md`` that has the table of a method's options."""
+    """A sentence with a link to the section of ``docs/fidelity.md`` with the table of a method's
+    options, or one that says that there is none, as for a method of one's own.
+    """
     heading = ""
     for line in (ROOT / "docs" / "fidelity.md").read_text().split("\n"):
         if line.startswith("## "):
             heading = line.removeprefix("## ")
         if line == f"<!-- options: {name} -->":
             anchor = re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
-            return f"[Fidelity, {heading}](../fidelity.md#{anchor})"
-    raise LookupError(f"docs/fidelity.md: no table of the options of {name}")
+            return f"The reasons for the defaults: [Fidelity, {heading}](../fidelity.md#{anchor})."
+    return "[Fidelity](../fidelity.md) does not give the reasons for the defaults yet."
 
 
 def places(source: str) -> list[tuple[str, str, str]]:

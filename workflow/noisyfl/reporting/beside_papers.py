@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from noisyfl.core.spreadsheet import from_text
 from noisyfl.reporting.published import PAPERS, SCALES
 
 RANKED = 4
@@ -23,6 +24,7 @@ def tables_beside(cells: Path) -> dict[str, list[str]]:
             :mod:`noisyfl.reporting.tables.tidy`.
     """
     numbers = pd.read_csv(cells, dtype={"converged": str, "ours_starred": str})
+    numbers = numbers.map(lambda cell: from_text(cell) if isinstance(cell, str) else cell)
     numbers["value"] *= numbers["unit"].map(SCALES)
     found = {}
     for (paper, shown), table in numbers.groupby(["paper", "shown_in"], sort=False):

@@ -16,6 +16,7 @@ from noisyfl.core.artifacts import (
     RunFiles,
     read_json,
     read_table,
+    remedy,
     to_numpy,
 )
 from noisyfl.core.provenance import read_provenance
@@ -88,7 +89,7 @@ def _check_rounds(rounds: pa.Table, provenance: Mapping[str, Any], files: RunFil
     """Raise :class:`DamagedArtifact` unless the table has every round and shares are shares."""
 
     def refuse(why: str) -> DamagedArtifact:
-        return DamagedArtifact(f"{files.rounds}: {why}; delete it to have it made again")
+        return DamagedArtifact(f"{files.rounds}: {why}; {remedy(files.rounds)}")
 
     expected = provenance.get("rounds", len(rounds))
     numbers = to_numpy(rounds["round"].combine_chunks()) if len(rounds) else np.empty(0)

@@ -26,8 +26,12 @@ COMPUTING = (
 PRINTING = (".css", ".jinja", ".js", ".py")
 """The file name endings of what makes pages and figures."""
 
-TELLING = ("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/script.py")
-"""Modules in these subpackages that read configurations or write logs, and compute nothing."""
+TELLING = (
+    *("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/script.py"),
+    "core/spreadsheet.py",
+)
+"""Modules in these subpackages that read configurations or write logs and CSV, and compute
+nothing."""
 
 
 @functools.cache

@@ -175,13 +175,19 @@ def describe_run(spec: Mapping[str, Any]) -> str:
 
 
 def in_words(component: Mapping[str, Any], declared: Mapping[str, Declaration]) -> str:
-    """``name(option=value, ...)`` with the options that have no default or differ from it."""
-    options = {option.name: option for option in declared[component["name"]].options}
-    changed = [
-        f"{key}={value}"
-        for key, value in component.items()
-        if key in options and (options[key].required or value != options[key].default)
-    ]
+    """``name(option=value, ...)`` with the options that have no default or differ from it.
+
+    Of a component that nobody declares any more, such as a method whose file is gone, all options.
+    """
+    one = declared.get(component["name"])
+    options = {option.name: option for option in one.options} if one else {}
+
+    def counts(key: str, value: Any) -> bool:
+        if one is None:
+            return key not in ("name", "revision")
+        return key in options and (options[key].required or value != options[key].default)
+
+    changed = [f"{key}={value}" for key, value in component.items() if counts(key, value)]
     return component["name"] + (f"({', '.join(changed)})" if changed else "")
 
 

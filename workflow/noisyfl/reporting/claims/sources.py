@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from noisyfl.core.spreadsheet import from_text
 from noisyfl.reporting.claims.numbers import Cell, Number, Numbers
 from noisyfl.reporting.claims.wanted import Label, Wanted
 from noisyfl.reporting.published import KEY, read_published
@@ -86,7 +87,8 @@ def our_cells(path: Path) -> list[Number]:
     """
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
+        for cell_texts in csv.DictReader(file):
+            row = {name: from_text(text) for name, text in cell_texts.items()}
             key = tuple(row[name] for name in KEY)
             if key not in cells or row["shown_in"] == f"{row['paper']}/{row['table']}":
                 cells[key] = row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -148,13 +149,37 @@ class Content:
         A row is not the best if it is the only one of its group with its metric.
         """
         cell = row.cells[column]
-        alike = [rival.cells[column] for rival in self.trained if rival.group == row.group]
-        alike = [rival for rival in alike if rival.metric == cell.metric]
-        means = [r.summary.mean for r in alike if r.summary is not None and not r.diverged]
-        if len(alike) < 2 or cell.summary is None or cell.diverged:
-            return False
-        best = min(means) if cell.measure.less_is_better else max(means)
-        return self.number(cell) == self.printed(best)
+        best = self._best.get((row.group, column, cell.metric))
+        return (
+            best is not None
+            and cell.summary is not None
+            and not cell.diverged
+            and self.number(cell) == best
+        )
+
+    @cached_property
+    def _best(self) -> dict[tuple[str, int, str], str]:
+        """The best mean of the rows that are compared, as it is printed: by group, column, metric.
+
+        Where a group has a single row with a metric, or no mean to compare, there is none.
+        """
+        rivals = defaultdict(list)
+        for row in self.trained:
+            for column, cell in enumerate(row.cells):
+                rivals[row.group, column, cell.metric].append(cell)
+        found = {}
+        for place, cells in rivals.items():
+            means = [c.summary.mean for c in cells if c.summary is not None and not c.diverged]
+            if len(cells) > 1 and means:
+                best = min if cells[0].measure.less_is_better else max
+                found[place] = self.printed(best(means))
+        return found
+
+    @cached_property
+    def is_mixed(self) -> bool:
+        """Whether the table has published numbers, and cells that were made in their settings."""
+        compared = self.description.published is not None
+        return compared and any(cell.as_published for cell in self.cells)
 
     def number(self, cell: Cell) -> str:
         """The mean of a cell as the table prints it."""

@@ -64,9 +64,7 @@ def spans(content: Content) -> list[tuple[str, int]]:
 
 def dagger(content: Content, cell: Cell) -> str:
     """The mark of a cell that is not in the paper's setting, if other cells of the table are."""
-    compared = content.description.published is not None
-    mixed = compared and any(other.as_published for other in content.cells)
-    return "†" if cell.runs and mixed and not cell.as_published else ""
+    return "†" if cell.runs and content.is_mixed and not cell.as_published else ""
 
 
 def markdown_page(content: Content) -> str:

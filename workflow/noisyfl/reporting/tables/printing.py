@@ -7,12 +7,16 @@ The CSV file has one line per row of the table. For each column of the table, sa
   ``C starred``: whether the mean is one of maxima; ``C metric`` and ``C statistic``: the names of
   the metric and the statistic;
 - ``C published``, ``C published std``, ``C published starred``: the paper's number;
-- ``C as published``: whether ours was made in exactly the paper's setting; ``C difference``: ours
-  minus the paper's number, only where that is so; ``C verdict``: how the two compare, in a word;
+- ``C as published``: whether ours was made in exactly the paper's setting (empty in a table without
+  published numbers); ``C difference``: ours minus the paper's number, only where that is so;
+  ``C verdict``: how the two compare, in a word;
 - ``C best``, ``C last``, ``C mean_last_10``, ``C final_or_max``, ``C mean of run``: the mean over
   the trials of every statistic;
 - ``C runs``: the ids of the runs, separated by spaces; ``C status by run``, ``C best by run`` and
   so on: the values of these runs in the same order, ``nan`` where a run has none.
+
+Names that a spreadsheet would run have an apostrophe in front, see
+:mod:`noisyfl.core.spreadsheet`.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import RunFiles, replacing
+from noisyfl.core.spreadsheet import as_text
 from noisyfl.reporting.descriptions import TableDescription
 from noisyfl.reporting.runs import read_runs
 from noisyfl.reporting.statistics import STATISTICS
@@ -76,16 +81,19 @@ def csv_text(content: Content) -> str:
     for row in content.rows:
         line: dict[str, Any] = {"row": row.name, "method": row.method, "trained": row.trained}
         for column, cell in zip(content.columns, row.cells, strict=True):
-            line |= {f"{column} {name}": value for name, value in _facts(cell).items()}
+            facts = _facts(cell, content.description.published is not None)
+            line |= {f"{column} {name}": value for name, value in facts.items()}
         lines.append(line)
     file = io.StringIO()
-    writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows(
+        map(as_text, cells) for cells in [lines[0], *(line.values() for line in lines)]
+    )
     return file.getvalue()
 
 
-def _facts(cell: Cell) -> dict[str, Any]:
+def _facts(cell: Cell, compared: bool) -> dict[str, Any]:
+    """What the file has of a cell; ``compared`` says whether its table has published numbers."""
     ours, paper = cell.summary, cell.published
     facts: dict[str, Any] = {
         "mean": _rounded(ours.mean if ours else None),
@@ -100,7 +108,7 @@ def _facts(cell: Cell) -> dict[str, Any]:
         "published starred": bool(paper and paper.starred),
         "difference": _rounded(cell.difference),
         "verdict": cell.verdict,
-        "as published": cell.as_published,
+        "as published": cell.as_published if compared else None,
     }
     for name in STATISTICS:
         found = cell.summaries.get(name)

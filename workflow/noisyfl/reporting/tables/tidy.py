@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from noisyfl.core.artifacts import replacing
+from noisyfl.core.spreadsheet import as_text
 from noisyfl.reporting.published import KEY, read_published
 from noisyfl.reporting.tables.cells import Cell
 from noisyfl.reporting.tables.frame import LABELS, cells_of, read_frames
@@ -28,7 +29,8 @@ def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Ours is in the unit of the
     published number, except that shares are always in percent; ``ours_as_published`` says whether
-    it was made exactly in the paper's setting.
+    it was made exactly in the paper's setting. Names that a spreadsheet would run have an
+    apostrophe in front, see :mod:`noisyfl.core.spreadsheet`.
 
     Args:
         frames: the files of the tables' frames, see :mod:`noisyfl.reporting.tables.frame`.
@@ -43,7 +45,7 @@ def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
     told = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
     told = told.fillna({"ours_trials": 0, "verdict": NOT_RUN})
     with replacing(cells) as draft:
-        told.to_csv(draft, index=False, lineterminator="\n")
+        told.map(as_text).to_csv(draft, index=False, lineterminator="\n")
 
 
 def _ours(cell: Cell) -> dict[str, Any]:

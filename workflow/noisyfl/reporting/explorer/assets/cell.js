@@ -222,7 +222,8 @@ async function curves(cells, details) {
     el(
       "p",
       { class: "legend" },
-      "A line a seed, dashed otherwise for each; the long dashes are the published number. ",
+      "A line a seed, dashed otherwise for each",
+      levels.length ? "; the long dashes are the published number. " : ". ",
       download("curves.csv", rows),
     ),
   );

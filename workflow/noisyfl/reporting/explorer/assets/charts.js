@@ -43,8 +43,14 @@ export function lines(series, levels, axes) {
       height: Math.min(340, Math.max(220, width * 0.5)),
       marginLeft: 46,
       marginRight: 16,
+      marginBottom: 44,
       style: { background: "transparent", fontSize: "12px", overflow: "visible" },
-      x: { label: axes.x, ticks: width < 420 ? 4 : 8, tickFormat: String, nice: true },
+      x: {
+        label: axes.x,
+        labelOffset: 40,
+        ticks: whole(points, width < 420 ? 4 : 8),
+        tickFormat: String,
+      },
       y: { label: axes.y, grid: true, nice: true, domain: axes.domain },
       marks: [
         ...levels.flatMap((level) => [
@@ -94,6 +100,16 @@ export function lines(series, levels, axes) {
         ),
       ],
     });
+}
+
+/** Whole numbers to mark on the axis of rounds, at most so many of them and one more. */
+function whole(points, most) {
+  const [low, high] = [Math.min, Math.max].map((end) => end(...points.map((point) => point.x)));
+  const steps = [1, 2, 5].flatMap((digit) => [1, 10, 100, 1000].map((ten) => digit * ten));
+  const step = steps.toSorted((a, b) => a - b).find((one) => (high - low) / one <= most) ?? 10000;
+  const places = [];
+  for (let n = Math.ceil(low / step) * step; n <= high; n += step) places.push(n);
+  return places;
 }
 
 /** What clients' noise was estimated at, against what it is. */

@@ -78,7 +78,10 @@ function introduction() {
     el(
       "p",
       {},
-      "Ours, the published number in brackets, and the difference: ✓ reproduced, ≈ close, ≠ differs, ⚡ diverged. Choose a cell to see why it is what it is.",
+      index.cells.some((cell) => cell.published !== null)
+        ? "Ours, the published number in brackets, and the difference: ✓ reproduced, ≈ close, ≠ differs, ⚡ diverged. "
+        : "",
+      "Choose a cell to see why it is what it is.",
     ),
     none,
   );

@@ -1,0 +1,29 @@
+"""A method's file that cannot be imported is named with its line."""
+
+import pytest
+
+from noisyfl import methods
+from noisyfl.core.options import BadInput
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("import math\n\nclass Broken(:\n    pass\n", 3, "SyntaxError: invalid syntax"),
+        ("import math\nx = nothing\n", 2, "NameError: name 'nothing' is not defined"),
+        ("import no_such_module\n", 1, "ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "from noisyfl.methods.registry import METHODS\n\n\n"
+            "@METHODS.register('fedavg')\nclass Again:\n    '''Twice.'''\n",
+            4,
+            "ValueError: two methods are called 'fedavg'",
+        ),
+    ],
+)
+def test_the_file_and_the_line_are_named(tmp_path, monkeypatch, text, line, why):
+    (tmp_path / "broken_method.py").write_text(text)
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    monkeypatch.setattr(methods, "__file__", str(tmp_path / "__init__.py"))
+    with pytest.raises(BadInput) as refused:
+        methods._import("broken_method")
+    assert str(refused.value) == f"{tmp_path}/broken_method.py, line {line}: {why}"

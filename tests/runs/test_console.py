@@ -1,0 +1,126 @@
+"""What Snakemake's console says of failed jobs, given the records that Snakemake logs."""
+
+import json
+import logging
+
+import pytest
+from snakemake.exceptions import LockException, format_exception_to_string
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from noisyfl.core.artifacts import Results
+from noisyfl.runs.console import HANDLER, KILLED, MOST, Console
+from noisyfl.runs.status import KEYS
+
+SCRIPT = "CalledProcessError in file \"train.smk\", line 33:\nCommand 'python x.train.py' "
+
+
+@pytest.fixture
+def layout(tmp_path):
+    return Results(tmp_path)
+
+
+@pytest.fixture
+def console(layout):
+    return Console(layout, "config/tiny.yaml", False)
+
+
+def record(text, **more):
+    return logging.makeLogRecord({"msg": text, "levelno": logging.ERROR, **more})
+
+
+def rule_exception(text):
+    return record(f"RuleException:\n{text}", event=LogEvent.ERROR, exception="RuleException")
+
+
+def job_error(number, log, rule="train", told=None):
+    return record(
+        f"Error in rule {rule}",
+        event=LogEvent.JOB_ERROR,
+        jobid=number,
+        rule_name=rule,
+        rule_msg=told,
+        log=[str(log)],
+    )
+
+
+def status(layout, run, **changes):
+    told = dict.fromkeys(KEYS) | {"setting": f"fedavg, {run}", "alone": f"snakemake {run}"}
+    path = layout.status(run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**told, **changes}))
+    return layout.log(run)
+
+
+def test_snakemakes_lines_about_a_job_that_said_why_are_left_out(console, layout):
+    log = status(layout, "ab", state="failed", error="ValueError: broken")
+    assert not console.filter(rule_exception(SCRIPT + "returned non-zero exit status 1."))
+    assert not console.filter(rule_exception(SCRIPT + "died with <Signals.SIGTERM: 15>."))
+    assert not console.filter(job_error(1, log))
+    assert console.filter(record("Nothing to be done", event=LogEvent.RUN_INFO))
+    assert console.filter(record("a warning"))
+
+
+def test_what_no_job_says_itself_is_written(console, layout):
+    assert console.filter(rule_exception(SCRIPT + "died with <Signals.SIGKILL: 9>."))
+    assert console.filter(rule_exception("MissingOutputException in rule train"))
+    assert console.filter(job_error(1, layout.log("ab"), told="SLURM-job '7' failed"))
+    wordy = Console(layout, "config/tiny.yaml", True)
+    assert wordy.filter(job_error(1, layout.log("ab")))
+
+
+def test_only_the_console_is_filtered_and_the_log_file_has_everything(console):
+    stream, file = logging.StreamHandler(), logging.StreamHandler()
+    stream.name, file.name = HANDLER, "DefaultLogFileHandler"
+    console.attach([stream, file])
+    assert stream.filters == [console]
+    assert file.filters == []
+
+
+def test_the_summary_has_each_failed_job_once_with_its_log_and_command(console, layout, tmp_path):
+    failed = status(layout, "ab", state="failed", error="ValueError: broken")
+    killed = status(layout, "cd", state="running")
+    table = tmp_path / "table.log"
+    table.write_text("2026-01-01 00:00:00  error: no room\n")
+    for number, (log, rule) in enumerate(
+        [(failed, "train"), (failed, "train"), (killed, "train"), (table, "table")]
+    ):
+        console.filter(job_error(max(number, 1), log, rule))
+    assert console.summary().splitlines() == [
+        "3 jobs failed:",
+        "failed: fedavg, ab: ValueError: broken",
+        f"  log: {failed}",
+        "  again, alone: snakemake ab",
+        f"failed: fedavg, cd: {KILLED}",
+        f"  log: {killed}",
+        "  again, alone: snakemake cd",
+        "failed: table: no room",
+        f"  log: {table}",
+    ]
+
+
+def test_runs_that_were_made_later_or_were_asked_to_end_have_not_failed(console, layout):
+    console.filter(job_error(1, status(layout, "ab", state="interrupted")))
+    made = layout.run("cd")
+    made.folder.mkdir(parents=True)
+    for path in made.all():
+        path.touch()
+    console.filter(job_error(2, layout.log("cd")))
+    assert console.summary() == ""
+
+
+def test_a_long_summary_says_where_the_rest_is(console, layout):
+    for number in range(MOST + 3):
+        log = status(layout, f"{number:02}", state="failed", error="OSError: away")
+        console.filter(job_error(number, log))
+    lines = console.summary().splitlines()
+    assert lines[0] == f"{MOST + 3} jobs failed:"
+    assert sum(line.startswith("failed: ") for line in lines) == MOST
+    assert lines[-1] == "and 3 more: python -m noisyfl progress --config config/tiny.yaml"
+
+
+def test_a_locked_folder_names_the_command_that_says_how_far_it_is(console):
+    text = format_exception_to_string(LockException())
+    locked = record(text, event=LogEvent.ERROR, exception="LockException")
+    assert console.filter(locked)
+    assert "`python -m noisyfl progress --config config/tiny.yaml` says how far" in locked.msg
+    assert "--unlock" in locked.msg

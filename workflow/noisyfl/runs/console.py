@@ -1,0 +1,113 @@
+"""What Snakemake's console says of failed jobs: their own words, and at the end all of them again.
+
+A job says itself why it failed, in a line or three. Snakemake's twelve lines about it (the script's
+temporary copy, all inputs and outputs) go to its log file in ``.snakemake/log`` alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.artifacts import DamagedArtifact, Results
+from noisyfl.runs.status import failure_text, one_line, read_status
+
+MOST = 10
+"""How many failed jobs are named at the end."""
+
+SAID = re.compile(r"CalledProcessError.*(returned non-zero exit status 1|Signals\.SIGTERM)", re.S)
+"""What Snakemake says of a script that has ended with an error line of its own, or on Ctrl-C."""
+
+KILLED = "it ended without an error of its own: killed, maybe for want of memory"
+"""What is said of a job that does not say why it ended."""
+
+HANDLER = "DefaultStreamHandler"
+"""What Snakemake calls the handler that writes to its console."""
+
+
+class Console(logging.Filter):
+    """A filter of what Snakemake writes to its console, which remembers the jobs that failed.
+
+    Args:
+        results: the layout in which the runs have their statuses.
+        configuration: the scale's file, for the command that says more.
+        shows_logs: ``--show-failed-logs``, so that Snakemake's own lines stay: they have the logs.
+    """
+
+    def __init__(self, results: Results, configuration: str, shows_logs: bool) -> None:
+        super().__init__()
+        self._results = results
+        self._progress = f"python -m noisyfl progress --config {shlex.quote(configuration)}"
+        self._shows_logs = shows_logs
+        self._failed: dict[int, tuple[str, str | None]] = {}
+
+    def attach(self, handlers: Iterable[logging.Handler]) -> None:
+        """Filter what Snakemake's console handler writes; there is none with a logger plugin."""
+        for handler in handlers:
+            if handler.name == HANDLER:
+                handler.addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written; the words of a locked folder are changed."""
+        error = getattr(record, "exception", None)
+        if error == "LockException":
+            record.msg = (
+                f"{Path.cwd()} is locked: another Snakemake is at work there, or was killed. "
+                f"`{self._progress}` says how far it is; if none is at work, "
+                "`snakemake --unlock` frees the folder."
+            )
+        if error == "RuleException" and SAID.search(record.getMessage()):
+            return False
+        if str(getattr(record, "event", "")) == "job_error":
+            return self._is_news(vars(record))
+        return True
+
+    def _is_news(self, told: dict[str, Any]) -> bool:
+        """Remember a failed job; whether Snakemake knows more of it than the job's own words."""
+        self._failed[told["jobid"]] = told["rule_name"], next(iter(told["log"]), None)
+        # A cluster's executor has a message of its own, and the job's words are in a file there.
+        return self._shows_logs or told["rule_msg"] is not None
+
+    def summary(self) -> str:
+        """All jobs that failed, each with its error, its log and, of a run, how to run it alone.
+
+        A run that a later attempt made, or that was asked to end, has not failed.
+        """
+        texts = [self._text(rule, log) for rule, log in self._failed.values()]
+        texts = list(filter(None, texts))
+        if not texts:
+            return ""
+        many = f"{len(texts)} jobs" if len(texts) > 1 else "1 job"
+        lines = [f"{many} failed:", *texts[:MOST]]
+        if len(texts) > MOST:
+            lines.append(f"and {len(texts) - MOST} more: {self._progress}")
+        return "\n".join(lines)
+
+    def _text(self, rule: str, log: str | None) -> str:
+        if rule != "train" or log is None:
+            return f"failed: {rule}: {_last_error(log)}\n  log: {log or 'none'}"
+        run = Path(log).stem
+        status = None
+        with suppress(OSError, DamagedArtifact):
+            status = read_status(self._results.status(run))
+        if status is None:
+            whole = self._results.run(run).whole()
+            return "" if whole else f"failed: run {run}: {KILLED}\n  log: {log}"
+        if status["state"] == "interrupted":
+            return ""
+        error = status["error"] if status["state"] == "failed" else KILLED
+        return failure_text(status["setting"], error, log, status["alone"])
+
+
+def _last_error(log: str | None) -> str:
+    """The last error line of a job's log."""
+    found = [KILLED]
+    with suppress(OSError, ValueError):
+        text = "" if log is None else Path(log).read_text(encoding="utf-8")
+        found += [line.partition("  error: ")[2] for line in text.splitlines()]
+    return one_line([line for line in found if line][-1])
