@@ -261,9 +261,9 @@ def test_labels_are_guessed_on_the_view_that_the_option_names(view):
     assert planned(0, pseudo_label_view=view, centroids=False)[1:] == ([shown], [])
 
 
-def test_the_default_view_is_the_batchs():
-    assert rofl().pseudo_label_view == "batch"
-    assert planned(3)[0].targets.shape[1] == 1
+def test_the_default_view_is_one_that_a_step_could_learn_from():
+    assert rofl().pseudo_label_view == "weak"
+    assert planned(3)[1:] == (["weak"], [])
 
 
 @pytest.mark.parametrize(

@@ -115,12 +115,12 @@ def test_a_memory_knows_the_round_and_the_number_of_classes(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("options", "counted"),
     [
-        ({}, [1.5, 1, 2, 2]),
-        ({"pseudo_label_view": "weak"}, [1.5, 1, 1.5, 1.5]),
-        ({"centroid_update": "epoch"}, [2.5, 2, 3, 3]),
+        ({}, [1.5, 1, 1.5, 1.5]),
+        ({"pseudo_label_view": "batch"}, [1.5, 1, 2, 2]),
+        ({"pseudo_label_view": "batch", "centroid_update": "epoch"}, [2.5, 2, 3, 3]),
         ({"centroid_update": "epoch", "pseudo_labels": "naive"}, [2.5, 2, 2.5, 2.5]),
     ],
-    ids=["default", "weak", "epoch", "naive"],
+    ids=["default", "batch", "epoch", "naive"],
 )
 def test_rofl_asks_it_on_both_executors_alike(options, counted, digits, tmp_path):
     """Two rounds without and two with pseudo-labels, each of two epochs on augmented images, in

@@ -44,7 +44,7 @@ class RoFL(ClientSide):
 
     reference = "Yang et al., Robust Federated Learning With Noisy Labels, IEEE Int. Syst. 2022"
     revision = 3
-    effort = 1.4
+    effort = 1.3
     by_sample = ("confident", "pseudo_label")
 
     small = {"pseudo_label_round": 3, "forget_ramp_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
@@ -91,11 +91,11 @@ class RoFL(ClientSide):
         choices=("soft", "hard"),
     )
     pseudo_label_view: str = option(
-        "batch",
-        doc="on which view of an image its label is guessed: batch: in each step, the one that the "
-        "step learns from; weak, plain: once, before the step, an augmented or a plain one. Naive "
-        "labels and the first centroids come before any step: for them batch means weak",
-        choices=("batch", "weak", "plain"),
+        "weak",
+        doc="on which view of an image its label is guessed: weak, plain: once, before the step, "
+        "an augmented or a plain one; batch: in each step, the one that the step learns from. "
+        "Naive labels and the first centroids come before any step: for them batch means weak",
+        choices=("weak", "batch", "plain"),
     )
     centroid_update: str = option(
         "batch",
@@ -142,7 +142,6 @@ class RoFL(ClientSide):
             "forget_ramp_rounds": 99,
             "pseudo_label_round": 101,
             "pseudo_label_form": "hard",
-            "pseudo_label_view": "weak",
         },
     }
 
