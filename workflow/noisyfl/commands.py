@@ -35,7 +35,7 @@ from noisyfl.experiments.demand import (
 )
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.progress import progress_text
-from noisyfl.runs.artifact import read_spec, verify
+from noisyfl.runs.artifact import read_artifact, read_spec, verify
 from noisyfl.runs.edited import edited_runs, is_edited
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.job import TrainingJob
@@ -335,7 +335,8 @@ def archive_runs(config: Path, results: Path, commit: str | None) -> None:
         files = Results(results).run(run)
         if not files.provenance.exists() or REPRODUCED.run(run).provenance.exists():
             continue
-        provenance = read_provenance(files.provenance, run)
+        found = read_artifact(run, files)
+        provenance = {**found.provenance, "run": run, "rounds": len(found.rounds)}
         if provenance["source_digest"] != source_digest() and commit is None:
             raise BadInput(
                 f"{files.folder}: made by other sources ({provenance['source_digest'][:12]}) than "
@@ -348,7 +349,7 @@ def archive_runs(config: Path, results: Path, commit: str | None) -> None:
         keep_partition(identity(spec["noisy_partition"]), Results(results))
         write_provenance(
             REPRODUCED.run(run).provenance,
-            {**provenance, "run": run, "commit": commit or commit_of_sources()},
+            {**provenance, "commit": commit or commit_of_sources()},
         )
         for moved_from in (files, Results(results).stored(run)):
             for path in moved_from.all():
