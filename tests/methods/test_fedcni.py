@@ -149,11 +149,31 @@ def test_what_an_epoch_plans():
         (one[: len(one) // 2] == two).all()
         for one, two in zip(epoch.steps, plain.steps, strict=True)
     )
-    client, epoch = planned(14, write_back=True)
-    assert torch.equal(client.labels, epoch.targets[:, 0])
     # Nothing is near enough to a prototype: the given labels stay.
     client, epoch = planned(14, threshold=0.99999, dynamic_confidence=False)
     assert torch.equal(epoch.targets[:, 0], client.given)
+
+
+def test_pseudo_labels_stay_with_write_back_alone():
+    """An epoch guesses labels; in the next, no similarity suffices for any."""
+
+    def second(**options):
+        features, true, given = draw()
+        logits = 3 * torch.nn.functional.one_hot(true, 4).double()
+        client = Client(0, torch.arange(90), given, true)
+        method = fedcni(**options)
+        first = method.epoch(client, turn(14, Outputs(logits, features))).targets[:, 0]
+        assert not torch.equal(first, given)
+        assert torch.equal(client.given, given)
+        client.state["thresholds"] = torch.full((4,), 2.0, dtype=torch.float64)
+        again = method.epoch(client, turn(14, Outputs(-logits, features))).targets[:, 0]
+        return first, again, given
+
+    # Logits that are right for no label leave the thresholds as they are (Eq. 7).
+    _, again, given = second()
+    assert torch.equal(again, given)
+    first, again, _ = second(variant="write_back")
+    assert torch.equal(again, first)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +242,26 @@ def test_a_step_is_equations_11_to_13(noisy):
     assert step(model, noisy).item() == pytest.approx(mixup + 0.7 * mean(away), rel=1e-6)
     without = step(model, noisy, variant="without_distance_loss")
     assert without.item() == pytest.approx(mixup, rel=1e-6)
+
+
+@pytest.mark.parametrize("noisy", [[1, 0, 0, 0] * 2, [0] * 8, [1] * 8])
+def test_one_mean_over_a_batch_weighs_all_of_its_samples_alike(noisy):
+    """One, none or all of four samples are noisy; Eq. 12 stays a mean over the noisy ones."""
+    model = Linear()
+    mixed = 0.3 * model.images[:4] + 0.7 * model.images[4:]
+    log = model(mixed).logits.log_softmax(1)
+    rows = torch.arange(4)
+    losses = -0.3 * log[rows, [0, 1, 2, 0]] - 0.7 * log[rows, [0, 3, 2, 1]]
+    found = step(model, noisy, loss_mean="batch", similarity_weight=0.0)
+    assert found.item() == pytest.approx(losses.mean().item(), rel=1e-6)
+    parts = step(model, noisy, similarity_weight=0.0)
+    if len(set(noisy)) == 1:
+        assert parts.item() == pytest.approx(found.item())
+    else:
+        expected = losses[0] + losses[1:].mean()
+        assert parts.item() == pytest.approx(expected.item(), rel=1e-6)
+    away = step(model, noisy, loss_mean="batch") - found
+    assert away.item() == pytest.approx((step(model, noisy) - parts).item())
 
 
 def test_without_mixup_it_is_cross_entropy():

@@ -8,6 +8,7 @@ import pytest
 from noisyfl.experiments.config import ROOT, check_config, make_plan
 
 from .plans import plan_of
+from .test_published import OTHER_READINGS
 
 PAPERS = ROOT / "config" / "papers"
 with (ROOT / "config" / "published.csv").open() as file:
@@ -39,6 +40,8 @@ def numbers(table):
     """By row and column: the lines of published.csv that a cell's selection reaches."""
     found = {}
     for row in table.rows:
+        if row.name in OTHER_READINGS["fedcni"]:
+            continue
         written = row.method
         variant = re.search(r'variant="(\w+)"', written)
         for column in table.columns:
@@ -194,6 +197,21 @@ def test_each_ablation_takes_one_part_away(cells):
     )
 
 
+def test_write_back_is_a_row_beside_fedcni_with_no_published_number(plan, cells):
+    """Algorithm 1's reading, in every column of Tables 1 and 4, and in Figure 9."""
+    (name,) = OTHER_READINGS["fedcni"]
+    for table in ("table1", "table4"):
+        described = plan.tables[f"fedcni/{table}"]
+        assert {row.name: row.published for row in described.rows}[name] is None
+        for column in (column.name for column in described.columns):
+            assert differing(cells, table, name, column) == {"write_back": True}
+    only = "symmetric, μ=0.2, σ=0.2, α=1"
+    (usual,) = cells["figure9_runs", "from T_s1 on", only]
+    (other,) = cells["figure9_runs", "from T_s1 on, with write-back", only]
+    assert other == {**usual, "method": {**usual["method"], "write_back": True}}
+    assert other == cells["table1", name, "CIFAR-10, symmetric μ=0.2, α=1"][0]
+
+
 def test_no_two_cells_of_a_table_share_a_run_but_fedavg_on_clean_data(plan):
     assert {len(cell) for t in plan.tables.values() for line in t.runs for cell in line} == {1}
     for name, table in plan.tables.items():
@@ -206,7 +224,8 @@ def test_no_two_cells_of_a_table_share_a_run_but_fedavg_on_clean_data(plan):
 
 def test_tables_and_figures_share_what_they_have_in_common(plan):
     printed = {run for name in PRINTED for run in plan.tables[f"fedcni/{name}"].run_ids()}
-    assert len(printed) == 192 + 9 + 10 + 4 * 8 + 1 + 1
+    # Table 1 has FedCNI with write-back too, and Table 4 eight of these sixteen cells again.
+    assert len(printed) == 192 + 16 + 9 + 10 + 4 * 8 + 1 + 1
     figures = {run for figure in plan.figures.values() for run in figure.runs}
     # FedAvg on clean data, FedCNI with T_s1 = 0, and 15 rounds of FedAvg with a look at its scores.
     assert len(figures - printed) == 3
@@ -242,7 +261,7 @@ def test_pseudo_labels_from_the_start_stay_so_at_every_scale():
     plan = make_plan(check_config(config, "short.yaml"), PAPERS, "short.yaml")
     rows = plan.tables["fedcni/figure9_runs"].runs
     begin = [plan.runs[row[0][0]]["method"]["pseudo_label_round"] for row in rows]
-    assert begin == [5, 0]
+    assert begin == [5, 0, 5]
     (mark,) = plan.figures["fedcni/figure9"].marks
     assert mark.at == 5
 

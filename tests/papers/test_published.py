@@ -11,6 +11,7 @@ from .plans import cells_of, number_of, numbers, plan_of
 PAPERS = ("rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
 
 OTHER_READINGS = {
+    "fedcni": {"FedCNI with write-back"},
     "fedcorr": {
         "FedProx, squared",
         "FedCorr w/o frac. scheduling, every client once",

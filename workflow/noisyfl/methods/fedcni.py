@@ -63,6 +63,12 @@ class FedCNI(ClientSide):
     similarity_weight: float = option(
         0.7, doc="lambda_sim: weight of the distance to prototypes (Eq. 13)", at_least=0
     )
+    loss_mean: str = option(
+        "parts",
+        doc="parts: the mean over a batch's noisy samples plus that over its clean ones (Eq. 11); "
+        "batch: one mean over both",
+        choices=("parts", "batch"),
+    )
     mixup_alpha: float = option(1.0, doc="of mixup's Beta distribution", above=0)
     detection_view: str = option(
         "plain", doc="how images are shown where labels are checked", choices=("plain", "weak")
@@ -104,6 +110,7 @@ class FedCNI(ClientSide):
         "without_reweight_aggregation": {"aggregation": "data_size"},
         "noise_level_aggregation": {"aggregation": "always_clean_samples"},
         "pseudo_labels_at_once": {"pseudo_label_round": 0},
+        "write_back": {"write_back": True},
     }
 
     # ---------------------------------------------------------------- before an epoch
@@ -215,7 +222,8 @@ class FedCNI(ClientSide):
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Eq. 13: mixup's cross-entropies (Eq. 11), their mean over the batch's noisy samples plus
-        their mean over its clean ones; and the noisy samples' mean distance to prototypes (Eq. 12).
+        that over its clean ones, or one mean over both, by option; and the noisy samples' mean
+        distance to prototypes (Eq. 12).
         """
         images, (target, noisy) = batch.images, batch.target.unbind(1)
         if "share" in batch:
@@ -231,7 +239,10 @@ class FedCNI(ClientSide):
         else:
             outputs = model(images)
             losses = cross_entropy(outputs.logits, target)
-        loss = mean_where(losses, noisy) + mean_where(losses, 1 - noisy)
+        if self.loss_mean == "batch":
+            loss = losses.mean()
+        else:
+            loss = mean_where(losses, noisy) + mean_where(losses, 1 - noisy)
         if not self.similarity_weight:
             return loss
         away = 1 - cosine_similarity(outputs.features, batch["prototypes"][target])

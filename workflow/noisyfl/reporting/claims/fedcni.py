@@ -205,7 +205,12 @@ def _late_leads(curves: Numbers) -> tuple[Numbers, Numbers]:
     right=rounds(
         "figure2_runs", row=DETECTING, column="symmetric", metric="pseudo_label_accuracy", by="row"
     ),
-    accuracy=rounds("figure9_runs", metric="test_accuracy", by="row"),
+    accuracy=rounds(
+        "figure9_runs",
+        row=among("from T_s1 on", "from the start"),
+        metric="test_accuracy",
+        by="row",
+    ),
 )
 def corrects_labels(right: Numbers, accuracy: Numbers) -> Checks:
     """FedCNI's pseudo-labels are less than 65 % right before round 15 and more than 70 % in the
