@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -98,7 +98,7 @@ class AsGiven:
     hold them one after the other.
     """
 
-    def draw(self, kind: str, n: int, rng: Any) -> Draws:
+    def draw(self, kind: str, n: int, rng: Any, sizes: Sequence[int] | None = None) -> Draws:
         """The number of the view: a scripted stream draws them one after the other, from 0."""
         number = getattr(rng, "views", 0)
         if isinstance(rng, Scripted):

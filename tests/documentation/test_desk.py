@@ -13,10 +13,13 @@ TITLES = (
 
 
 def shown(scale):
-    """What the first trial of each method shows in the setting, by the name of its row."""
+    """What the first trial of each method shows in the setting, by the name of its row, as far as
+    its run is tracked.
+    """
     table = read_plan(ROOT / "config" / f"{scale}.yaml").tables["grand/common"]
     column = [column.name for column in table.columns].index(SETTING)
     runs = {row.name: line[column][0] for row, line in zip(table.rows, table.runs, strict=True)}
+    runs = {name: run for name, run in runs.items() if REPRODUCED.run(run).whole()}
     found = read_runs({run: REPRODUCED.run(run) for run in runs.values()})
     return {name: seen([found[run]]).iloc[0] for name, run in runs.items()}
 
@@ -28,5 +31,7 @@ def line(name, short, long):
 
 def test_longer_training_is_told_as_it_was():
     short, long = shown("desk"), shown("desk_long")
-    lines = [TITLES, *(line(name, short[name], one) for name, one in long.items())]
+    told_of = [name for name in long if name in short]
+    assert {"FedAvg", "FedCorr", "FedRN", "FedCNI", "Oracle"} <= set(told_of)
+    lines = [TITLES, *(line(name, short[name], long[name]) for name in told_of)]
     assert "\n".join(lines) in (ROOT / "docs" / "desk.md").read_text(encoding="utf-8")

@@ -158,7 +158,7 @@ def test_where_the_fidelity_page_has_no_column_of_reasons_its_text_is_quoted():
 
 
 def test_sections_name_the_anchors_of_the_site():
-    assert sections()["fedprox"].anchor == "fedprox-and-the-oracle"
+    assert sections()["fedprox"].anchor == "fedprox"
 
 
 def test_the_script_has_every_module_and_no_import():

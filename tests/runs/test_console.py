@@ -9,7 +9,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from noisyfl.core.artifacts import Results
 from noisyfl.runs.console import HANDLER, KILLED, MOST, Console
-from noisyfl.runs.status import KEYS
+from small_status import status_with
 
 SCRIPT = "CalledProcessError in file \"train.smk\", line 33:\nCommand 'python x.train.py' "
 
@@ -44,10 +44,10 @@ def job_error(number, log, rule="train", told=None):
 
 
 def status(layout, run, **changes):
-    told = dict.fromkeys(KEYS) | {"setting": f"fedavg, {run}", "alone": f"snakemake {run}"}
+    told = {"setting": f"fedavg, {run}", "alone": f"snakemake {run}", **changes}
     path = layout.status(run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**told, **changes}))
+    path.write_text(json.dumps(status_with(**told)))
     return layout.log(run)
 
 

@@ -17,8 +17,8 @@ from noisyfl.reporting.explorer.gather import Sources
 from noisyfl.reporting.published import read_published
 from noisyfl.reporting.runs import read_runs
 from noisyfl.reporting.tables.frame import tidy, write_frame
-from noisyfl.runs.status import KEYS
 from noisyfl.specs.spec import canonical_run, identity
+from small_status import status_with
 from small_tables import FIELDS
 
 LOW, HIGH = "IID, low", "IID, high"
@@ -187,9 +187,7 @@ def with_runs(one, ids):
 
 def failed(results, run):
     """What a run says of itself that failed."""
-    told = {key: None if type(None) in kinds else "a" for key, kinds in KEYS.items()}
-    told |= dict.fromkeys(("begun", "updated"), "2026-01-01T00:00:00+00:00")
-    told |= {"state": "failed", "process": 1, "error": f"CUDA: out of memory {EVIL}"}
+    told = status_with(state="failed", error=f"CUDA: out of memory {EVIL}")
     results.status(run).parent.mkdir(parents=True, exist_ok=True)
     results.status(run).write_text(json.dumps(told))
 
