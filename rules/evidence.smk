@@ -4,7 +4,7 @@ rule evidence:
         runs=evidence_runs,
         claims=SCALE / "claims.json",
         cells=SCALE / "cells.csv",
-        before=Path(workflow.basedir) / "docs" / "evidence.md",
+        reasons=Path(workflow.basedir) / "config" / "reasons.yaml",
     output:
         SCALE / "evidence.md",
     log:

@@ -5,7 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from noisyfl.experiments.config import PUBLISHED
+from noisyfl.commands import read_plan
+from noisyfl.core.options import BadInput
+from noisyfl.experiments.config import PUBLISHED, ROOT
+from noisyfl.reporting import evidence
 from noisyfl.reporting.against_fedavg import seen
 from noisyfl.reporting.beside_papers import tables_beside
 from noisyfl.reporting.claims.judge import examine
@@ -13,7 +16,7 @@ from noisyfl.reporting.claims.sources import published
 from noisyfl.reporting.claims.verdicts import Judged
 from noisyfl.reporting.claims.wanted import all_claims
 from noisyfl.reporting.descriptions import Heading
-from noisyfl.reporting.evidence import evidence_page, reasons_in, write_evidence
+from noisyfl.reporting.evidence import evidence_page, read_reasons, write_evidence
 from noisyfl.reporting.published import KEY, read_published
 from noisyfl.reporting.runs import read_runs
 from small_tables import HIGH, LOW, content, table_in
@@ -159,26 +162,51 @@ def test_a_column_of_which_most_is_missing_stands_with_its_methods_alone(table, 
     assert f"| Method | {LOW} |\n" in page
 
 
-def test_what_people_wrote_stays_under_its_method(table, runs, tmp_path):
-    path, before = tmp_path / "new.md", tmp_path / "old.md"
-    reason = "Why: it forgets\nwhat it learned."
-    before.write_text(
-        "# Evidence\n\n## The papers' claims\n\n| a |\n\nWhy: few rounds.\n\n## The methods\n\n"
-        f"### FedAvg\n\n| a |\n|---|\n\n{reason}\n\nWhy: twice.\n\n"
-        "### RoFL, `rofl_table6`\n\nWhy: small.\n"
-    )
-    cells = tmp_path / "cells.csv"
+def printed_with(reasons, table, runs, tmp_path):
+    path, cells, file = (tmp_path / name for name in ("new.md", "cells.csv", "reasons.yaml"))
     cells.write_text(CELLS)
-    write_evidence(path, described(table), read_runs(runs.files), [], cells, before)
-    kept = {
+    file.write_text(reasons)
+    write_evidence(path, described(table), read_runs(runs.files), [], cells, file)
+    return path.read_text()
+
+
+def test_what_people_wrote_stands_under_its_heading(table, runs, tmp_path):
+    page = printed_with(
+        "The papers' claims: [few rounds.]\n"
+        "FedAvg:\n  - >-\n    it forgets\n    what it learned.\n  - twice.\n"
+        "'RoFL, `rofl_table6`': [small.]\n"
+        "Nothing of the page: [not printed.]\n",
+        table,
+        runs,
+        tmp_path,
+    )
+    heading, found = "", {}
+    for line in page.splitlines():
+        heading = line.lstrip("# ") if line.startswith("#") else heading
+        if line.startswith("Why:"):
+            found.setdefault(heading, []).append(line)
+    assert found == {
         "The papers' claims": ["Why: few rounds."],
         "RoFL, `rofl_table6`": ["Why: small."],
-        "FedAvg": [reason, "Why: twice."],
+        "FedAvg": ["Why: it forgets what it learned.", "Why: twice."],
     }
-    assert reasons_in(path.read_text()) == kept
-    again = path.read_text()
-    write_evidence(path, described(table), read_runs(runs.files), [], cells, path)
-    assert path.read_text() == again
+
+
+@pytest.mark.parametrize("wrong", ["FedAvg: it forgets", "FedAvg: [3]", "FedAvg: {a: b}"])
+def test_reasons_that_are_no_paragraphs_are_refused(wrong, tmp_path):
+    file = tmp_path / "reasons.yaml"
+    file.write_text(wrong)
+    with pytest.raises(BadInput, match=r"reasons\.yaml: FedAvg: got .*, expected a list of"):
+        read_reasons(file)
+
+
+def test_every_reason_has_a_heading_that_the_desk_scale_can_print():
+    plan = read_plan(ROOT / "config" / "desk.yaml")
+    rows = {row.name for row in plan.tables["grand/common"].rows}
+    for heading in read_reasons(ROOT / "config" / "reasons.yaml"):
+        paper, _, table = heading.partition(", ")
+        beside = table.strip("`") in {name.replace("/", "_") for name in plan.tables}
+        assert heading == evidence.CLAIMS or heading in rows or (paper and beside), heading
 
 
 def test_what_a_cell_says_is_the_mean_of_its_trials(runs):

@@ -17,6 +17,6 @@ with job(snakemake.log[0]) as log:
         read_runs({run: RunFiles(Path(folder)) for run, folder in folders.items()}),
         read_judged(Path(snakemake.input.claims)),
         Path(snakemake.input.cells),
-        Path(snakemake.input.before),
+        Path(snakemake.input.reasons),
     )
     log("done")

@@ -1,8 +1,7 @@
 """The page of evidence: what our runs say of each method, and of the papers' claims.
 
-Every number on it is computed from artifacts. Explanations that people wrote are paragraphs that
-begin with :data:`REASON`, each under the heading that it explains; they are kept when the page is
-made anew.
+Every number on it is computed from artifacts. People's explanations are in a file of their own,
+each under the heading that it stands under on the page.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import numpy as np
 import pandas as pd
 
 from noisyfl.core.artifacts import replacing
+from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.options import BadInput
 from noisyfl.reporting.against_fedavg import (
     BASELINE,
     ROUNDS,
@@ -41,7 +42,7 @@ CLAIMS = "The papers' claims"
 """The heading over what our numbers say of them."""
 
 REASON = "Why:"
-"""The beginning of a paragraph that people wrote."""
+"""How a paragraph of people's begins on the page."""
 
 
 def evidence_page(
@@ -58,8 +59,7 @@ def evidence_page(
         runs: by id, all of the table's.
         judged: every claim.
         papers: the papers' tables with ours beside them, lines by heading.
-        reasons: paragraphs that people wrote, by the name of a row, or the heading of a paper's
-            table or of the claims.
+        reasons: people's paragraphs, see :func:`read_reasons`.
 
     Raises:
         ValueError: no row is the baseline's.
@@ -126,7 +126,7 @@ def evidence_page(
             lines += ["", f"### {row.name}", ""]
             lines += method_lines(row, own, against if r != baseline else {}, table.columns, bars)
             for reason in reasons.get(row.name, ()):
-                lines += ["", reason]
+                lines += ["", f"{REASON} {reason}"]
     missing = [row.name for r, row in enumerate(table.rows) if not any(at == r for at, _ in cells)]
     if missing:
         lines += ["", f"Not run yet: {', '.join(missing)}."]
@@ -162,7 +162,7 @@ def _some_known(judged: Judged) -> bool:
 def _beside(
     papers: Mapping[str, Sequence[str]], reasons: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
-    """Each paper's table under its heading, with the paragraphs that people wrote on it."""
+    """Each paper's table under its heading, with people's paragraphs on it."""
     yield (
         "Columns of which most is run, in percent, of smaller federations and networks than the "
         "papers': what can be held against theirs is the order of the rows. Ours are means over "
@@ -176,9 +176,9 @@ def _beside(
 
 
 def _paragraphs(reasons: Mapping[str, Sequence[str]], heading: str) -> Iterator[str]:
-    """The paragraphs that people wrote under a heading, each with an empty line after it."""
+    """People's paragraphs under a heading, each with an empty line after it."""
     for reason in reasons.get(heading, ()):
-        yield from (reason, "")
+        yield from (f"{REASON} {reason}", "")
 
 
 def _average_ranks(table: TableDescription, runs: Mapping[str, Run]) -> pd.Series:
@@ -234,17 +234,18 @@ def _at_a_glance(
         yield " | ".join([f"| {table.rows[r].name}", *line]) + " |"
 
 
-def reasons_in(page: str) -> dict[str, list[str]]:
-    """The paragraphs that people wrote in a page, by the heading that they stand under."""
-    found: dict[str, list[str]] = {}
-    name = ""
-    for paragraph in page.split("\n\n"):
-        text = paragraph.strip()
-        if text.startswith(("## ", "### ")):
-            name = text.lstrip("# ").partition("\n")[0]
-        elif text.startswith(REASON):
-            found.setdefault(name, []).append(text)
-    return found
+def read_reasons(path: Path) -> dict[str, list[str]]:
+    """Read people's paragraphs: by the name of a row, the heading of a paper's table, or that of
+    the claims.
+
+    Raises:
+        BadInput: naming the file, the heading and what was expected.
+    """
+    found = read_yaml(path)
+    for heading, paragraphs in found.items():
+        if not isinstance(paragraphs, list) or not all(isinstance(p, str) for p in paragraphs):
+            raise BadInput(f"{path}: {heading}: got {paragraphs!r}, expected a list of paragraphs")
+    return dict(found)
 
 
 def write_evidence(
@@ -253,7 +254,7 @@ def write_evidence(
     runs: Mapping[str, Run],
     judged: Sequence[Judged],
     cells: Path,
-    before: Path,
+    reasons: Path,
 ) -> None:
     """Write the page.
 
@@ -263,10 +264,9 @@ def write_evidence(
         runs: likewise.
         judged: likewise.
         cells: the file of every published number with ours.
-        before: the previous page, from which the paragraphs that people wrote are taken; it may be
-            missing.
+        reasons: the file of people's paragraphs.
     """
-    reasons = reasons_in(before.read_text(encoding="utf-8")) if before.exists() else {}
+    paragraphs = read_reasons(reasons)
     with replacing(path) as draft:
-        page = evidence_page(table, runs, judged, tables_beside(cells), reasons)
+        page = evidence_page(table, runs, judged, tables_beside(cells), paragraphs)
         draft.write_text(page, encoding="utf-8")
