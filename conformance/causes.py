@@ -66,7 +66,7 @@ def _changed(pair: Pair, record: dict[str, Any]) -> Iterator[str]:
     """The table of a pair's runs: accuracy, differences, and what was decided."""
     keys = list(decided(record, "official"))
     yield table_row(
-        "run", "seeds", "accuracy", "less official", "ours less it", *map(NAMES.get, keys)
+        "run", "seeds", "accuracy", "less official", "ours less it", *(NAMES[key] for key in keys)
     )
     yield "|---" * (5 + len(keys)) + "|"
     sides = ("official", *pair.changes, "ours")
