@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from conformance import COMMITS, FOLDER
+from conformance.causes import causes
+from conformance.markdown import NAMES, percent, run_record, signed, table_row, text
 from conformance.record import recorded
 from conformance.recorders import MODULES, steps
-from conformance.runs import FEWEST_SEEDS, LAST, PAIRS, RECORDED, SETTING
+from conformance.runs import FEWEST_SEEDS, LAST, PAIRS, SETTING
 from conformance.runs.statistics import Comparison, decided, flagged_alike
 
 PAGE = FOLDER.parent / "docs" / "conformance.md"
@@ -76,20 +77,6 @@ NOT_RUN = {
 }
 """Repositories whose code is not run whole, and why."""
 
-NAMES = {
-    "label_precision": "precision of the samples selected as clean",
-    "label_recall": "recall of the samples selected as clean",
-    "refurbished": "share of samples with a new label",
-    "refurbished_accuracy": "share of the new labels that are true",
-    "label_accuracy": "share of labels that are true at the end",
-    "flagged": "clients flagged as noisy",
-    "estimated_noise_level": "estimated noise level, mean over clients",
-    "clusters": "clusters at the end",
-    "largest_cluster": "clients in the largest cluster",
-    "mixing_share": "share of the private model in the mixture, mean over clients",
-}
-"""How the page names each recorded decision."""
-
 OTHERS = (
     ("mixtures of two Gaussians", "scikit-learn's `GaussianMixture`",
      "tests/methods/estimators/test_mixture.py"),
@@ -101,12 +88,12 @@ OTHERS = (
 
 def page() -> str:
     """The page's text."""
-    return "\n".join([*_head(), *_steps(), *_without(), *_runs(), *_again(), ""])
+    return "\n".join([*_head(), *_steps(), *_without(), *_runs(), *causes(), *_again(), ""])
 
 
 def _head() -> Iterator[str]:
     yield "# Conformance\n"
-    yield _text(
+    yield text(
         "Where a paper has public code, that code produced the published numbers. This page "
         "compares recorded results of the official code with those of this project's code "
         "(*ours*). No line of official code is part of this project: a recorder imports it from a "
@@ -114,7 +101,7 @@ def _head() -> Iterator[str]:
         "inputs to the project's code (`tests/conformance/`). The page is generated from the "
         "recorded files."
     )
-    yield _text(
+    yield text(
         "Intended differences are listed in "
         "[Fidelity](fidelity.md#where-the-official-codes-numbers-differ), each with the option "
         "that follows the official code, or the reason why there is none."
@@ -125,7 +112,7 @@ def _steps() -> Iterator[str]:
     kept = {repository: recorded(repository) for repository in MODULES}
     apart = json.loads(DIFFERENCES.read_text())
     yield "\n## Step by step\n"
-    yield _text(
+    yield text(
         "A step is a function of the official code, or a block of one of its scripts, together "
         "with inputs. Its difference is the largest one of any number, relative to the largest "
         "number of the same array. The tables give the power of ten that the difference lies "
@@ -142,7 +129,7 @@ def _steps() -> Iterator[str]:
         own = [row for row in rows if row[0] == method]
         codes = dict.fromkeys(repository for _, repository, *_ in own)
         largest = max(apart[repository][step.name] for _, repository, step, _ in own)
-        yield _row(
+        yield table_row(
             f"`{method}`",
             ", ".join(map(_repository, codes)),
             str(len(own)),
@@ -153,12 +140,12 @@ def _steps() -> Iterator[str]:
     yield "|---|---|---|---|"
     for method, repository, step, held in sorted(rows, key=lambda row: row[0]):
         place = f"[{step.function or step.file}]({_permalink(repository, held)})"
-        yield _row(f"`{method}`", step.what, place, below(apart[repository][step.name]))
+        yield table_row(f"`{method}`", step.what, place, below(apart[repository][step.name]))
     yield "\nSome parts are compared with libraries, which the tests call as they run:\n"
     yield "| what | compared with | test |"
     yield "|---|---|---|"
     for what, library, file in OTHERS:
-        yield _row(what, library, f"[{Path(file).name}](../{file})")
+        yield table_row(what, library, f"[{Path(file).name}](../{file})")
 
 
 def _without() -> Iterator[str]:
@@ -166,14 +153,14 @@ def _without() -> Iterator[str]:
     yield "| method | why, or how it is tested |"
     yield "|---|---|"
     for method, why in WITHOUT.items():
-        yield _row(f"`{method}`", why)
+        yield table_row(f"`{method}`", why)
 
 
 def _runs() -> Iterator[str]:
     records = {name: record for name in PAIRS if (record := run_record(name))}
     rounds = SETTING["schedule"]["rounds"]
     yield "\n## Whole runs\n"
-    yield _text(
+    yield text(
         f"The official code and ours get the same noisy partition of {SETTING['dataset']} "
         f"(`{SETTING['partition']}`), the same initial weights of `{SETTING['model']}` and the "
         f"same participants in each of {rounds} rounds. Each side draws batches and mixup for "
@@ -197,7 +184,7 @@ def _runs() -> Iterator[str]:
     yield "| official code | why |"
     yield "|---|---|"
     for repository, why in NOT_RUN.items():
-        yield _row(f"[{repository}](https://github.com/{repository})", why)
+        yield table_row(f"[{repository}](https://github.com/{repository})", why)
 
 
 def _settings() -> Iterator[str]:
@@ -220,7 +207,7 @@ def _settings() -> Iterator[str]:
         )
         methods.setdefault(row, []).append(f"`{name}`")
     for row, names in methods.items():
-        yield _row(", ".join(names), *row)
+        yield table_row(", ".join(names), *row)
 
 
 def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -232,13 +219,13 @@ def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|"
     for name, record in records.items():
         told = Comparison.of(record)
-        yield _row(
+        yield table_row(
             f"`{PAIRS[name].ours}`",
             _repository(PAIRS[name].repository),
             str(told.seeds),
-            _percent(*told.official),
-            _percent(*told.ours),
-            f"{100 * told.difference:+.2f}{_beside(told.half_width)}",
+            percent(*told.official),
+            percent(*told.ours),
+            signed(told),
             *(f"{seconds:.0f}" for seconds in told.seconds),
             _verdict(name),
         )
@@ -246,17 +233,17 @@ def _compared(records: dict[str, dict[str, Any]]) -> Iterator[str]:
     for name, record in records.items():
         told = Comparison.of(record)
         if told.seeds >= FEWEST_SEEDS and not told.inside:
-            yield _text(f"- `{name}`: {FOUND[name]}.")
+            yield text(f"- `{name}`: {FOUND[name]}.")
     yield "\nWhat the methods decide about samples and clients, as means over seeds:\n"
     yield "| method | what | official | ours |"
     yield "|---|---|---|---|"
     for name, record in records.items():
         official, ours = decided(record, "official"), decided(record, "ours")
-        for key in official:
-            yield _row(f"`{name}`", NAMES[key], f"{official[key]:.3f}", f"{ours[key]:.3f}")
+        for key in (key for key in official if key in ours):
+            yield table_row(f"`{name}`", NAMES[key], f"{official[key]:.3f}", f"{ours[key]:.3f}")
         if "flagged" in official:
             same, asked = flagged_alike(record)
-            yield _row(f"`{name}`", "clients on which both agree", f"{same} of {asked}", "")
+            yield table_row(f"`{name}`", "clients on which both agree", f"{same} of {asked}", "")
 
 
 def _again() -> Iterator[str]:
@@ -264,20 +251,13 @@ def _again() -> Iterator[str]:
     yield "make conformance OFFICIAL=checkouts                # records all steps: what changed"
     yield "python -m conformance.runs --official checkouts    # whole runs that are not recorded"
     yield "```\n"
-    yield _text(
+    yield text(
         "`checkouts` is a folder that contains each repository as `OWNER+NAME`, at the commit "
         "below. To write this page anew, run `python -m conformance`. The repositories and their "
         "commits:"
     )
     for repository, commit in COMMITS.items():
         yield f"- {repository} at {commit}"
-
-
-def run_record(name: str) -> dict[str, Any] | None:
-    """The recorded whole runs of a method, or None if no seed has been run on both sides."""
-    path = FOLDER / "runs" / RECORDED / f"{name}.json"
-    record = json.loads(path.read_text()) if path.exists() else None
-    return record if record and record["ours"].keys() & record["official"].keys() else None
 
 
 def _verdict(name: str) -> str:
@@ -308,23 +288,6 @@ def _permalink(repository: str, held: dict[str, Any]) -> str:
     first, last = held["lines"]
     place = f"{COMMITS[repository]}/{held['file']}#L{first}-L{last}"
     return f"https://github.com/{repository}/blob/{place}"
-
-
-def _percent(mean: float, spread: float) -> str:
-    return f"{100 * mean:.2f}{_beside(spread)}"
-
-
-def _beside(width: float) -> str:
-    return f" ± {100 * width:.2f}" if math.isfinite(width) else ""
-
-
-def _text(paragraph: str) -> str:
-    """A paragraph wrapped at 100 characters, with an empty line after it."""
-    return textwrap.fill(paragraph, 100, break_on_hyphens=False, break_long_words=False) + "\n"
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def missing(methods: Iterable[str]) -> set[str]:

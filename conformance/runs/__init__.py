@@ -7,11 +7,11 @@ the method is the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-LAST = 10
-"""Rounds at the end that are tested."""
+LAST, FEWER = 10, 4
+"""Rounds at the end that are tested; fewer where a round's test takes seconds."""
 
 FEWEST_SEEDS = 3
 """Seeds from which on an interval is a verdict."""
@@ -60,12 +60,25 @@ class Pair:
         arguments: of its command line, beside those that every method of it gets.
         ours: the method in a spec.
         setting: of both.
+        changes: more runs of the official code, each changed from outside in one or two points to
+            do as ours does: the points, by the name of the run.
     """
 
     repository: str
     arguments: str
     ours: str
     setting: dict[str, Any]
+    changes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def method(self) -> str:
+        """Its name."""
+        return self.ours.partition("(")[0]
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Which runs it has."""
+        return ("ours", "official", *self.changes)
 
 
 LARGER_BATCHES: dict[str, Any] = {**SETTING["schedule"], "batch_size": 50}
@@ -207,3 +220,34 @@ PAIRS = {
     "apfl": Pair(FEDTORCH, "", "apfl(adaptive=True, shrinkage=0.02)", _with(SETTING, momentum=0.0)),
 }
 """What is run, by the name of the method."""
+
+CIFAR10: dict[str, Any] = {
+    **SETTING,
+    "dataset": "cifar10",
+    "partition": "shard(clients=20, shards=5, samples=3000)",
+    "model": "cnn4conv",
+    "schedule": {
+        **SETTING["schedule"],
+        "rounds": 12,
+        "participation": 0.2,
+        "evaluate_every": 12 - FEWER,
+        "evaluate_last": FEWER,
+        "pass_batch_size": SETTING["schedule"]["batch_size"],
+    },
+}
+"""Real images, few of them. The code's passes have a local step's batches."""
+
+UNVISITED, SEQUENTIAL = "unvisited", "sequential"
+"""Two points of FedRN's code: a client that has not taken part yet can be a neighbour, and a
+participant of a round uses the models that earlier ones have left in it."""
+
+CAUSES = {
+    "fedrn_cifar10": Pair(
+        FEDRN,
+        "--method fedrn --warmup_epochs 6 --w_alpha 0.6 --num_neighbors 2",
+        "fedrn(warm_up_rounds=6)",
+        CIFAR10,
+        {UNVISITED: (UNVISITED,), SEQUENTIAL: (SEQUENTIAL,), "both": (UNVISITED, SEQUENTIAL)},
+    ),
+}
+"""Runs that say what a difference comes from."""

@@ -11,14 +11,16 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from conformance import FOLDER
-from conformance.runs import PAIRS, RECORDED
+from conformance.runs import CAUSES, PAIRS, RECORDED
 from noisyfl.core.artifacts import read_json, write_json
+
+RUNS = PAIRS | CAUSES
 
 
 def main() -> None:
     """Run what is not recorded yet."""
     parser = argparse.ArgumentParser(prog="python -m conformance.runs", description=__doc__)
-    parser.add_argument("methods", nargs="*", help=f"of {', '.join(PAIRS)}; all of them")
+    parser.add_argument("methods", nargs="*", help=f"of {', '.join(RUNS)}; all of them")
     parser.add_argument("--official", type=Path, required=True, help="checkouts, OWNER+NAME")
     parser.add_argument("--data", type=Path, default=Path("data"), help="as for noisyfl")
     parser.add_argument("--results", type=Path, default=Path("results/conformance"))
@@ -36,8 +38,8 @@ def main() -> None:
         pending = {
             pool.submit(run, name, side, seed, *folders): (name, side, seed)
             for seed in given.seeds
-            for name in given.methods or PAIRS
-            for side in ("ours", "official")
+            for name in given.methods or RUNS
+            for side in RUNS[name].sides
             if str(seed) not in recorded(name)[side]
         }
         for done in as_completed(pending):
@@ -61,7 +63,8 @@ def path_of(name: str) -> Path:
 def recorded(name: str) -> dict:
     """What a method's file holds, by side and seed."""
     path = path_of(name)
-    return read_json(path) if path.exists() else {"ours": {}, "official": {}}
+    record = read_json(path) if path.exists() else {}
+    return {side: record.get(side, {}) for side in RUNS[name].sides}
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import sys
+from collections.abc import Collection
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -18,23 +19,35 @@ import torch
 from torch import nn
 
 from conformance import patches
-from conformance.runs import LAST
+from conformance.runs.neighbours import Neighbours
 from conformance.runs.official import Handed
 from conformance.simulation import Named
 
 ROUND = re.compile(r"test_acc: ([0-9.]+)")
 
 
-def run(name: str, arguments: str, handed: Handed, code: Path) -> dict[str, Any]:
-    """What :func:`conformance.runs.ours.run` says, of the official code."""
+def run(
+    name: str, arguments: str, handed: Handed, code: Path, changes: Collection[str] = ()
+) -> dict[str, Any]:
+    """What :func:`conformance.runs.ours.run` says, of the official code.
+
+    Args:
+        name: of the method.
+        arguments: of the code's command line.
+        handed: the run.
+        code: the checkout.
+        changes: points of FedRN that are changed (:class:`conformance.runs.neighbours.Neighbours`).
+    """
     patches.apply()
     sys.path.insert(0, str(code))
     import models.nets as nets
 
     # The script makes the global model first, the second one where there are two, and then two for
-    # each client, which are overwritten before they are read.
-    numbers = itertools.chain([0, 1], itertools.repeat(0))
-    nets.get_model = lambda args: Named(handed.network(next(numbers)))
+    # each client, of which FedRN reads those of clients that have not taken part yet.
+    numbers = itertools.count()
+    nets.get_model = lambda args: Named(handed.network(next(numbers))).to(
+        memory_format=torch.channels_last  # half the time on a processor
+    )
     import models.test
     import models.update as update
     import utils
@@ -45,9 +58,13 @@ def run(name: str, arguments: str, handed: Handed, code: Path) -> dict[str, Any]
     _test_at_the_end(models.test, handed)
     picked: dict[int, bool] = {}
     _note_picks(update.LocalUpdateCoteaching, picked)
+    neighbours = Neighbours(update, changes)
     schedule, clients = handed.spec["schedule"], len(handed.clients)
     everyone = np.arange(clients)
-    chosen = (handed.participants(number, everyone) for number in itertools.count())
+
+    def participants(*args: Any, **kwargs: Any) -> np.ndarray:
+        return handed.participants(neighbours.next_round(), everyone)
+
     sys.argv = [
         "main_fed_LNL.py",
         *f"{arguments} --iid --gpu -1 --num_workers 0 --num_users {clients}".split(),
@@ -62,7 +79,7 @@ def run(name: str, arguments: str, handed: Handed, code: Path) -> dict[str, Any]
     with (
         redirect_stdout(printed),
         patch.object(torch, "randn", lambda *shape: noise),
-        patch.object(np.random, "choice", lambda *args, **kwargs: next(chosen)),
+        patch.object(np.random, "choice", participants),
     ):
         # The script gives up where there is no CUDA.
         left = runpy.run_path(
@@ -70,19 +87,20 @@ def run(name: str, arguments: str, handed: Handed, code: Path) -> dict[str, Any]
         )
     return {
         "accuracy": [float(found) / 100 for found in ROUND.findall(printed.getvalue())],
-        "decided": _decided(name, left["local_update_objects"], picked, handed),
+        "decided": _decided(name, left["local_update_objects"], picked, handed)
+        | neighbours.decided(),
     }
 
 
 def _test_at_the_end(tests: Any, handed: Handed) -> None:
     """Test the last rounds alone, and never on the training part, for time's sake."""
-    test = tests.test_img
+    test, last = tests.test_img, handed.spec["schedule"]["evaluate_last"]
     # A script with two models tests both in turn.
     done: dict[int, int] = {}
 
     def rarely(network: nn.Module, loader: Any, args: Any) -> tuple[float, float]:
         rounds = done[id(network)] = done.get(id(network), 0) + (loader.dataset is handed.test)
-        if loader.dataset is handed.train or rounds <= args.epochs - LAST:
+        if loader.dataset is handed.train or rounds <= args.epochs - last:
             return np.nan, np.nan
         with torch.no_grad():
             return test(network, loader, args)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from conformance.runs import LAST, Pair
+from conformance.runs import Pair
 from noisyfl.commands import train_job
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
@@ -29,11 +29,10 @@ def spec_of(pair: Pair, seed: int) -> dict[str, Any]:
     return canonical_run({**pair.setting, "seed": seed, "method": pair.ours}, "conformance")
 
 
-def run(name: str, pair: Pair, seed: int, data: Path, folder: Path) -> dict[str, Any]:
+def run(pair: Pair, seed: int, data: Path, folder: Path) -> dict[str, Any]:
     """Train, unless that is done, and say what came of it.
 
     Args:
-        name: of the method.
         pair: what is run.
         seed: of the trial.
         data: where the data set's official files lie.
@@ -61,8 +60,8 @@ def run(name: str, pair: Pair, seed: int, data: Path, folder: Path) -> dict[str,
     files = layout.run(identity(spec))
     rounds = pd.read_parquet(files.rounds)
     return {
-        "accuracy": rounds["test_accuracy"].tolist()[-LAST:],
-        "decided": _decided(name, pd.read_parquet(files.clients), rounds),
+        "accuracy": rounds["test_accuracy"].tolist()[-pair.setting["schedule"]["evaluate_last"] :],
+        "decided": _decided(pair.method, pd.read_parquet(files.clients), rounds),
     }
 
 

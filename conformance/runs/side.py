@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import checkout
-from conformance.runs import CODES, PAIRS, ours
+from conformance.runs import CAUSES, CODES, PAIRS, ours
 from conformance.runs.official import Handed
 
 
@@ -19,7 +19,8 @@ def run(
 
     Args:
         name: of the pair.
-        side: ``ours`` or ``official``, which is given what ours has made, and so comes after it.
+        side: ``ours``, or one of the official code, which is given what ours has made, and so comes
+            after it.
         seed: of the trial.
         official: the folder of checkouts.
         data: where data sets' official files lie.
@@ -28,13 +29,15 @@ def run(
     Returns:
         What :func:`conformance.runs.ours.run` says, and the processor's ``seconds``.
     """
-    pair, begun = PAIRS[name], _spent()
-    found = ours.run(name, pair, seed, data.resolve(), results)
-    if side == "official":
+    pair, begun = (PAIRS | CAUSES)[name], _spent()
+    found = ours.run(pair, seed, data.resolve(), results)
+    if side != "ours":
         code = importlib.import_module(f"conformance.runs.{CODES[pair.repository]}")
         handed = Handed.of(ours.spec_of(pair, seed), results)
         begun = _spent()
-        found = code.run(name, pair.arguments, handed, checkout(official, pair.repository))
+        changes = {"changes": pair.changes[side]} if side in pair.changes else {}
+        folder = checkout(official, pair.repository)
+        found = code.run(pair.method, pair.arguments, handed, folder, **changes)
     return {**found, "seconds": _spent() - begun}
 
 

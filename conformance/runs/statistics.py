@@ -33,26 +33,27 @@ class Comparison:
     seconds: tuple[float, float]
 
     @classmethod
-    def of(cls, record: dict[str, Any]) -> Comparison:
-        """From a method's file."""
+    def of(
+        cls, record: dict[str, Any], official: str = "official", ours: str = "ours"
+    ) -> Comparison:
+        """From a method's file; other runs of it can stand for both sides."""
         from scipy import stats
 
-        seeds = sorted(record["ours"].keys() & record["official"].keys(), key=int)
-        official, ours = (
-            np.array([np.mean(record[side][seed]["accuracy"]) for seed in seeds])
-            for side in ("official", "ours")
+        sides = (official, ours)
+        seeds = sorted(record[ours].keys() & record[official].keys(), key=int)
+        theirs, own = (
+            np.array([np.mean(record[side][seed]["accuracy"]) for seed in seeds]) for side in sides
         )
-        apart = ours - official
+        apart = own - theirs
         count = len(seeds)
         half = math.inf
         if count > 1:
             half = float(stats.t.ppf(0.975, count - 1) * apart.std(ddof=1) / math.sqrt(count))
         seconds = [
-            float(np.mean([record[side][seed]["seconds"] for seed in seeds]))
-            for side in ("official", "ours")
+            float(np.mean([record[side][seed]["seconds"] for seed in seeds])) for side in sides
         ]
         return cls(
-            count, _spread(official), _spread(ours), float(apart.mean()), half,
+            count, _spread(theirs), _spread(own), float(apart.mean()), half,
             (seconds[0], seconds[1]),
         )  # fmt: skip
 
@@ -65,7 +66,7 @@ class Comparison:
 def decided(record: dict[str, Any], side: str) -> dict[str, float]:
     """What a side decided, as means over the seeds of both; of flagged clients how many."""
     found: dict[str, list[float]] = {}
-    for seed in record["ours"].keys() & record["official"].keys():
+    for seed in record[side].keys() & record["ours"].keys() & record["official"].keys():
         for name, value in record[side][seed]["decided"].items():
             number = len(value) if name == "flagged" else float(np.mean(value))
             found.setdefault(name, []).append(number)

@@ -4,9 +4,10 @@ import json
 
 import pytest
 from conformance import COMMITS
-from conformance.page import DIFFERENCES, FOUND, PAGE, WITHOUT, below, missing, page, run_record
+from conformance.markdown import run_record
+from conformance.page import DIFFERENCES, FOUND, PAGE, WITHOUT, below, missing, page
 from conformance.recorders import MODULES, steps
-from conformance.runs import CODES, FEWEST_SEEDS, PAIRS
+from conformance.runs import CAUSES, CODES, FEWEST_SEEDS, PAIRS
 from conformance.runs.statistics import Comparison, decided, flagged_alike
 
 from noisyfl.methods import METHODS
@@ -74,3 +75,27 @@ def test_decisions_are_means_and_flags_are_compared_client_by_client():
     }
     assert decided(record, "ours") == pytest.approx({"flagged": 2, "estimated_noise_level": 0.2})
     assert flagged_alike(record) == (18, 20)
+
+
+def test_what_a_difference_comes_from_is_answered_from_as_many_seeds_on_every_side():
+    for name, pair in CAUSES.items():
+        record = run_record(name)
+        assert record is not None
+        assert set(record) == set(pair.sides)
+        assert all(record[side].keys() == record["official"].keys() for side in pair.sides)
+        assert len(record["official"]) >= FEWEST_SEEDS
+
+
+def test_the_answer_about_fedrns_neighbours_is_what_the_runs_say():
+    record = run_record("fedrn_cifar10")
+    assert not Comparison.of(record).inside
+    assert Comparison.of(record, official="both").inside
+    gain = {side: Comparison.of(record, ours=side) for side in ("unvisited", "sequential", "both")}
+    assert all(told.inside for told in gain.values())
+    after = Comparison.of(record, official="unvisited", ours="both")
+    measured = [gain["unvisited"], Comparison.of(record), gain["sequential"], after]
+    assert [round(100 * told.difference, 1) for told in measured] == [2.6, 4.5, -0.6, 0.4]
+    assert round(100 * Comparison.of(record, official="both").difference, 1) == 1.5
+    for side in ("official", *gain):
+        assert decided(record, side)["unvisited"] == 0
+    assert decided(record, "official")["unvisited_first"] > 0.3
