@@ -4,7 +4,7 @@ rule evidence:
         runs=evidence_runs,
         claims=SCALE / "claims.json",
         cells=SCALE / "cells.csv",
-        reasons=Path(workflow.basedir) / "config" / "reasons.yaml",
+        reasons=Path(workflow.basedir) / "reproduced" / "reasons.yaml",
     output:
         SCALE / "evidence.md",
     log:

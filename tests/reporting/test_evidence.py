@@ -203,7 +203,7 @@ def test_reasons_that_are_no_paragraphs_are_refused(wrong, tmp_path):
 def test_every_reason_has_a_heading_that_the_desk_scale_can_print():
     plan = read_plan(ROOT / "config" / "desk.yaml")
     rows = {row.name for row in plan.tables["grand/common"].rows}
-    for heading in read_reasons(ROOT / "config" / "reasons.yaml"):
+    for heading in read_reasons(ROOT / "reproduced" / "reasons.yaml"):
         paper, _, table = heading.partition(", ")
         beside = table.strip("`") in {name.replace("/", "_") for name in plan.tables}
         assert heading == evidence.CLAIMS or heading in rows or (paper and beside), heading
