@@ -234,16 +234,6 @@ def test_how_many_samples_are_labelled(rule, expected):
         client.state["fednoil"] = {"probability": probability}
     method = fednoil(subset_size=rule, clean_share=0.35)
     assert [method._subset(client, federation) for client in federation.clients] == expected
-    assert fednoil().subset_size == "score"
-
-
-def test_uniformly_drawn_clients_have_equal_parts_of_the_labelled_samples():
-    """A client's probability to be drawn is then one third."""
-    federation = FakeFederation(sizes=(15, 20, 25))
-    for client in federation.clients:
-        client.state["fednoil"] = {}
-    method = fednoil(variant="uniform_clients", clean_share=0.35)
-    assert [method._subset(client, federation) for client in federation.clients] == [7, 7, 7]
 
 
 @pytest.mark.parametrize(
@@ -262,9 +252,8 @@ def test_the_share_of_labelled_samples_is_the_papers_of_the_noise_mode(levels, s
     for client, level in zip(federation.clients, levels, strict=True):
         client.noise_level = level
         client.state["fednoil"] = {}
-    last = federation.clients[3]
-    assert fednoil(subset_size="share")._subset(last, federation) == expected
-    assert fednoil(subset_size="share", clean_share=0.2)._subset(last, federation) == 20
+    assert fednoil()._subset(federation.clients[3], federation) == expected
+    assert fednoil(clean_share=0.2)._subset(federation.clients[3], federation) == 20
 
 
 def turn(number=0, batch_size=4):

@@ -82,11 +82,11 @@ class FedNoiL(ServerSide, ClientSide):
         at_most=1,
     )
     subset_size: str = option(
-        "score",
-        doc="labelled samples of a client: rho of all the federation's, by the client's "
-        "probability to be drawn; share: rho of its own; mean_noise: as share, rho being what is "
-        "clean of all labels",
-        choices=("score", "share", "mean_noise"),
+        "share",
+        doc="labelled samples of a client: rho of its own; score: rho of all the federation's, by "
+        "the client's probability to be drawn; mean_noise: as share, rho being what is clean of "
+        "all labels",
+        choices=("share", "score", "mean_noise"),
     )
     confidence: float = option(
         0.95, doc="xi: softmax from which on a pseudo-label counts (FixMatch)", at_least=0
