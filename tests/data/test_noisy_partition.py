@@ -318,7 +318,10 @@ def test_damaged_or_foreign_files_are_refused(tmp_path):
     [
         ({"revision": 99}, "its metadata say revision 99, its spec revision 2, and this version"),
         ({"revision": None}, "its metadata say revision None"),
-        ({"spec": {"revision": 99}, "revision": 99}, "its metadata say revision 99, its spec revision 99, and"),
+        (
+            {"spec": {"revision": 99}, "revision": 99},
+            "its metadata say revision 99, its spec revision 99, and",
+        ),
         ({"spec": {}}, "its metadata say revision 2, its spec revision None"),
     ],
 )

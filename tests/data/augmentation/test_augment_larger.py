@@ -281,7 +281,9 @@ def test_a_federation_trains_on_larger_images(tmp_path, monkeypatch, augmentatio
         ]
         passes = federation.executor.passes(requests, 0)
         passes.append(federation.executor.test_outputs(federation.weights, 0))
-        assert [len(output.logits) for output in passes] == [50] * (3 * len(KINDS)) + [len(test.labels)]
+        assert [len(output.logits) for output in passes] == [50] * (3 * len(KINDS)) + [
+            len(test.labels)
+        ]
         logits.append([output.logits for output in passes])
         updates = federation.executor.local_updates(tasks, FedAvg(), 0, "training")
         assert [update.steps for update in updates] == [3, 3, 3]

@@ -1,4 +1,4 @@
-"""Mild augmentation, as FedLSR has it (Jiang et al., CIKM 2022): one draw for all images of a batch.
+"""Mild augmentation, as FedLSR has it (Jiang et al., CIKM 2022): one draw for a batch of images.
 
 Images of one channel are rotated. Others are mirrored, their colours are jittered, and they become
 grey, each by chance. Probabilities and ranges are those of the official notebook
