@@ -62,7 +62,7 @@ check: .venv/installed
 	$(bin)/lint-imports
 	$(bin)/snakefmt --check Snakefile rules
 	$(bin)/snakemake --lint
-	$(bin)/oxlint --deny-warnings workflow/noisyfl/reporting/explorer/assets/*.js docs/javascripts/*.js
+	$(bin)/oxlint --deny-warnings workflow/noisyfl/explorer/assets/*.js docs/javascripts/*.js
 
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --clean

@@ -17,8 +17,8 @@ from noisyfl.experiments.config import check_config, make_plan
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.experiments.demand import unknown_target
 from noisyfl.experiments.finished import finished_part
-from noisyfl.reporting.claims.wanted import parts_of
-from noisyfl.reporting.descriptions import (
+from noisyfl.claims.wanted import parts_of
+from noisyfl.specs.descriptions import (
     TableDescription,
     description_text,
     in_restructured_text,

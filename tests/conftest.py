@@ -1,6 +1,9 @@
 """What all tests share."""
 
 import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 # Before torch is imported, here and in what the tests start: its threads would only take the cores
 # from the other test processes.
@@ -10,6 +13,7 @@ import pytest
 
 from noisyfl.core.artifacts import Results
 from noisyfl.data.datasets.dataset import prepare
+from written_runs import Runs, write_partition
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,3 +52,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Results:
     parts = (results.data("digits", part) for part in ("train", "test"))
     prepare("digits", results.root, False, *parts)
     return results
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    """Writes small runs into a folder of the test's own."""
+    return Runs(tmp_path / "results")
+
+
+@pytest.fixture(scope="session")
+def runs_in() -> type[Runs]:
+    """Gives runs in a folder, for tests that share them."""
+    return Runs
+
+
+@pytest.fixture
+def make_partition(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a noisy partition into the test's own folder."""
+    return partial(write_partition, tmp_path)

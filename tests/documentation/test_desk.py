@@ -1,9 +1,9 @@
 """The table of docs/desk.md on longer training says what the tracked runs say."""
 
+from noisyfl.analysis.against_fedavg import number, seen, told
+from noisyfl.analysis.runs import read_runs
 from noisyfl.commands import REPRODUCED, read_plan
 from noisyfl.experiments.config import ROOT
-from noisyfl.reporting.against_fedavg import number, seen, told
-from noisyfl.reporting.runs import read_runs
 
 SETTING = "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5"
 TITLES = (

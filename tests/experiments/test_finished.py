@@ -5,8 +5,8 @@ import yaml
 
 from noisyfl.experiments.config import check_config, make_plan
 from noisyfl.experiments.finished import finished_part
-from noisyfl.reporting.descriptions import complete_block
 from noisyfl.specs.cost import estimate
+from noisyfl.specs.descriptions import complete_block
 
 SETTING = {
     "dataset": "digits",

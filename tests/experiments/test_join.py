@@ -7,8 +7,8 @@ import yaml
 
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import check_config, make_plan
-from noisyfl.reporting.descriptions import description_text
-from noisyfl.reporting.published import KEY
+from noisyfl.specs.descriptions import description_text
+from noisyfl.specs.published import KEY
 from small_paper import CONFIG, PAPER, edited
 
 OTHERS = {"dataset": "cifar10", "setting_scope": "federated", "partition": "iid", "variant": ""}

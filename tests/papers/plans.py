@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from noisyfl.experiments.config import ROOT, load_config, make_plan
-from noisyfl.reporting.descriptions import Heading
-from noisyfl.reporting.published import KEY, Published, read_published
+from noisyfl.specs.descriptions import Heading
+from noisyfl.specs.published import KEY, Published, read_published
 
 
 @cache

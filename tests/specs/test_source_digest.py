@@ -56,8 +56,8 @@ def test_what_computes_a_run_is_in_the_digest(package, name):
 @pytest.mark.parametrize(
     "name",
     [
-        "reporting/figures/style.py",
-        "reporting/tables/printing.py",
+        "figures/style.py",
+        "pages/print_table.py",
         "experiments/plan.py",
         "specs/cost.py",
         "runs/job.py",

@@ -2,14 +2,14 @@
 
 from dataclasses import fields
 
-from noisyfl.reporting.descriptions import (
+from noisyfl.specs.descriptions import (
     FigureDescription,
     Heading,
     Mark,
     Panel,
     TableDescription,
 )
-from noisyfl.reporting.published import join
+from noisyfl.specs.published import join
 
 
 def described_table(given, published=()):

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from descriptions import described_table
+from noisyfl.analysis.frame import tidy, write_frame
+from noisyfl.analysis.runs import read_runs
+from noisyfl.claims.numbers import Cell
+from noisyfl.claims.verdicts import Case, Check, Finding, Judged
+from noisyfl.claims.wanted import Claim
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
-from noisyfl.reporting.claims.numbers import Cell
-from noisyfl.reporting.claims.verdicts import Case, Check, Finding, Judged
-from noisyfl.reporting.claims.wanted import Claim
-from noisyfl.reporting.explorer.gather import Sources
-from noisyfl.reporting.published import read_published
-from noisyfl.reporting.runs import read_runs
-from noisyfl.reporting.tables.frame import tidy, write_frame
+from noisyfl.explorer.gather import Sources
+from noisyfl.specs.published import read_published
 from noisyfl.specs.spec import canonical_run, identity
 from small_status import status_with
 from small_tables import FIELDS

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pandas as pd
 
 from descriptions import described_table
-from noisyfl.reporting.published import read_published
-from noisyfl.reporting.runs import read_runs
-from noisyfl.reporting.tables.cells import collect
-from noisyfl.reporting.tables.printing import print_table
+from noisyfl.analysis.cells import collect
+from noisyfl.analysis.runs import read_runs
+from noisyfl.pages.print_table import print_table
+from noisyfl.specs.published import read_published
 
 LOW, HIGH = "level=low", "level=high"
 

@@ -167,7 +167,7 @@ def prepared(
 
 def preview_data(datasets: list[str], results: Path, data: Roots, download: bool) -> None:
     """Draw what datasets look like and what augmentation does to an image, beside their parts."""
-    from noisyfl.reporting.data_sheets import draw_data_sheets
+    from noisyfl.figures.data_sheets import draw_data_sheets
 
     for path in draw_data_sheets(datasets, results, data, download):
         print(path)

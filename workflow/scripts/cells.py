@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from noisyfl.analysis.published_cells import write_cells
 from noisyfl.core.script import job
-from noisyfl.reporting.tables.tidy import write_cells
 
 with job(snakemake.log[0]) as log:
     write_cells(

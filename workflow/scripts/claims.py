@@ -4,8 +4,8 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
-from noisyfl.reporting.claims.judge import write_claims
-from noisyfl.reporting.descriptions import read_description
+from noisyfl.pages.claims import write_claims
+from noisyfl.specs.descriptions import read_description
 
 with job(snakemake.log[0]) as log:
     write_claims(

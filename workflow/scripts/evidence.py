@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from noisyfl.analysis.runs import read_runs
+from noisyfl.claims.kept import read_judged
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
-from noisyfl.reporting.claims.kept import read_judged
-from noisyfl.reporting.descriptions import TableDescription
-from noisyfl.reporting.evidence import write_evidence
-from noisyfl.reporting.runs import read_runs
+from noisyfl.pages.evidence import write_evidence
+from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake.log[0]) as log:
     folders = snakemake.params.folders

@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
+from noisyfl.claims.kept import read_judged
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.script import job
 from noisyfl.experiments.papers import in_both
-from noisyfl.reporting.claims.kept import read_judged
-from noisyfl.reporting.descriptions import TableDescription
-from noisyfl.reporting.explorer.gather import Sources
-from noisyfl.reporting.explorer.page import write_explorer
+from noisyfl.explorer.gather import Sources
+from noisyfl.explorer.page import write_explorer
+from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake.log[0]) as log:
     told, given = snakemake.params, snakemake.input

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
-from noisyfl.reporting.descriptions import FigureDescription
-from noisyfl.reporting.figures.draw import draw_figure
+from noisyfl.figures.draw import draw_figure
+from noisyfl.specs.descriptions import FigureDescription
 
 with job(snakemake.log[0]) as log:
     draw_figure(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
-from noisyfl.reporting.descriptions import TableDescription
-from noisyfl.reporting.tables.printing import print_table
+from noisyfl.pages.print_table import print_table
+from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake.log[0]) as log:
     print_table(

@@ -35,9 +35,9 @@ from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.methods import METHODS
 from noisyfl.models import MODELS
-from noisyfl.reporting.published import read_published
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.catalogue import MethodDeclaration, methods
+from noisyfl.specs.published import read_published
 
 COMPONENTS = {
     "partition": PARTITIONS,

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from noisyfl.analysis.metrics import METRICS
+from noisyfl.analysis.statistics import STATISTICS
 from noisyfl.core.checked_yaml import SCHEMAS
 from noisyfl.core.options import Declaration, Option
 from noisyfl.core.registry import Registry
@@ -22,9 +24,7 @@ from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.documentation.option_tables import COMMON, COMPONENTS, declared_methods, summary
 from noisyfl.experiments.config import DEFAULTS, EXECUTORS
-from noisyfl.reporting.figures.draw import KINDS
-from noisyfl.reporting.metrics import METRICS
-from noisyfl.reporting.statistics import STATISTICS
+from noisyfl.figures.draw import KINDS
 from noisyfl.simulation.schedule import SCHEDULES
 
 Schema = dict[str, Any]

@@ -24,8 +24,8 @@ from noisyfl.experiments.headers import only
 from noisyfl.experiments.kept_plans import kept_plan
 from noisyfl.experiments.overlay import check_overlay
 from noisyfl.experiments.plan import Plan
-from noisyfl.reporting.published import Published, read_published
 from noisyfl.runs.events import check_tensorboard
+from noisyfl.specs.published import Published, read_published
 
 ROOT = Path(__file__).parents[3]
 

@@ -13,9 +13,9 @@ from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, did_you_mean
 from noisyfl.experiments.config import PUBLISHED, ROOT
 from noisyfl.experiments.plan import Plan
-from noisyfl.reporting.descriptions import Description, TableDescription
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.cost import estimate, likely_seconds
+from noisyfl.specs.descriptions import Description, TableDescription
 from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
 
@@ -129,9 +129,9 @@ def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]],
         out_of_reach: other claims, on which the tables and figures could say nothing.
     """
     # Imported here, since Snakemake plans with this module and needs no claims for that.
-    from noisyfl.reporting.claims.judge import out_of_reach
-    from noisyfl.reporting.claims.lines import needed
-    from noisyfl.reporting.claims.wanted import all_claims
+    from noisyfl.claims.judge import out_of_reach
+    from noisyfl.claims.lines import needed
+    from noisyfl.claims.wanted import all_claims
 
     parts = parts_of(plan, target)
     claims, undecided = all_claims(), out_of_reach(PUBLISHED, parts)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from noisyfl.experiments.plan import Plan
-from noisyfl.reporting.descriptions import (
+from noisyfl.specs.cost import estimate
+from noisyfl.specs.descriptions import (
     FigureDescription,
     Panel,
     Runs,
     TableDescription,
     complete_block,
 )
-from noisyfl.specs.cost import estimate
 
 There = Callable[[str], bool]
 """Whether the run, or the noisy partition, of an id exists."""

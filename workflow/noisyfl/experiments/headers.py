@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from noisyfl.core.options import BadInput, did_you_mean
-from noisyfl.reporting.descriptions import Heading
+from noisyfl.specs.descriptions import Heading
 
 
 @dataclass(frozen=True, kw_only=True)

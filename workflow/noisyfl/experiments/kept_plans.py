@@ -18,8 +18,8 @@ from typing import Any
 from noisyfl.core.checked_yaml import SCHEMAS
 from noisyfl.core.options import reading
 from noisyfl.experiments.plan import Plan
-from noisyfl.reporting.descriptions import FigureDescription, TableDescription
 from noisyfl.specs.catalogue import keep, kept_file
+from noisyfl.specs.descriptions import FigureDescription, TableDescription
 from noisyfl.specs.sources import digest_of
 from noisyfl.specs.spec import identity
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from noisyfl.reporting.descriptions import FigureDescription, TableDescription
+from noisyfl.specs.descriptions import FigureDescription, TableDescription
 from noisyfl.specs.spec import identity
 
 

@@ -23,6 +23,9 @@ COMPUTING = (
 )
 """What computes a run: subpackages and modules of the package."""
 
+PRINTING_ROOMS = ("analysis", "claims", "explorer", "figures", "pages")
+"""The subpackages that make pages and figures."""
+
 PRINTING = (".css", ".jinja", ".js", ".py")
 """The file name endings of what makes pages and figures."""
 
@@ -51,7 +54,7 @@ def digest_of(*parts: str) -> str:
 
 def printing_digest() -> str:
     """SHA-256 of the sources of pages and figures: their code, templates, styles and scripts."""
-    folders = PACKAGE / "reporting", PACKAGE.parent / "report"
+    folders = *(PACKAGE / room for room in PRINTING_ROOMS), PACKAGE.parent / "report"
     files = (path for folder in folders for path in folder.rglob("*") if path.suffix in PRINTING)
     return _digest({path.relative_to(PACKAGE.parent).as_posix(): path for path in files})
 

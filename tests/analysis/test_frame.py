@@ -1,0 +1,233 @@
+"""The tidy frame: what a table's numbers are, one row a run."""
+
+import dataclasses
+
+import pandas as pd
+import pytest
+
+from noisyfl.analysis.frame import (
+    COLUMNS,
+    column_values,
+    read_frames,
+    summaries,
+    tidy,
+    write_frame,
+)
+from noisyfl.analysis.runs import read_runs
+from noisyfl.core.options import BadInput
+from noisyfl.specs.descriptions import Heading, TableDescription, description_text
+
+LEVELS = ("constant(level=0.1)", "constant(level=0.2)")
+
+
+def number(method, noise, value, **more):
+    fields = {
+        **{"paper": "p", "table": "t1", "dataset": "d", "setting_scope": "federated"},
+        **{"partition": "iid", "noise": noise, "method": method, "variant": ""},
+        **{"metric": "test_accuracy", "value": value, "unit": "percent", "std": ""},
+        **{"trials": "", "statistic": "best", "converged": "", "note": ""},
+    }
+    return {**fields, **more}
+
+
+NUMBERS = (
+    number("fedavg", "low", "80.5", std="1.5", trials="5"),
+    number("fedavg", "high", "0.6", unit="fraction", converged="false"),
+    number("krum", "low", "70"),
+    number("rofl", "high", "50"),
+)
+
+
+@pytest.fixture
+def table(runs):
+    """Two methods in two settings, with their mean and rank, two trials a cell."""
+    accuracies = {
+        ("fedavg", 0): [[0.5, 0.8], [0.6, 0.9]],
+        ("fedavg", 1): [[0.6, 0.5], [0.7, 0.6]],
+        ("krum", 0): [[0.4, 0.3], [0.5, 0.4]],
+        ("krum", 1): [[0.9, 0.9], [0.9, 0.9]],
+    }
+    cells = {
+        at: tuple(
+            runs.add(values, method=at[0], seed=seed, noise_level=LEVELS[at[1]])
+            for seed, values in enumerate(trials, 1)
+        )
+        for at, trials in accuracies.items()
+    }
+    labels = {(n["method"], n["noise"]): {k: n[k] for k in list(n)[:9]} for n in NUMBERS}
+    methods = ("fedavg", "krum")
+    return TableDescription(
+        experiment="p",
+        experiment_title="A paper",
+        name="t1",
+        title="Table 1",
+        scale="tiny",
+        metric="test_accuracy",
+        statistic="best",
+        published={"paper": "p", "table": "t1"},
+        columns=(
+            Heading(name="noise, low", label="low", group="noise", published={"noise": "low"}),
+            Heading(name="noise, high", label="high", group="noise", published={"noise": "high"}),
+            Heading(name="mean", mean_of=("noise, low", "noise, high")),
+            Heading(name="rank", average_rank=True),
+        ),
+        rows=tuple(Heading(name=name.title(), method=name) for name in methods),
+        runs=tuple((cells[name, 0], cells[name, 1], (), ()) for name in methods),
+        as_published=((True, True, False, False), (True, False, False, False)),
+        labels=tuple(
+            tuple(
+                labels.get((name, noise), {"method": name, "noise": noise or ""})
+                for noise in ("low", "high", None, None)
+            )
+            for name in methods
+        ),
+        numbers=NUMBERS,
+    )
+
+
+@pytest.fixture
+def frame(table, runs):
+    return tidy(table, read_runs(runs.files))
+
+
+def cell(frame, row, column):
+    return frame[(frame["row"] == row) & (frame["column"] == column)]
+
+
+def test_a_row_a_run_with_its_labels_and_its_value(frame, table):
+    assert list(frame.columns) == COLUMNS
+    found = cell(frame, "Fedavg", "noise, low")
+    assert found["run"].tolist() == list(table.runs[0][0])
+    assert found["trial"].tolist() == found["seed"].tolist() == [1, 2]
+    assert found["value"].tolist() == [80.0, 90.0]
+    first = found.iloc[0]
+    assert (first["column_group"], first["column_label"]) == ("noise", "low")
+    assert (first["paper"], first["paper_table"], first["dataset"]) == ("p", "t1", "d")
+    assert (first["noise"], first["method"], first["our_method"]) == ("low", "fedavg", "fedavg")
+    assert (first["metric"], first["statistic"], first["unit"]) == (
+        "test_accuracy",
+        "best",
+        "percent",
+    )
+    assert first["status"] == "finished"
+
+
+def test_a_number_is_joined_to_the_cell_whose_labels_it_has(frame):
+    found = frame.drop_duplicates(["row", "column"]).set_index(["row", "column"])
+    known = found[found["published"].notna()]
+    assert known["published"].to_dict() == {
+        ("Fedavg", "noise, low"): 80.5,
+        ("Fedavg", "noise, high"): 60.0,
+        ("Krum", "noise, low"): 70.0,
+        ("RoFL", "noise, high"): 50.0,
+    }
+    assert known["published_trials"].tolist() == [5, 0, 0, 0]
+    assert known["published_starred"].tolist() == [False, True, False, False]
+    assert known["published_decimals"].tolist() == [1, 0, 0, 0]
+    assert known["published_std"].isna().tolist() == [False, True, True, True]
+
+
+def test_the_order_of_the_numbers_says_nothing(frame, table, runs):
+    turned = dataclasses.replace(table, numbers=table.numbers[::-1])
+    pd.testing.assert_frame_equal(tidy(turned, read_runs(runs.files)), frame)
+
+
+def test_a_line_of_the_paper_that_is_not_trained(frame):
+    found = frame[~frame["trained"]]
+    assert found["row"].tolist() == ["RoFL"] * 4
+    assert found["row_number"].tolist() == [2] * 4
+    assert found["value"].isna().all()
+    assert found["run"].tolist() == [""] * 4
+    assert found["trial"].tolist() == [0] * 4
+
+
+def test_two_numbers_for_one_place_of_such_a_line_are_refused(table, runs):
+    more = number("rofl", "high", "51", table="t2")
+    table = dataclasses.replace(table, published={"paper": "p"}, numbers=(*table.numbers, more))
+    with pytest.raises(BadInput, match=r"p/t1: row 'RoFL', column .* differ in paper_table"):
+        tidy(table, read_runs(runs.files))
+
+
+def test_an_averaged_column_has_a_row_a_column(frame):
+    found = cell(frame, "Fedavg", "mean")
+    assert found["value"].tolist() == [85.0, 65.0]
+    assert found["trial"].tolist() == [1, 2]
+    assert found["as_published"].all()
+    assert not cell(frame, "Krum", "mean")["as_published"].any()
+
+
+def test_ranks(frame):
+    assert column_values(frame).to_numpy().tolist() == [[85.0, 45.0], [65.0, 90.0]]
+    assert cell(frame, "Krum", "rank")["value"].tolist() == [1.5]
+    assert cell(frame, "Krum", "rank")["unit"].tolist() == ["ranks"]
+
+
+def test_a_diverged_run_has_values_that_do_not_count(table, runs):
+    run = runs.add([0.5, 0.9, 0.1], seed=9, provenance={"status": "diverged"})
+    cells = ((table.runs[0][0][0], run), *table.runs[0][1:])
+    frame = tidy(dataclasses.replace(table, runs=(cells, table.runs[1])), read_runs(runs.files))
+    found = cell(frame, "Fedavg", "noise, low")
+    assert found["best"].tolist() == [80.0, 90.0]
+    assert found["value"].isna().tolist() == [False, True]
+    assert summaries(found.to_dict("records"))["best"].trials == 1
+
+
+def test_a_cell_of_which_a_trial_diverged_has_no_value_among_its_column(table, runs):
+    run = runs.add([0.5, 0.9], seed=2, provenance={"status": "diverged"})
+    cells = ((table.runs[0][0][0], run), *table.runs[0][1:])
+    frame = tidy(dataclasses.replace(table, runs=(cells, table.runs[1])), read_runs(runs.files))
+    assert column_values(frame).isna().to_numpy().tolist() == [[True, False], [False, False]]
+
+
+def test_rows_are_ranked_over_the_seeds_that_all_of_them_have(table, runs):
+    fedavg, krum = table.runs
+    fewer = dataclasses.replace(table, runs=(fedavg, (krum[0][1:], krum[1][:1], (), ())))
+    frame = tidy(fewer, read_runs(runs.files))
+    assert column_values(frame).to_numpy().tolist() == [[90.0, 50.0], [60.0, 90.0]]
+    apart = ((fedavg[0][:1], *fedavg[1:]), (krum[0][1:], *krum[1:]))
+    frame = tidy(dataclasses.replace(table, runs=apart), read_runs(runs.files))
+    assert column_values(frame).to_numpy().tolist() == [[80.0, 50.0], [65.0, 90.0]]
+
+
+def test_most_trials_decide_whether_a_cell_is_starred(table, runs):
+    steady = runs.add([0.9, 0.4, 0.4, 0.4, 0.4, 0.4], seed=9)
+    wild = [runs.add([0.2, level], seed=8) for level in (0.7,)]
+    table = dataclasses.replace(
+        table,
+        statistic="final_or_max",
+        runs=((((steady, *wild)), *table.runs[0][1:]), table.runs[1]),
+    )
+    found = cell(tidy(table, read_runs(runs.files)), "Fedavg", "noise, low")
+    assert found["starred"].tolist() == [False, True]
+    assert found["value"].tolist() == [40.0, 70.0]  # one of two is not most: every run's last
+    assert not summaries(found.to_dict("records"))["final_or_max"].starred
+
+
+def test_a_frame_is_read_as_it_was_written(frame, tmp_path):
+    path = tmp_path / "t1.parquet"
+    write_frame(path, frame)
+    again = read_frames([path, path])
+    assert len(again) == 2 * len(frame)
+    pd.testing.assert_frame_equal(again[: len(frame)], frame)
+    assert list(read_frames([]).columns) == COLUMNS
+
+
+def test_a_description_is_the_same_on_the_other_side(table):
+    text = description_text(table)
+    assert TableDescription.from_json(text) == table
+
+
+def test_a_cell_without_a_run_has_a_row_and_no_value(table, runs):
+    """Ranks are over the columns in which all rows that have any run have one."""
+    rows = (((), *table.runs[0][1:]), table.runs[1])
+    partly = dataclasses.replace(table, runs=rows)
+    frame = tidy(partly, read_runs(runs.files))
+    empty = cell(frame, "Fedavg", "noise, low")
+    assert empty["run"].tolist() == [""]
+    assert empty["value"].isna().all()
+    assert empty["published"].tolist() == [80.5]
+    assert cell(frame, "Krum", "rank")["value"].tolist() == [1.0]
+    assert cell(frame, "Fedavg", "rank")["value"].tolist() == [2.0]
+    none = tidy(dataclasses.replace(table, runs=(((),) * 4,) * 2), {})
+    assert none["value"].isna().all()
+    assert none[["value", "published"]].dtypes.map(str).tolist() == ["float64", "float64"]

@@ -1,0 +1,215 @@
+"""Labelled numbers: selecting, pairing, reducing, and what comparisons amount to."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from noisyfl.claims.association import found_noisy, pearson, spearman
+from noisyfl.claims.numbers import Cell, Number, Numbers
+from noisyfl.claims.wanted import among, but, since, until
+from noisyfl.core.options import BadInput
+
+NAN = float("nan")
+
+
+def numbers(by, **found):
+    """Numbers by the labels that the keys are made of: ``a_x=1`` is that of method a, noise x."""
+    return Numbers.of(
+        [
+            Number(
+                dict(zip(by.split(), map(plain, key.split("_")), strict=False)),
+                np.atleast_1d(np.array(value, dtype=float)),
+                Cell("t", key, "c"),
+            )
+            for key, value in found.items()
+        ],
+        by.split(),
+        "here",
+    )
+
+
+def plain(text):
+    return float(text[1:]) if text[1:].isdigit() else text
+
+
+def curve(*values, start=1, **labels):
+    rows = [
+        Number({**labels, "work": float(n)}, np.array([value]), Cell("t", "r", "c"))
+        for n, value in enumerate(values, start)
+    ]
+    return Numbers.of(rows, [*labels, "work"], "here")
+
+
+def told(found):
+    """Values by their labels."""
+    keys = [tuple(row) for row in found.labels.to_numpy().tolist()]
+    return dict(zip(keys, found.values[:, 0].tolist(), strict=True))
+
+
+ACCURACY = numbers("method noise", a_x=5, a_y=4, b_x=3, b_y=6, c_x=1, c_y=2)
+
+
+def test_one_value_of_a_label_drops_it():
+    assert told(ACCURACY["a"]) == {("x",): 5, ("y",): 4}
+    assert told(ACCURACY.at(noise="y", method=but("a"))) == {("b",): 6, ("c",): 2}
+    assert told(ACCURACY["a"]["x"]) == {(): 5}
+    assert not told(ACCURACY["d"])
+    with pytest.raises(BadInput, match="no label is called 'nois'"):
+        ACCURACY.at(nois="x")
+
+
+def test_a_list_must_be_whole_in_each_setting():
+    some = numbers("method noise", a_x=5, a_y=4, b_x=3)
+    assert told(some[["a", "b"]]) == {("a", "x"): 5, ("b", "x"): 3}
+    assert told(some[among("a", "b")]) == {("a", "x"): 5, ("a", "y"): 4, ("b", "x"): 3}
+    assert not told(some[["a", "c"]])
+
+
+def test_numbers_are_paired_by_the_labels_that_both_have():
+    assert told(ACCURACY["a"] - ACCURACY["b"]) == {("x",): 2, ("y",): -2}
+    # One beside many stands beside each; the order of labels is that of the longer side.
+    lead = ACCURACY["a"] - ACCURACY[but("a")]
+    assert lead.names == ["method", "noise"]
+    assert told(lead) == {("b", "x"): 2, ("c", "x"): 4, ("b", "y"): -2, ("c", "y"): 2}
+    assert told(ACCURACY["a"]["x"] - ACCURACY["b"]) == {("x",): 2, ("y",): -1}
+    # A setting in which one has no number is no case.
+    few = numbers("method noise", a_x=5, a_y=4, b_x=3)
+    assert told(few["a"] - few["b"]) == {("x",): 2}
+    assert told(2 * ACCURACY["c"] / ACCURACY["c"] + 1) == {("x",): 3, ("y",): 3}
+
+
+def test_two_numbers_with_the_same_labels_are_a_mistake():
+    both = [Number({"a": "x", "b": n}, np.array([1.0]), Cell("", "", "")) for n in "12"]
+    assert len(Numbers.of(both, ["a", "b"], "here").labels) == 2
+    with pytest.raises(BadInput, match="here: several numbers have the same labels, a=x"):
+        Numbers.of(both, ["a"], "here")
+
+
+def test_many_become_one():
+    others = ACCURACY[but("a")]
+    assert told(others.max("method")) == {("x",): 3, ("y",): 6}
+    assert told(others.min("noise")) == {("b",): 3, ("c",): 1}
+    assert told(ACCURACY.mean()) == {(): 3.5}
+    assert told(ACCURACY.sum("noise")) == {("a",): 9, ("b",): 9, ("c",): 3}
+    assert told(ACCURACY["a"].std()) == {(): 0.5}
+    unknown = numbers("method", a=1, b=NAN)
+    assert np.isnan(unknown.max().values).all()
+    assert not told(ACCURACY["d"].max())
+
+
+def test_a_draw_is_compared_with_the_same_draw():
+    first, second = numbers("m", a=[3, 3, 5]), numbers("m", a=[2, 4, 4])
+    assert (first - second).values.tolist() == [[1, -1, 1]]
+    assert (first > second).truth.tolist() == [[1, 0, 1]]
+
+
+def test_halves_are_rounded_up():
+    assert told(numbers("m", a=1.5, b=-1.5, c=2.4).rounded()) == {("a",): 2, ("b",): -1, ("c",): 2}
+
+
+def test_a_case_says_what_was_compared():
+    (case,) = (ACCURACY["a"]["y"] >= ACCURACY["b"]["y"]).decided()
+    assert (case.label, case.numbers, case.margin, case.held) == ("", "4 ≥ 6", -2, False)
+    assert [cell.row for cell in case.cells] == ["a_y", "b_y"]
+    cases = (ACCURACY["a"] > ACCURACY[but("a")].max("method")).decided()
+    assert [(case.label, case.held) for case in cases] == [("x", True), ("y", False)]
+    (case,) = ACCURACY["a"]["x"].between(2, 4).decided()
+    assert (case.numbers, case.margin, case.held) == ("5 ≥ 2 and 5 ≤ 4", -1, False)
+    (case,) = ACCURACY["a"]["x"].about(4.8, within=0.3).decided()
+    assert (case.numbers, case.held) == ("0.2 ≤ 0.3", True)
+
+
+def test_what_is_unknown_decides_nothing_but_a_failure_does():
+    known, unknown = numbers("m", a=1), numbers("m", a=NAN)
+    assert [case.held for case in (known > unknown).decided()] == [None]
+    assert [case.held for case in ((known > 0) & (unknown > 0)).decided()] == [None]
+    assert [case.held for case in ((known > 2) & (unknown > 0)).decided()] == [False]
+    assert not (Numbers.unknown(["m"]) > 1).known
+    assert not (Numbers.unknown(["m"]) - known["a"] > 1).known
+
+
+def test_nearly_all_draws_must_agree():
+    draws = np.ones(100)
+    draws[:4] = -1
+    assert [c.held for c in (numbers("m", a=[1, *draws]) > 0).decided()] == [True]
+    draws[:6] = -1
+    assert [c.held for c in (numbers("m", a=[1, *draws]) > 0).decided()] == [None]
+    assert [c.held for c in (numbers("m", a=[-1, *-draws]) > 0).decided()] == [None]
+
+
+def test_whether_every_case_holds():
+    assert told((ACCURACY > 2).every("noise")) == {("a",): 1, ("b",): 1, ("c",): 0}
+    assert told((ACCURACY["a"] > 4).every()) == {(): 0}
+    # One that fails decides, whatever the unknown one comes out to be; one that holds does not.
+    some = numbers("m n", a_1=1, a_2=NAN, b_1=3, b_2=NAN)
+    assert [case.held for case in ((some > 2).every("n") < 1).decided()] == [True, None]
+
+
+def test_curves():
+    found = curve(1, 4, 2, 8)
+    assert told(found.end()) == {(): 8}
+    assert told(found.last(2)) == {(3,): 2, (4,): 8}
+    assert told(found.steps()) == {(2,): 3, (3,): -2, (4,): 6}
+    assert told(found.smooth(2)) == {(1,): 1, (2,): 2.5, (3,): 3, (4,): 5}
+    assert told(found.at(work=since(3))) == {(3,): 2, (4,): 8}
+    assert told(found.at(work=until(1))) == {(1,): 1}
+    assert not told(curve().end())
+
+
+@pytest.mark.parametrize(("level", "at"), [(1, 1), (3, 2), (8, 4), (9, np.inf)])
+def test_the_first_round_that_reaches_a_level(level, at):
+    assert told(curve(1, 4, 2, 8).reach(numbers("m", a=level)["a"])) == {(): at}
+
+
+def test_each_curve_has_its_own_end_and_level():
+    rows = [
+        Number({"m": m, "work": float(n)}, np.array([float(v)]), Cell("t", m, "c"))
+        for m, values in (("a", (3, 1, 2)), ("b", (1, 5)))
+        for n, v in reversed(list(enumerate(values, 1)))
+    ]
+    found = Numbers.of(rows, ["m", "work"], "here")
+    assert told(found.end()) == {("a",): 2, ("b",): 5}
+    assert told(found.reach(found.end())) == {("a",): 1, ("b",): 2}
+    assert told(found.steps()) == {("a", 2): -2, ("a", 3): 1, ("b", 2): 4}
+
+
+def test_the_end_is_the_last_number_also_of_numbers_less_than_a_round_apart():
+    rows = [
+        Number({"work": work}, np.array([value]), Cell("t", "m", "c"))
+        for work, value in ((1.0, 3.0), (1.5, 4.0), (1.75, 2.0))
+    ]
+    assert told(Numbers.of(rows, ["work"], "here").end()) == {(): 2}
+
+
+CLIENTS = np.random.default_rng(1).random((2, 12))
+
+
+def by_client(values):
+    rows = [
+        Number({"client": float(n)}, np.array([value]), Cell("t", "r", "c"))
+        for n, value in enumerate(values)
+    ]
+    return Numbers.of(rows, ["client"], "here")
+
+
+def test_correlations():
+    x, y = map(by_client, CLIENTS)
+    assert told(pearson(x, y))[()] == pytest.approx(stats.pearsonr(*CLIENTS)[0])
+    assert told(spearman(x, y))[()] == pytest.approx(stats.spearmanr(*CLIENTS)[0])
+    # A client without a value is left out, and less than three are too few.
+    gone = CLIENTS[0].copy()
+    gone[0] = NAN
+    expected = stats.spearmanr(*CLIENTS[:, 1:])[0]
+    assert told(spearman(by_client(gone), y))[()] == pytest.approx(expected)
+    gone[:10] = NAN
+    assert np.isnan(told(pearson(by_client(gone), y))[()])
+    assert np.isnan(told(pearson(by_client(np.ones(12)), y))[()])
+
+
+def test_how_many_clients_are_rightly_found_noisy():
+    level = by_client([0, 0, 0, 0.5, 0.6, 0.4])
+    assert told(found_noisy(by_client([1, 1.1, 0.9, 5, 5.1, 4.9]), level)) == {(): 1}
+    assert told(found_noisy(by_client([1, 1.1, 5.2, 5, 5.1, 0.9]), level))[()] == pytest.approx(
+        4 / 6
+    )
+    assert np.isnan(told(found_noisy(by_client([1] * 6), level))[()])

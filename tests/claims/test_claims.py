@@ -1,0 +1,367 @@
+"""Claims against the published numbers, against small made-up ones, and their page."""
+
+import csv
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+import pytest
+
+from noisyfl.analysis.published_cells import OURS
+from noisyfl.claims.judge import examine, judge
+from noisyfl.claims.kept import read_judged
+from noisyfl.claims.lines import Artifacts
+from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.sources import our_cells, ours, published
+from noisyfl.claims.verdicts import MOST, Case, Check, Finding, check
+from noisyfl.claims.wanted import all_claims, but, cells, claim, parts_of
+from noisyfl.core.options import BadInput
+from noisyfl.experiments.config import ROOT
+from noisyfl.pages.claims import write_claims
+
+PUBLISHED = ROOT / "config" / "published.csv"
+
+HOLD = {
+    # By claim, for each condition in words: the cases in which it holds, of how many. Counted from
+    # the papers' tables when the claims were collected, before there was any code for them.
+    "rofl-01": [(12, 12)],
+    "rofl-02": [(1, 1)],
+    "rofl-04": [(2, 2)],
+    "rofl-05": [(1, 1), (6, 6)],
+    "rofl-06": [(3, 3)],
+    "rofl-07": [(6, 6)],
+    "rofl-08": [(1, 1)],
+    "fedcni-09": [(2, 2), (2, 2)],
+    "fednoil-04": [(66, 96), (1, 1)],
+    "fednoil-05": [(6, 6)],
+    "fednoil-06": [(4, 4), (4, 4)],
+    "fednoil-07": [(6, 6), (18, 18)],
+    "fednoil-08": [(12, 12), (3, 3)],
+    "fednoil-09": [(12, 12), (6, 6)],
+    "fedcorr-01": [(11, 11)],
+    "fedcorr-06": [(3, 3)],
+    "fedcorr-07": [(2, 2)],
+    "fedcorr-08": [(42, 42), (7, 7)],
+    "fedrn-01": [(18, 18)],
+    "fedrn-03": [(4, 4)],
+    "fedrn-04": [(6, 6), (3, 3)],
+    "fedrn-05": [(12, 12)],
+    "fedrn-07": [(1, 1), (1, 1)],
+}
+IN_PART = {
+    "rofl-03": [(1, 3)],
+    "rofl-09": [(2, 2), (1, 2)],
+    "fedcni-01": [(17, 18)],
+    "fedcni-02": [(4, 8)],
+    "fedcni-03": [(6, 8)],
+    "fedcni-04": [(7, 8)],
+    "fedcni-05": [(2, 16)],
+    "fedcni-06": [(11, 16)],
+    "fedcni-07": [(5, 9), (6, 8)],
+    "fedcni-08": [(32, 32), (7, 8), (3, 8)],
+    "fedcni-14": [(6, 8)],
+    "fednoil-01": [(20, 24)],
+    "fednoil-02": [(2, 2), (3, 4)],
+    "fednoil-03": [(20, 22)],
+    "fedcorr-02": [(1, 3)],
+    "fedcorr-03": [(14, 22)],
+    "fedcorr-04": [(13, 22)],
+    "fedcorr-05": [(1, 2)],
+    "fedcorr-09": [(6, 7), (0, 1)],
+    "fedcorr-12": [(1, 2)],
+    "fedrn-02": [(2, 2), (2, 2), (1, 2), (1, 2)],
+    "fedrn-06": [(9, 10), (0, 2), (2, 2)],
+    "fedrn-08": [(14, 16)],
+    "fedrn-11": [(4, 12), (0, 2), (3, 4)],
+}
+FIGURES = {
+    *("rofl-10", "rofl-11", "fedcni-10", "fedcni-11", "fedcni-12", "fedcni-13", "fednoil-10"),
+    *("fednoil-11", "fedcorr-10", "fedcorr-11", "fedrn-09", "fedrn-10", "fedrn-12"),
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    """By claim, what the papers' own numbers say of it."""
+    side = published(PUBLISHED)
+    return {name: examine(claim, side) for name, claim in all_claims().items()}
+
+
+def test_there_are_sixty_claims():
+    assert set(all_claims()) == {*HOLD, *IN_PART, *FIGURES}
+    assert (len(HOLD), len(IN_PART), len(FIGURES)) == (23, 24, 13)
+
+
+@pytest.mark.parametrize("name", [*HOLD, *IN_PART])
+def test_the_published_numbers_say_what_was_counted_in_them(found, name):
+    counts = defaultdict(list)
+    for one in found[name].checks:
+        counts[one.says].append((one.count(True), len(one.cases)))
+        assert one.count(None) == 0
+    summed = [tuple(map(sum, zip(*each, strict=True))) for each in counts.values()]
+    assert summed == {**HOLD, **IN_PART}[name]
+    assert found[name].verdict == ("holds" if name in HOLD else "holds in part")
+
+
+def test_claims_about_figures_have_no_published_numbers(found):
+    for name in FIGURES:
+        assert found[name].verdict == "cannot tell"
+        assert not found[name].checks
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "case"),
+    [
+        # Worked out from the printed tables by hand.
+        ("rofl-01", 0, "none: 91.5 > 89.8"),
+        ("rofl-04", 0, "pair: 2.1 < 3.7"),
+        (
+            "fedcni-01",
+            0,
+            "dirichlet(alpha=1,n=20), truncnorm(pair,mu=0.4,sigma=0.2): 72.16 > 72.21",
+        ),
+        ("fedcni-04", 0, "cifar10, dirichlet(alpha=1,n=20), pair: -0.05 > 4.76"),
+        ("fednoil-04", 1, "83 > 35"),
+        ("fedcorr-05", 0, "table3: 11.92 < 4"),
+        ("fedcorr-09", 1, "92.85 > 93.71"),
+        ("fedrn-01", 0, "client_linear(mixed,0.0-0.4), test_accuracy: 47.17 > 46.94"),
+        ("fedrn-08", 1, "shard(s=2,n=100), client_linear(symmetric,0.0-0.8): 2.77 ≤ 1"),
+    ],
+)
+def test_the_case_that_decides(found, name, number, case):
+    telling = found[name].checks[number].telling(1)[0]
+    assert f"{telling.label}: {telling.numbers}".removeprefix(": ").endswith(case)
+    assert telling.cells
+
+
+def test_a_case_names_its_cells(found):
+    (case,) = found["fedcorr-07"].checks[1].cases
+    assert [(cell.table, cell.row) for cell in case.cells] == [
+        ("fedcorr/table5", "fedcorr federated"),
+        ("fedcorr/table5", "jointopt centralized"),
+    ]
+
+
+# ---------------------------------------------------------------- small made-up numbers
+
+
+def cell(method, value, noise="a", std="", trials=0, starred="", **other):
+    columns = ("paper", "table", "dataset", "setting_scope", "partition", "variant")
+    labels = dict(zip(columns, ("x", "table1", "digits", "federated", "iid", ""), strict=True))
+    row = {**labels, "noise": noise, "method": method, "metric": "test_accuracy"}
+    row |= {"unit": "percent", "value": "1", "std": "", "converged": ""}
+    row |= {
+        "shown_in": "x/table1",
+        "row": method,
+        "column": noise,
+        "ours": value,
+        "ours_std": std,
+        "ours_trials": trials,
+        "ours_starred": starred,
+    }
+    return {**row, "ours_as_published": "True", **other}
+
+
+@pytest.fixture
+def accuracy(tmp_path):
+    """Our cells, as given, by method and noise."""
+
+    def of(*rows, **where):
+        path = tmp_path / "cells.csv"
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        wanted = replace(cells(by="method noise", **where), tables=("x/table1",))
+        return ours(our_cells(path), {}).numbers(wanted, "here")
+
+    return of
+
+
+def ahead(numbers, **how):
+    return Finding(tuple(check("so", numbers["own"] > numbers[but("own")].max("method"), **how)))
+
+
+def test_ahead_in_every_column(accuracy):
+    rows = [cell("own", 80), cell("one", 79), cell("other", 60)]
+    finding = ahead(accuracy(*rows))
+    assert finding.verdict == "holds"
+    (case,) = finding.checks[0].cases
+    assert (case.label, case.numbers, case.margin, case.held) == ("", "80 > 79", 1, True)
+    assert ahead(accuracy(cell("own", 70), *rows[1:])).verdict == "does not hold"
+    rows += [cell(method, value, noise="b") for method, value in (("own", 70), ("one", 71))]
+    finding = ahead(accuracy(*rows))
+    assert finding.verdict == "holds in part"
+    (case,) = finding.checks[0].telling(1)
+    assert (case.label, case.numbers, case.margin, case.held) == ("b", "70 > 71", -1, False)
+    assert ahead(accuracy(*rows), share=0.5).verdict == "holds"
+    assert ahead(accuracy(*rows), share=MOST).verdict == "holds in part"
+
+
+def test_what_was_not_run_is_open(accuracy):
+    rows = [cell("own", 80), cell("one", 79), cell("own", "", noise="b"), cell("one", 1, noise="b")]
+    finding = ahead(accuracy(*rows))
+    assert [case.held for case in finding.checks[0].cases] == [True, None]
+    assert finding.verdict == "cannot tell"
+    # More than half of two cannot be had from one, but a single failure is enough for "all".
+    assert ahead(accuracy(*rows), share=MOST).verdict == "cannot tell"
+    assert ahead(accuracy(cell("own", 1), *rows[1:])).verdict == "does not hold"
+    assert ahead(accuracy(cell("own", 80))).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("own", "std", "trials", "verdict"),
+    [
+        (80.0, 0.1, 3, "holds"),
+        (78.0, 0.1, 3, "does not hold"),
+        (79.2, 1.0, 3, "cannot tell"),
+        (78.8, 1.0, 3, "cannot tell"),
+        # The same spread over many trials is a small error; single trials are taken as they are.
+        (79.2, 1.0, 400, "holds"),
+        (79.2, "", 1, "holds"),
+    ],
+)
+def test_a_lead_within_the_spread_over_trials_is_open(accuracy, own, std, trials, verdict):
+    rows = [cell("own", own, std=std, trials=trials), cell("one", 79.0, std=std, trials=trials)]
+    assert ahead(accuracy(*rows)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        ([], "cannot tell"),  # two trials of two methods say little of what others would give
+        ([0.3] * 8, "holds"),
+        ([9.0], "cannot tell"),  # two trials may agree by chance
+    ],
+)
+def test_what_a_mean_may_as_well_be_is_learnt_from_the_whole_column(accuracy, others, verdict):
+    rows = [cell(name, value, std=0.3, trials=2) for name, value in (("own", 80), ("one", 79.2))]
+    rows += [cell(f"{n}", 50, std=std, trials=2) for n, std in enumerate(others)]
+    assert ahead(accuracy(*rows)).verdict == verdict
+
+
+def test_a_single_trial_varies_as_others_of_its_column(accuracy):
+    rows = [cell("own", 79.2, trials=1), cell("one", 79, std=1, trials=9)]
+    assert ahead(accuracy(*rows)).verdict == "cannot tell"
+    elsewhere = [cell(name, 79, noise="b", std=1, trials=9) for name in ("own", "one")]
+    rows = [cell("own", 79.2, trials=1), cell("one", 79, trials=1), *elsewhere]
+    assert [case.held for case in ahead(accuracy(*rows)).checks[0].cases] == [True, None]
+
+
+@pytest.mark.parametrize(("trials", "verdict"), [(2, "cannot tell"), (40, "holds")])
+def test_two_trials_say_little_of_how_far_trials_lie_apart(accuracy, trials, verdict):
+    rows = [cell(name, 80, std=std, trials=trials) for name, std in (("own", 2), ("one", 1))]
+    assert ahead(accuracy(*rows, measure="std")).verdict == verdict
+
+
+def test_convergence_is_measured_by_stars(accuracy):
+    rows = [cell("own", 80, starred="False"), cell("one", 79, starred="True")]
+    assert ahead(accuracy(*rows, measure="converged")).verdict == "holds"
+    rows = [{**row, "ours_starred": ""} for row in rows]
+    assert ahead(accuracy(*rows, measure="converged")).verdict == "cannot tell"
+
+
+def test_all_conditions_must_hold_and_all_must_be_tested():
+    def of(*held):
+        return tuple(Check("", (Case("", "", 0.0, one),)) for one in held)
+
+    assert Finding(of(True, True)).verdict == "holds"
+    assert Finding(of(True, False)).verdict == "holds in part"
+    assert Finding(of(False, None)).verdict == "does not hold"
+    open_case, held = Case("", "", 0.0, None), Case("", "", 0.0, True)
+    assert Finding((*of(False), Check("", (held, open_case)))).verdict == "holds in part"
+    assert Finding(of(True, None)).verdict == "cannot tell"
+    assert Finding((*of(True), Check("", ()))).verdict == "cannot tell"
+    assert Finding(of(True), complete=False).verdict == "cannot tell"
+    assert Finding(of(False), complete=False).verdict == "does not hold"
+    assert Finding(()).verdict == "cannot tell"
+
+
+def test_bounds_of_a_share():
+    cases = tuple(Case("", "", 0.0, held) for held in (True, True, True, False, None))
+    for share, verdict in ((0.6, "holds"), (0.8, "cannot tell"), (0.81, "holds in part")):
+        assert Check("", cases, share=share).verdict == verdict
+    assert Check("", cases, share=MOST).verdict == "holds"
+    half = Check("", (cases[0], cases[3]), share=MOST)
+    assert half.verdict == "holds in part"
+    assert Check("", ()).verdict == "cannot tell"
+
+
+def test_what_cannot_be_had_is_left_out(found):
+    # The paper has no numbers of what was sent, we have none of its formulas.
+    assert len(found["rofl-09"].checks) == 3
+    finding = examine(all_claims()["rofl-09"], ours([], {}))
+    assert [one.says.split()[0] for one in finding.checks] == ["at", "at"]
+    assert not next(check("so", Numbers.unknown(["method"]) > 1)).known
+
+
+def test_a_mistake_in_a_claim_is_named():
+    with pytest.raises(BadInput, match="claim 'fedcorr-01' is there twice"):
+        claim("fedcorr-01", place="")(all_claims()["fedcorr-02"].checks)
+    with pytest.raises(BadInput, match="claim 'fedcorr-99' says nothing"):
+        claim("fedcorr-99", place="")(lambda accuracy: iter(()))
+
+
+# ---------------------------------------------------------------- the page
+
+
+@pytest.fixture
+def cells_file(tmp_path):
+    """Our cells, which are the published ones but for two that were not run."""
+    path = tmp_path / "cells.csv"
+    with PUBLISHED.open(newline="") as file, path.open("w", newline="") as out:
+        rows = list(csv.DictReader(file))
+        writer = csv.DictWriter(out, [*rows[0], *OURS])
+        writer.writeheader()
+        for n, row in enumerate(rows):
+            value = float(row["value"]) * (100 if row["unit"] == "fraction" else 1)
+            found = {"ours": value, "ours_trials": 1 + n % 2, "ours_as_published": n != 5}
+            writer.writerow({**row, **(found if n > 1 else {"ours": "", "ours_trials": 0})})
+    return path
+
+
+def test_the_page(tmp_path, cells_file):
+    markdown, html = tmp_path / "claims.md", tmp_path / "claims.html"
+    tables = {"fedcni/table1": "tables/fedcni/table1"}
+    kept = tmp_path / "claims.json"
+    write_claims(
+        PUBLISHED, cells_file, {}, {}, {}, "small", tables, markdown=markdown, html=html, kept=kept
+    )
+    judged = judge(PUBLISHED, cells_file, Artifacts({}, {}, {}))
+    assert repr(read_judged(kept)) == repr(judged)
+    text, page = markdown.read_text(), html.read_text()
+    assert "Scale “small”" in text
+    assert "| FedRN | 5 hold, 4 hold in part, 3 cannot tell |" in text
+    assert "1 of our 1376 numbers were not made in the papers' settings" in text
+    assert "688 of our 1376 numbers are of a single trial" in text
+    rows = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in text.splitlines()}
+    assert rows["fedrn-02"][2] == "holds in part: 2 of 2; 2 of 2; 1 of 2; 1 of 2"
+    assert rows["fedrn-12"][2:] == ["cannot tell: no numbers", "cannot tell: not run |"]
+    assert rows["fedcni-01"][2:] == ["holds in part: 17 of 18", "holds in part: 17 of 18 |"]
+    assert rows["rofl-01"][2:] == ["holds: 12 of 12", "cannot tell: 10 of 12 (2 not run) |"]
+    for name in all_claims():
+        assert rows[name]
+        assert f'class="name">{name}</th>' in page
+    assert "- fedcni-02 [fedcni/table1](tables/fedcni/table1.md)" in text
+    assert '<a href="tables/fedcni/table1.html">fedcni/table1</a>' in page
+    assert "tables/fedcorr" not in page
+    assert "def most_accurate(accuracy: Numbers)" in page
+    assert 'title="fedcni/table1: ' in page
+    # One file that needs nothing else, in the style of the tables' pages.
+    assert not re.search(r"<script|<link|src=|url\(|https?:", page)
+    assert "font-variant-numeric: tabular-nums" in page
+    assert page.count("<details>") > 90
+    assert "72.16 &gt; 72.21 ✗" in page
+
+
+def test_our_numbers_are_judged_like_the_published_ones(cells_file):
+    judged = judge(PUBLISHED, cells_file, Artifacts({}, {}, {}))
+    counts = Counter(one.published.verdict for one in judged)
+    assert counts == {"holds": 23, "holds in part": 24, "cannot tell": 13}
+    known = {one.claim.name: one for one in judged}
+    assert known["fedrn-05"].ours == known["fedrn-05"].published
+
+
+def test_the_runs_that_claims_need():
+    assert {"fedrn/table2", "fedrn/figure5", "fedcni/figure2_runs"} <= set(parts_of())
+    assert all(re.fullmatch(r"[a-z]+/[a-z0-9_]+", name) for name in parts_of())

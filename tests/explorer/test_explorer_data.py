@@ -1,0 +1,175 @@
+"""What the explorer knows, held against what it was made of."""
+
+import gzip
+import json
+from base64 import b64decode
+
+import numpy as np
+import pytest
+
+import small_explorer as small
+from noisyfl.data import noisy_partition
+from noisyfl.explorer.fidelity import sections
+from noisyfl.explorer.gather import gather
+from noisyfl.explorer.methods import described
+from noisyfl.explorer.page import ASSETS, MODULES, explorer_page, packed, script
+from noisyfl.explorer.series import POINTS, whole
+from noisyfl.explorer.series import packed as packed_series
+from noisyfl.specs.catalogue import methods
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, runs_in):
+    folder = tmp_path_factory.mktemp("explorer")
+    sources = small.small_scale(folder, runs_in(folder / "results"))
+    return sources, *gather(sources)
+
+
+def cell(index, table, row, column):
+    (found,) = [one for one in index["tables"] if one["name"] == table]
+    (line,) = [one for one in found["rows"] if one["name"] == row]
+    names = [one["name"] for one in found["columns"]]
+    return index["cells"][line["cells"][names.index(column)]]
+
+
+def unsteps(text):
+    return (np.cumsum([int(step) for step in text.split(",")]) / 100).tolist()
+
+
+def test_a_cell_has_ours_the_published_number_and_the_verdict(made):
+    _, index, _ = made
+    found = cell(index, "p/t1", "Row of fedavg", small.LOW)
+    assert (found["ours"], found["printed"], found["verdict"]) == (
+        "72.00 ± 1.00",
+        "72.00",
+        "reproduced",
+    )
+    assert cell(index, "p/t1", "Row of fedavg", small.HIGH)["verdict"] == "differs"
+    assert cell(index, "p/t1", "Row of fedcorr", small.LOW)["rank"] == (1, 2)
+    assert cell(index, "p/t2", "Row of fedavg", small.LOW)["printed"] == ""
+
+
+def test_a_run_that_failed_and_one_that_diverged_say_so(made):
+    _, index, _ = made
+    failed = cell(index, "p/t1", "Row of fedprox", small.HIGH)
+    assert list(failed["failed"].values()) == [f"CUDA: out of memory {small.EVIL}"]
+    assert failed["missing"] == list(failed["failed"])
+    diverged = cell(index, "p/t1", "Row of fedcorr", small.HIGH)
+    assert diverged["diverged"] == 1
+    assert diverged["ours"].startswith("diverged")
+
+
+def test_a_line_of_the_papers_alone_has_no_runs_and_no_setting(made):
+    _, index, _ = made
+    (row,) = [row for row in index["tables"][0]["rows"] if not row["trained"]]
+    only = index["cells"][row["cells"][0]]
+    assert (only["printed"], only["runs"], only["spec"]) == ("80.00", [], None)
+
+
+def test_what_differs_from_the_papers_setting_can_be_told(made):
+    _, index, _ = made
+    found = cell(index, "p/t1", "Row of fedprox", small.LOW)
+    ours, theirs = (index["specs"][found[key]]["setting"] for key in ("spec", "theirs"))
+    assert {key for key in ours if ours[key] != theirs[key]} == {"clients", "partition"}
+    assert theirs["clients"] == "100"
+
+
+def test_seeds_share_a_spec(made):
+    _, index, _ = made
+    runs = cell(index, "p/t1", "Row of fedavg", small.LOW)["runs"]
+    assert len({index["runs"][run]["id"] for run in runs}) == 3
+    assert len({index["runs"][run]["spec"] for run in runs}) == 1
+
+
+def test_curves_are_those_of_the_runs(made):
+    _, index, details = made
+    first = cell(index, "p/t1", "Row of fedcorr", small.LOW)["runs"][0]
+    curves = details["runs"][first]["curves"]
+    assert unsteps(curves["test_accuracy"][0]) == [1, 2, 3]
+    assert unsteps(curves["test_accuracy"][1]) == pytest.approx([60, 91, 90])
+    assert unsteps(curves["label_precision"][1]) == pytest.approx([50, 70, 90])
+    told = details["runs"][first]["estimates"]["estimated_noise_level"]
+    assert told["values"].split(",")[3] == "30.0"
+    assert unsteps(details["runs"][first]["relabelled"]["pseudo_label_accuracy"][1]) == [90]
+
+
+def test_a_label_accuracy_that_never_changes_is_no_thought(made):
+    _, index, details = made
+    first = cell(index, "p/t1", "Row of fedavg", small.LOW)["runs"][0]
+    assert set(details["runs"][first]["curves"]) == {"test_accuracy"}
+
+
+def test_a_partition_counts_classes_and_wrong_labels_by_client(made):
+    sources, index, details = made
+    for name, told in details["partitions"].items():
+        real = noisy_partition.read(sources.layouts[0].partition(name))
+        counts, wrong = (
+            np.array([int(one or 0) for one in told[key].split(",")]).reshape(10, 10)
+            for key in ("counts", "wrong")
+        )
+        for client, samples in enumerate(real.clients):
+            assert counts[client].sum() == len(samples.samples)
+            assert wrong[client].sum() == (samples.given_label != samples.true_label).sum()
+            assert (wrong[client] <= counts[client]).all()
+    runs = [cell["runs"][0] for cell in index["cells"] if cell["runs"]]
+    assert {index["runs"][run]["partition"] for run in runs} == set(details["partitions"])
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_ends():
+    x = np.arange(1.0, 1001)
+    curve = packed_series(x, x / 10)
+    assert len(curve[0].split(",")) == POINTS
+    assert [unsteps(curve[0])[end] for end in (0, -1)] == [1, 1000]
+    assert unsteps(curve[1])[-1] == 100
+
+
+def test_zeros_are_empty():
+    assert whole(np.array([[0, 3], [12, 0]])) == ",3,12,"
+
+
+def test_a_claim_knows_the_cells_that_decided_it_on_both_sides(made):
+    _, index, _ = made
+    (claim,) = index["claims"]
+    sides = {"published": ("holds", small.LOW), "ours": ("does not hold", small.HIGH)}
+    for side, (verdict, column) in sides.items():
+        assert claim[side]["verdict"] == verdict
+        (number,) = claim[side]["checks"][0]["cases"][0]["cells"]
+        assert index["cells"][number] is cell(index, "p/t1", "Row of fedavg", column)
+
+
+def test_every_method_has_its_module_and_the_lines_of_the_fidelity_page():
+    told = described()
+    assert set(told) == set(methods())
+    for name, one in told.items():
+        assert one["about"], name
+        assert [option["name"] for option in one["options"]] == [
+            option.name for option in methods()[name].options
+        ]
+        if one["options"]:
+            assert one["fidelity"], name
+    prox = next(o for o in told["fedcorr"]["options"] if o["name"] == "prox_form")
+    assert prox["why"]["reason for the default"].startswith("the code. The two are different")
+
+
+def test_where_the_fidelity_page_has_no_column_of_reasons_its_text_is_quoted():
+    told = {option["name"]: option["why"] for option in described()["rofl"]["options"]}
+    assert '`pseudo_label_form="hard"`' in told["pseudo_label_form"]["reason"]
+    assert all(not text.startswith("|") for why in told.values() for text in why.values())
+
+
+def test_sections_name_the_anchors_of_the_site():
+    assert sections()["fedprox"].anchor == "fedprox"
+
+
+def test_the_script_has_every_module_and_no_import():
+    assert {path.stem for path in ASSETS.glob("*.js")} == set(MODULES)
+    assert "\nimport " not in script()
+    assert "\nexport " not in script()
+
+
+def test_the_page_holds_what_was_packed_and_no_tag_of_it(made):
+    _, index, details = made
+    page = explorer_page(index, details, small.EVIL)
+    assert small.EVIL not in page
+    assert packed(json.dumps(index, separators=(",", ":"))) in page
+    assert json.loads(gzip.decompress(b64decode(packed('{"a":1}')))) == {"a": 1}

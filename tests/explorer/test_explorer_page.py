@@ -1,0 +1,354 @@
+"""The explorer in a real browser, opened from a disk."""
+
+import csv
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+
+import small_explorer as small
+from browser import Visit, chromium
+from noisyfl.analysis.cells import content_of
+from noisyfl.analysis.runs import read_runs
+from noisyfl.core.spreadsheet import as_text
+from noisyfl.explorer import page as page_module
+from noisyfl.explorer.gather import gather
+from noisyfl.explorer.page import explorer_page, write_explorer
+from noisyfl.pages.print_table import csv_text
+
+CELL = "#cell?table=p%2Ft1&row=Row+of+fedcorr&column=IID%2C+low"
+BESIDE = f"{CELL}&table2=p%2Ft1&row2=Row+of+fedavg&column2=IID%2C+low"
+
+VIEWS = ["#tables", "#claims", "#methods", "#runs", "#method?name=fedcorr", CELL, BESIDE]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, runs_in):
+    folder = tmp_path_factory.mktemp("explorer")
+    sources = small.small_scale(folder, runs_in(folder / "results"))
+    write_explorer(sources, folder / "explorer.html")
+    return sources, folder / "explorer.html"
+
+
+@pytest.fixture(scope="module")
+def visit(browser, made):
+    return Visit(browser, made[1])
+
+
+@pytest.fixture
+def page(visit):
+    visit.show("#runs")
+    return visit.show("#tables")
+
+
+def test_no_view_asks_for_anything_or_complains(visit, made):
+    for view in VIEWS:
+        visit.show(view)
+        visit.page.wait_for_timeout(100)
+    assert set(visit.requests) <= {made[1].as_uri(), "data:,"}
+    assert visit.complaints == []
+
+
+def test_every_table_has_the_numbers_of_its_csv(page, made):
+    sources, _ = made
+    for table, frame in zip(sources.tables, sources.frames, strict=True):
+        content = content_of(table, pd.read_parquet(frame), read_runs(sources.runs))
+        lines = list(csv.DictReader(csv_text(content).splitlines()))
+        shown = page.locator(f"section[aria-labelledby='p/{table.name}'] tbody tr")
+        assert shown.count() == len(lines)
+        for n, line in enumerate(lines):
+            cells = shown.nth(n).locator("td").all_inner_texts()
+            for column, text in zip((small.LOW, small.HIGH), cells, strict=True):
+                mean, published = (line[f"{column} {key}"] for key in ("mean", "published"))
+                ours = content.printed(float(mean)) if mean else "±"
+                assert (ours in text) == bool(mean)
+                theirs = f"({content.printed(float(published))})" if published else "0)"
+                assert (theirs in text) == bool(published)
+
+
+def test_a_text_of_a_title_stays_text(page):
+    assert small.EVIL in page.locator("section h2").first.inner_text()
+    assert small.EVIL in page.locator(".intro").inner_text()
+    assert page.locator("main script").count() == 0
+
+
+def test_a_click_opens_the_right_runs(page, visit, made):
+    page.get_by_role("link", name="Row of fedcorr, IID, low").first.click()
+    page.wait_for_selector("main.view-cell")
+    ids = made[0].tables[0].runs[1][0]
+    shown = page.locator(".card h3 code").all_inner_texts()
+    assert shown == list(ids)
+    assert all(f"results/runs/{run}/" in page.inner_text("main") for run in ids)
+    lines = page.locator("figure").first.locator("svg g[aria-label=line] path")
+    assert lines.count() == len(ids)
+    assert "published 90.50" in page.locator("figure").first.inner_text()
+    page.go_back()
+    page.wait_for_selector("main.view-tables")
+
+
+def test_a_cell_says_what_the_method_thought_and_what_was_typed(visit):
+    page = visit.show(CELL)
+    text = page.inner_text("main")
+    assert "label precision" in text
+    assert "pseudo-labels that are right" in text
+    assert "estimated noise level, and the truth" in text
+    assert "labels are wrong" in text
+    assert "snakemake --cores all --configfile=config/tiny.yaml p_t1" in text
+    clients = page.locator("tr", has=page.locator("th", has_text=re.compile("^clients$")))
+    assert clients.locator("mark").inner_text().split() == ["≠", "10"]
+    assert "lays its value over the paper’s" in clients.inner_text()
+
+
+def test_an_option_leads_to_its_line_of_the_fidelity_page(visit):
+    page = visit.show(CELL)
+    page.get_by_role("link", name="prox_form").click()
+    page.wait_for_selector("main.view-method")
+    line = page.locator("tr.chosen")
+    assert "The two are different methods" in line.inner_text()
+    assert line.is_visible()
+
+
+def test_two_cells_stand_side_by_side(visit):
+    page = visit.show(CELL)
+    page.get_by_label("Compare with").select_option(label="Row of fedavg, IID, low (p/t1)")
+    page.wait_for_selector("h1:has-text('Two cells')")
+    assert "row2=Row+of+fedavg" in page.url
+    assert page.locator("figure").first.locator("svg g[aria-label=line] path").count() == 5
+    page.get_by_role("link", name="Choose in the tables").click()
+    page.wait_for_selector("main.view-tables")
+    page.get_by_role("link", name="Row of fedavg, IID, high").first.click()
+    page.wait_for_selector("h1:has-text('Two cells')")
+    assert "column2=IID%2C+high" in page.url
+
+
+def test_filters_leave_what_fits_and_stand_in_the_address(page):
+    page.get_by_label("Verdict").select_option("differs")
+    assert page.locator(".tally").inner_text() == "1 cell in 1 table"
+    assert "verdict=differs" in page.url
+    page.reload()
+    page.wait_for_selector("main[aria-busy=false]")
+    assert page.locator(".tables tbody tr").count() == 1
+    page.get_by_label("Verdict").select_option("")
+    page.get_by_label("Search").fill("fedcorr low")
+    page.wait_for_function("() => document.querySelectorAll('.tables tbody tr').length === 2")
+    page.get_by_label("Search").fill("nothing like it")
+    page.wait_for_selector("text=Nothing fits")
+
+
+def test_the_download_has_what_is_shown(page, tmp_path):
+    page.get_by_label("Verdict").select_option("reproduced")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download as CSV").click()
+    waiting.value.save_as(tmp_path / "tables.csv")
+    found = pd.read_csv(tmp_path / "tables.csv")
+    assert set(found["verdict"]) == {"reproduced"}
+    assert set(found["table"]) == {"p/t1"}
+    assert found.loc[found["row"] == "Row of fedavg", "ours"].tolist() == [72.0]
+
+
+def test_a_claim_leads_to_the_cells_that_decided_it(visit):
+    page = visit.show("#claims")
+    assert small.EVIL in page.inner_text(".claim")
+    assert page.locator(".claim .badge").all_inner_texts() == ["✓ holds", "✗ does not hold"]
+    page.get_by_label("On ours").select_option("holds")
+    assert page.locator(".claim").count() == 0
+    page.get_by_label("On ours").select_option("does not hold")
+    page.locator(".decided").last.get_by_role("link").click()
+    page.wait_for_selector("main.view-cell")
+    assert page.inner_text("h1") == "Row of fedavg, IID, high"
+
+
+def test_runs_are_sorted_by_their_headers(visit):
+    page = visit.show("#runs")
+    page.get_by_role("button", name="Best %").click()
+    page.get_by_role("button", name="Best %").click()
+    head = page.locator("th[aria-sort=descending]")
+    assert head.inner_text().startswith("Best %")
+    best = [float(t) for t in page.locator(".runs tbody td:nth-child(8)").all_inner_texts()]
+    assert best == sorted(best, reverse=True)
+    assert page.locator(".runs tr.ill").count() == 1
+    page.locator(".runs tbody a").first.click()
+    page.wait_for_selector("main.view-run")
+    assert "Row of fedcorr, IID, low" in page.inner_text("main")
+
+
+def test_the_keyboard_reaches_cells_and_opens_them(page):
+    page.locator("table.numbers td a").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith(
+        "Row of fedcorr, IID, high"
+    )
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main.view-cell")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert "Row of fedcorr, IID, high" in page.title()
+
+
+def test_one_cell_of_a_table_is_a_stop_of_the_tabulator(page):
+    stops = page.locator("table.numbers td a[tabindex='0']").count()
+    assert stops == page.locator("table.numbers").count()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_no_view_is_wider_than_the_screen_or_hard_to_read(browser, made, width, scheme):
+    visit = Visit(browser, made[1], width=width, scheme=scheme)
+    for view in VIEWS:
+        page = visit.show(view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        assert page.evaluate(FAINT) == [], view
+    visit.context.close()
+
+
+# Every text that is seen: the contrast with what is behind it, by WCAG 2's formula.
+FAINT = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const part = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) =>
+    0.2126 * part(r / 255) + 0.7152 * part(g / 255) + 0.0722 * part(b / 255);
+  const behind = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const colour = getComputedStyle(one).backgroundColor;
+      if (!/, 0\\)$/.test(colour)) return parse(colour);
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+    if (element.closest("svg, script, .unseen, .off, option")) continue;
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) faint.push(`${walker.currentNode.data.trim()}: ${contrast.toFixed(2)}`);
+  }
+  return faint;
+}"""
+
+
+def test_every_control_has_a_name(visit):
+    for view in VIEWS:
+        page = visit.show(view)
+        assert page.evaluate(NAMELESS) == [], view
+        assert page.locator("h1").count() == 1
+
+
+NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, [role=img]")]
+  .filter((one) => !(one.getAttribute("aria-label") || one.textContent.trim()
+    || one.closest("label")?.textContent.trim()))
+  .map((one) => one.outerHTML)"""
+
+
+def test_a_scale_without_runs_says_what_to_type(browser, tmp_path, runs_in):
+    sources = small.small_scale(tmp_path, runs_in(tmp_path / "results"), trained=False)
+    write_explorer(sources, tmp_path / "explorer.html")
+    visit = Visit(browser, tmp_path / "explorer.html")
+    assert "No run of this scale is there yet" in visit.page.inner_text("main")
+    assert "No run of this scale" in visit.show("#runs").inner_text("main")
+    page = visit.show("#cell?table=p%2Ft1&row=Row+of+fedprox&column=IID%2C+high")
+    assert "failed: CUDA: out of memory" in page.inner_text("main")
+    assert "which is not there" in page.inner_text("main")
+    assert "no claim is judged" in visit.show("#claims").inner_text("main")
+    assert "41 methods" in visit.show("#methods").inner_text("main")
+    assert visit.complaints == []
+    visit.context.close()
+
+
+def test_a_run_that_diverged_at_once_has_no_curve(visit):
+    page = visit.show("#cell?table=p%2Ft1&row=Row+of+fedcorr&column=IID%2C+high")
+    assert "1, of which 1 diverged" in page.inner_text(".head")
+
+
+def test_what_there_is_not_is_said(visit):
+    for view, words in (
+        ("#cell?table=p%2Ft9&row=a&column=b", "No such cell"),
+        ("#run?id=0", "No such run"),
+        ("#method?name=nobody", "No such method"),
+    ):
+        assert words in visit.show(view).inner_text("h1")
+    assert visit.show("#somewhere").inner_text("h1") == "Tables"
+
+
+@pytest.mark.slow
+def test_four_thousand_runs_open_in_two_seconds(browser, tmp_path, runs_in):
+    sources = small.small_scale(tmp_path, runs_in(tmp_path / "results"))
+    index, details = small.many(*gather(sources), runs=4000)
+    path = tmp_path / "explorer.html"
+    path.write_text(explorer_page(index, details, "many"), encoding="utf-8")
+    assert path.stat().st_size < 10e6
+    before = busy_seconds()
+    visit = Visit(browser, path)
+    # Of a processor, since other tests may have the rest of it.
+    assert busy_seconds() - before < 2
+    assert "2000 cells in 100 tables" in visit.page.inner_text(".tally")
+    assert "4000 of 4000 runs" in visit.show("#runs").inner_text(".tally")
+    cell = "#cell?table=p%2Ft99&row=Row+4&column=C3"
+    assert "Row 4, C3" in visit.show(cell).inner_text("h1")
+    assert visit.complaints == []
+    visit.context.close()
+
+
+def busy_seconds():
+    """What the processes of pages have computed so far."""
+    pages = [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "--type=renderer" in process.cmdline()
+    ]
+    return sum(sum(process.cpu_times()[:2]) for process in pages)
+
+
+def test_a_downloaded_csv_has_the_cells_that_the_tables_files_have(visit):
+    cells = [
+        "=1+1",
+        "+1",
+        "-2.5",
+        "-1.0 -2.0",
+        "-x",
+        "@A",
+        "'a",
+        "\tb",
+        "＝1",
+        "plain, 'text'",
+        "- ",
+    ]
+    script = (Path(page_module.__file__).parent / "assets" / "csv.js").read_text()
+    script = re.sub(r"^import.*$", "", script, flags=re.MULTILINE).replace("export ", "")
+    text = visit.page.evaluate(
+        f"rows => {{ {script}; return csv(rows); }}", [[cell] for cell in cells]
+    )
+    assert [line for (line,) in csv.reader(text.splitlines())] == list(map(as_text, cells))
+
+
+def test_a_curve_has_marks_at_whole_rounds_only(visit):
+    visit.show(CELL)
+    curve = visit.page.locator("figure").first
+    marks = curve.locator("svg [aria-label='x-axis tick label'] text")
+    marks.first.wait_for()
+    assert set(marks.all_text_contents()) == {"1", "2", "3"}
+
+
+def test_without_published_numbers_no_word_is_said_of_them(browser, made, tmp_path):
+    sources, _ = made
+    alone = replace(sources, tables=sources.tables[1:], frames=sources.frames[1:], judged=())
+    write_explorer(alone, tmp_path / "explorer.html")
+    visit = Visit(browser, tmp_path / "explorer.html", "#tables")
+    assert "Choose a cell" in visit.page.locator(".intro").inner_text()
+    assert "brackets" not in visit.page.locator("main").inner_text()
+    visit.show(CELL.replace("t1", "t2"))
+    words = visit.page.locator("main").inner_text()
+    assert "A line a seed" in words
+    assert "long dashes" not in words
+    visit.context.close()

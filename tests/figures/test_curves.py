@@ -1,0 +1,242 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from descriptions import described
+from noisyfl.core.options import BadInput
+from noisyfl.figures import curves, style
+from noisyfl.figures.curves import WORK
+
+
+def run_of(rounds, accuracies, status="finished", rounds_done=None, per_round=10, **metrics):
+    """A run as the curves read it, with so many training batches per ordinary round."""
+    series = {"test_accuracy": (rounds, accuracies), **metrics}
+    scale = {"ordinary_rounds": 1, "batches": per_round}
+    done = rounds_done or (rounds or [0])[-1]
+
+    def values(metric, unit="ordinary_rounds"):
+        at, found = series.get(metric, ([], []))
+        return scale[unit] * np.array(at, float), np.array(found, float)
+
+    return SimpleNamespace(
+        series=values,
+        accuracies=tuple(accuracies),
+        diverged=status == "diverged",
+        work=lambda unit="ordinary_rounds": scale[unit] * np.array([done]),
+    )
+
+
+def mean_of(*trials):
+    return curves.over_trials([run.series("test_accuracy") for run in trials])
+
+
+def test_trials_are_averaged_at_each_evaluation():
+    rounds, mean, std = mean_of(run_of([1, 2], [0.2, 0.5]), run_of([1, 2], [0.4, 0.5]))
+    assert rounds.tolist() == [1, 2]
+    assert mean == pytest.approx([0.3, 0.5])
+    assert std == pytest.approx([np.std([0.2, 0.4], ddof=1), 0])
+
+
+def test_a_single_trial_has_a_line_and_no_band():
+    _, mean, std = mean_of(run_of([1, 2], [0.2, 0.5]))
+    assert mean == pytest.approx([0.2, 0.5])
+    assert std.tolist() == [0, 0]
+
+
+def test_evaluations_elsewhere_are_joined_by_straight_lines():
+    other = run_of([1, 3], [0.1, 0.5])
+    rounds, mean, _ = mean_of(run_of([1, 2, 3], [0.1, 0.1, 0.1]), other)
+    assert rounds.tolist() == [1, 2, 3]
+    assert mean == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_a_trial_that_ended_no_longer_counts():
+    trials = [run_of([1, 2, 3], [0.2, 0.4, 0.6]), run_of([1, 2], [0.4, 0.6], "diverged")]
+    _, mean, std = mean_of(*trials, run_of([], [], "diverged", 1))
+    assert mean == pytest.approx([0.3, 0.5, 0.6])
+    assert std == pytest.approx([np.std([0.2, 0.4], ddof=1)] * 2 + [0])
+
+
+def test_batches_are_averaged_in_equal_rounds():
+    slow = run_of([1, 2, 3], [0.1, 0.2, 0.9])
+    fast = run_of([1, 2], [0.3, 0.4], per_round=20)
+    batches, mean, std = curves.mean_curve([slow, fast], "test_accuracy", "batches")
+    assert batches.tolist() == [15, 30, 30]
+    assert mean == pytest.approx([0.2, 0.3, 0.9])
+    assert std == pytest.approx([np.std([0.1, 0.3], ddof=1)] * 2 + [0])
+
+
+def drawn(cells, columns, rows, runs, **given):
+    """A figure of rows by their methods, and of columns by their names."""
+    description = {
+        "name": "f",
+        "columns": [c if isinstance(c, dict) else {"name": c} for c in columns],
+        "rows": [r if isinstance(r, dict) else {"name": r, "method": "fedavg"} for r in rows],
+        "cells": cells,
+        **given,
+    }
+    with style.house_style():
+        figure = curves.by_round(described(description), runs)
+        figure.draw_without_rendering()
+    return figure
+
+
+def lines_of(panel):
+    return [line.get_ydata().tolist() for line in panel.lines if line.get_marker() != "x"]
+
+
+def legend_of(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+RUNS = {
+    "r": run_of([1, 2], [0.2, 0.5], label_recall=([2], [0.8]), noise_ratio=([1, 2], [0.1, 0.3])),
+    "s": run_of([1, 2, 3], [0.6, 0.7, 1.0]),
+}
+
+
+def test_a_panel_a_column_and_a_line_a_row():
+    figure = drawn([[["r"], ["s"]], [["s"], ["s"]]], ["a", "b"], ["x", "y"], RUNS)
+    assert [panel.get_title() for panel in figure.axes] == ["a", "b"]
+    assert lines_of(figure.axes[0]) == [[20, 50], [60, 70, 100]]
+    assert legend_of(figure) == ["x", "y"]
+    assert figure.axes[0].get_ylabel() == "test accuracy (%)"
+    assert figure.get_supxlabel() == WORK["ordinary_rounds"]
+
+
+def test_a_band_reaches_one_standard_deviation_to_both_sides_but_not_above_all():
+    runs = {"p": run_of([1, 2], [0.2, 1.0]), "q": run_of([1, 2], [0.4, 0.9])}
+    figure = drawn([[["p", "q"]]], ["a"], ["x"], runs)
+    (band,) = figure.axes[0].collections
+    corners = band.get_paths()[0].vertices
+    std = 100 * np.std([0.2, 0.4], ddof=1)
+    assert corners[corners[:, 0] == 1][:, 1].min() == pytest.approx(30 - std)
+    assert corners[corners[:, 0] == 1][:, 1].max() == pytest.approx(30 + std)
+    assert corners[:, 1].max() == 100
+
+
+def test_the_place_of_a_divergence_is_marked():
+    runs = {
+        "late": run_of([1, 2], [0.2, 0.5], "diverged", 2.5),
+        "at once": run_of([], [], "diverged", 1.0),
+    }
+    figure = drawn([[["late", "at once"]]], ["a"], ["x"], runs)
+    panel = figure.axes[0]
+    late, once = (line for line in panel.lines if line.get_marker() == "x")
+    assert (*late.get_xdata(), *late.get_ydata()) == (2.5, 50)
+    assert once.get_xdata().tolist() == [1]
+    assert once.get_transform() == panel.get_xaxis_transform()  # on the axis, whatever its scale
+    assert legend_of(figure)[-1] == "a trial diverged"
+
+
+def test_the_same_work_in_batches():
+    figure = drawn([[["r"]]], ["a"], ["x"], RUNS, x="batches")
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [10, 20]
+    assert figure.get_supxlabel() == "training batches of all clients"
+
+
+def test_metrics_of_one_column_have_panels_side_by_side_with_their_own_scales():
+    metrics = ["test_accuracy", "noise_ratio", "label_recall"]
+    figure = drawn([[["r"]], [["s"]]], ["a"], ["x", "y"], RUNS, metrics=metrics)
+    accuracy, noise, recall = figure.axes
+    assert lines_of(accuracy) == [[20, 50], [60, 70, 100]]
+    assert lines_of(noise) == [[10, 30]]
+    assert lines_of(recall) == [[80]]
+    labels = ["test accuracy (%)", "noise level of participants (%)", "label recall (%)"]
+    assert [panel.get_ylabel() for panel in figure.axes] == labels
+    assert accuracy.get_ylim()[1] > 100 > noise.get_ylim()[1]
+    assert figure.legends[0].get_title().get_text() == "a"
+    marker = noise.lines[0].get_marker()
+    assert marker == accuracy.lines[0].get_marker()
+    assert marker not in ("", "None", None)  # else a single point could not be seen
+
+
+def test_several_columns_and_metrics_make_a_grid():
+    cells = [[["r"]] * 4]
+    metrics = ["test_accuracy", "label_recall"]
+    figure = drawn(cells, list("abcd"), ["x"], RUNS, metrics=metrics)
+    titles = [panel.get_title() for panel in figure.axes]
+    assert titles == ["a", "b", "c", "", "", "", "d", ""]
+    assert [bool(lines_of(panel)) for panel in figure.axes] == [True] * 8
+    labelled = [panel.get_ylabel() for panel in figure.axes]
+    accuracy, recall = "test accuracy (%)", "label recall (%)"
+    assert labelled == [accuracy, "", "", recall, "", "", accuracy, recall]
+    assert {panel.get_xlim() for panel in figure.axes} == {figure.axes[0].get_xlim()}
+
+
+def test_panels_of_one_metric_have_one_scale():
+    figure = drawn([[["r"], ["s"]]], "ab", ["x"], RUNS)
+    low, high = figure.axes[0].get_ylim()
+    assert figure.axes[1].get_ylim() == (low, high)
+    assert low < 20 < 100 < high
+
+
+def test_rows_without_a_value_are_not_in_the_legend():
+    figure = drawn([[["r"]], [["s"]]], ["a"], ["x", "y"], RUNS, metrics=["label_recall"])
+    assert legend_of(figure) == ["x"]
+
+
+def test_what_nobody_recorded_is_said_to_be_missing():
+    figure = drawn([[["s"]]], ["a"], ["x"], RUNS, metrics=["label_recall"])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["not recorded"]
+    assert figure.legends == []
+
+
+def test_a_divergence_is_no_value_of_what_was_never_recorded():
+    runs = {"d": run_of([1], [0.5], "diverged", 2), "r": RUNS["r"]}
+    figure = drawn([[["d"]], [["r"]]], ["a"], ["x", "y"], runs, metrics=["label_recall"])
+    assert [line.get_marker() == "x" for line in figure.axes[0].lines] == [False]
+    assert legend_of(figure) == ["y"]
+
+
+def test_marks_are_dotted_lines_in_every_panel():
+    figure = drawn([[["r"]] * 2], "ab", ["x"], RUNS, marks=[{"at": 1.5, "label": "T_s"}])
+    for panel in figure.axes:
+        (mark,) = (line for line in panel.lines if line.get_linestyle() == ":")
+        assert mark.get_xdata() == [1.5, 1.5]
+        assert [text.get_text() for text in panel.texts] == ["T_s"]
+
+
+def test_a_mark_that_no_curve_reaches_is_left_out():
+    figure = drawn([[["r"]]], "a", ["x"], RUNS, marks=[{"at": 99, "label": "T_s"}])
+    assert not any(text.get_text() == "T_s" for text in figure.axes[0].texts)
+    assert figure.axes[0].get_xlim()[1] < 10
+
+
+def test_marks_are_refused_on_an_axis_of_batches():
+    with pytest.raises(BadInput, match=r"f: x: got 'batches', expected 'ordinary_rounds'"):
+        drawn([[["r"]]], "a", ["x"], RUNS, marks=[{"at": 1, "label": "T"}], x="batches")
+
+
+def test_what_all_rows_share_stands_in_the_title():
+    rows = [
+        {"name": f"CIFAR-10, {x}", "label": x, "group": "CIFAR-10", "method": "rofl"} for x in "pq"
+    ]
+    column = {"name": "pair, label recall", "group": "pair", "metric": "label_recall"}
+    figure = drawn([[["r"]], [["s"]]], [column], rows, RUNS)
+    assert legend_of(figure) == ["p", "q"]
+    assert figure.legends[0].get_title().get_text() == "CIFAR-10, pair"
+
+
+def test_a_column_called_as_the_metric_has_no_title():
+    figure = drawn([[["r"]]], ["test accuracy"], ["x"], RUNS)
+    assert figure.legends[0].get_title().get_text() == ""
+
+
+def test_every_line_is_within_its_panel():
+    figure = drawn([[["r"], ["s"]]], ["a", "b"], ["x"], RUNS)
+    for panel in figure.axes:
+        assert 0 < panel.get_xlim()[0] < 1
+        assert panel.get_xlim()[1] > 3
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 7])
+def test_every_column_of_panels_has_its_rounds_written_below(columns):
+    figure = drawn([[["r"]] * columns], [str(c) for c in range(columns)], ["x"], RUNS)
+    assert len(figure.axes) == columns
+    below = {}
+    for panel in figure.axes:
+        below[round(panel.get_position().x0, 3)] = panel  # the last one is the lowest
+    assert len(below) == {1: 1, 2: 2, 3: 3, 4: 2, 7: 3}[columns]
+    assert all(panel.xaxis.get_tick_params()["labelbottom"] for panel in below.values())

@@ -1,0 +1,24 @@
+"""The figures' house style."""
+
+from noisyfl.figures.style import fold_titles, house_style, new_figure
+
+LONG = "Fashion-MNIST, Dirichlet 0.5, pair 0.3 to 0.6"
+
+
+def test_titles_are_folded_where_the_one_beside_begins():
+    with house_style():
+        figure = new_figure(3)
+        left, right, wide = figure.subplot_mosaic([["left", "right"], ["wide", "wide"]]).values()
+        left.set_title(f"{LONG}\nshort")
+        right.set_title(f"{LONG}, with more than fits")
+        wide.set_title(LONG)
+        fold_titles(figure)
+        assert left.get_title() == f"{LONG}\nshort"
+        assert (
+            right.get_title()
+            == "Fashion-MNIST, Dirichlet 0.5, pair\n0.3 to 0.6, with more than fits"
+        )
+        assert wide.get_title() == LONG
+        figure.draw_without_rendering()
+        ends = [axes.title.get_window_extent() for axes in (left, right)]
+        assert ends[0].x1 < ends[1].x0

@@ -1,0 +1,316 @@
+"""Tables whose cells differ in metric or statistic, that average columns, and that have groups."""
+
+import csv
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from browser import chromium
+from descriptions import described_table
+from noisyfl.analysis.cells import collect
+from noisyfl.analysis.frame import write_frame
+from noisyfl.analysis.published_cells import write_cells
+from noisyfl.analysis.runs import read_runs
+from noisyfl.analysis.verdicts import CLOSE, POINTS, verdict
+from noisyfl.core.artifacts import read_table, write_table
+from noisyfl.pages.latex import blocks, escape, latex_table
+from noisyfl.pages.table import html_page, markdown_page
+from noisyfl.specs.published import read_published
+
+FIELDS = (
+    "paper,table,dataset,setting_scope,partition,noise,method,variant,metric,value,unit,std,trials,"
+    "statistic,converged,note"
+)
+
+
+def header(name, group="", **more):
+    return {"name": name, "label": name.split(", ")[-1], "group": group, "published": {}, **more}
+
+
+def describe(columns, rows, runs, **more):
+    return {
+        "experiment": "p",
+        "experiment_title": "A paper",
+        "name": "t1",
+        "title": "Table 1: 50 % of _everything_",
+        "note": "",
+        "scale": "paper",
+        "scale_note": "",
+        "metric": "test_accuracy",
+        "statistic": "best",
+        "published": {"paper": "p"},
+        "columns": columns,
+        "rows": rows,
+        "runs": runs,
+        "as_published": [[True] * len(columns) for _ in rows],
+        **more,
+    }
+
+
+@pytest.fixture
+def published(tmp_path):
+    """Reads published numbers given as (method, noise, metric, value, unit, std)."""
+
+    def read(*numbers):
+        lines = [
+            f"p,t1,cifar10,federated,iid,{noise},{method},,{metric},{value},{unit},{std},,,,"
+            for method, noise, metric, value, unit, std in numbers
+        ]
+        path = tmp_path / "published.csv"
+        path.write_text("\n".join([FIELDS, *lines, ""]))
+        return read_published(path)
+
+    return read
+
+
+def with_columns(runs, run, **columns):
+    """Add columns to a run's rounds."""
+    table, metadata = read_table(runs.files[run].rounds)
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values, pa.float64()))
+    write_table(runs.files[run].rounds, table, metadata)
+    return run
+
+
+@pytest.fixture
+def two_metrics(runs, published):
+    """A row that shows precision at the end and one that shows seconds, over two trials."""
+    ids = [
+        with_columns(
+            runs,
+            runs.add([0.5, 0.6], seed=seed),
+            label_precision=[0.7, 0.8 + seed / 100],
+            seconds=[1.0, 3.0 * seed],
+        )
+        for seed in (1, 2)
+    ]
+    rows = [
+        header("precision", method="fedavg", metric="label_precision", statistic="last"),
+        header("time", method="fedavg", metric="seconds_per_round", statistic="mean"),
+        header("accuracy", method="fedavg"),
+    ]
+    numbers = published(
+        ("fedavg", "low", "label_precision", 0.80, "fraction", ""),
+        ("fedavg", "low", "seconds_per_round", 2.0, "seconds", ""),
+        ("fedavg", "low", "test_accuracy", 75.0, "percent", 1.0),
+    )
+    description = describe([header("low")], rows, [[ids]] * 3)
+    return collect(described_table(description, numbers), read_runs(runs.files))
+
+
+def test_each_cell_has_its_own_metric_and_statistic(two_metrics):
+    precision, time, accuracy = (row.cells[0] for row in two_metrics.rows)
+    assert precision.summary.mean == pytest.approx(81.5)
+    assert time.summary.mean == pytest.approx((2.0 + 3.5) / 2)
+    assert accuracy.summary.mean == pytest.approx(60)
+    assert [cell.published.value for cell in (precision, time, accuracy)] == [80.0, 2.0, 75.0]
+    assert precision.difference == pytest.approx(1.5)
+    assert time.difference == pytest.approx(0.75)
+    # Each is the only row with its metric, so there is nothing that it could be the best of.
+    assert not any(two_metrics.is_best(row, 0) for row in two_metrics.rows)
+
+
+def test_the_page_prints_shares_in_percent_and_seconds_as_they_are(two_metrics):
+    text = markdown_page(two_metrics)
+    assert "| precision | 81.5 ± 0.7 (80.0) +1.5 ✓ |" in text
+    assert "| time | 2.8 ± 1.1 (2.0) +0.8 ✓ |" in text
+    assert "| accuracy | 60.0 ± 0.0 (75.0) -15.0 ≠ |" in text
+    assert "Of 3 published numbers: 2 reproduced ✓, 1 differs ≠." in text
+    assert "time of a round, mean over a run, in s" in text
+
+
+def test_less_is_better_for_some(runs, published):
+    fast = with_columns(runs, runs.add([0.5]), seconds=[1.0])
+    slow = with_columns(runs, runs.add([0.5], seed=2), seconds=[2.0])
+    rows = [header("fast", method="fedavg"), header("slow", method="krum")]
+    description = describe(
+        [header("time")], rows, [[[fast]], [[slow]]], metric="seconds_per_round", published=None
+    )
+    content = collect(described_table(description), read_runs(runs.files))
+    assert [content.is_best(row, 0) for row in content.rows] == [True, False]
+
+
+def test_a_column_of_means_and_its_spread_over_the_columns(runs, published):
+    cells = [
+        [runs.add([a], seed=seed, noise_level=f"constant(level={level})") for seed, a in trials]
+        for level, trials in ((0.1, [(1, 0.80), (2, 0.90)]), (0.2, [(1, 0.60)]), (0.3, [(1, 0.5)]))
+    ]
+    columns = [header("a"), header("b"), header("c"), header("Mean", mean_of=["a", "b"])]
+    numbers = published(
+        ("fedavg", "mean", "test_accuracy", 70.0, "percent", ""),
+        ("krum", "x", "test_accuracy", 60.0, "percent", ""),
+    )
+    for column, noise in zip(columns, ("x", "x", "x", "mean"), strict=True):
+        column["published"] = {"noise": noise}
+    description = describe(columns, [header("FedAvg", method="fedavg")], [[*cells, []]])
+    content = collect(described_table(description, numbers), read_runs(runs.files))
+    mean = content.rows[0].cells[3]
+    assert mean.summary.mean == pytest.approx((85 + 60) / 2)
+    assert mean.summary.std == pytest.approx(np.std([85, 60], ddof=1))
+    assert (mean.runs, mean.published.value) == ([], 70.0)
+    assert mean.difference == pytest.approx(2.5)
+    assert "72.5 ± 17.7 (70.0) +2.5" in markdown_page(content)
+
+
+def test_a_column_of_average_ranks(runs, published):
+    accuracies = {"a": (0.9, 0.5), "b": (0.8, 0.5), "c": (0.7, 0.6), "bound": (0.99, 0.99)}
+    levels = ("constant(level=0.1)", "constant(level=0.2)")
+    cells = [
+        [
+            *([runs.add([value], seed=seed, noise_level=level)] for value, level in row),
+            [],
+        ]
+        for seed, row in enumerate(
+            [zip(values, levels, strict=True) for values in accuracies.values()], 1
+        )
+    ]
+    rows = [header(name, method="fedavg") for name in accuracies]
+    rows[3]["ranked"] = False
+    columns = [header("x"), header("y"), header("average rank", average_rank=True)]
+    description = describe(columns, rows, cells, published=None)
+    content = collect(described_table(description), read_runs(runs.files))
+    # First, second and third; then two share the second place, which is 2.5 each, behind c.
+    ranks = [row.cells[2].summary and row.cells[2].summary.mean for row in content.rows]
+    assert ranks == [(1 + 2.5) / 2, (2 + 2.5) / 2, (3 + 1) / 2, None]
+    assert [content.is_best(row, 2) for row in content.rows] == [True, False, False, False]
+    assert "| a | 90.0 | 50.0 | **1.8** |" in markdown_page(content)
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+class Number:
+    def __init__(self, value, std=None):
+        self.value, self.std = value, std
+
+
+class Ours:
+    def __init__(self, mean, std=None, trials=1):
+        self.mean, self.std, self.trials = mean, std, trials
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "word"),
+    [
+        (Ours(70.5), Number(70.0, 0.6), "reproduced"),
+        (Ours(70.7), Number(70.0, 0.6), "close"),
+        (Ours(71.81), Number(70.0, 0.6), "differs"),
+        # Without a published spread two points are one.
+        (Ours(72 - 1e-9), Number(70.0), "reproduced"),
+        (Ours(75), Number(70.0), "close"),
+        (Ours(63.9), Number(70.0), "differs"),
+        # The standard error of four trials is half their spread: 0.02 / 2 = one point more.
+        (Ours(73 - 1e-9, 2, 4), Number(70.0), "reproduced"),
+        (Ours(73.1, 2, 4), Number(70.0), "close"),
+    ],
+)
+def test_verdicts(ours, paper, word):
+    assert (POINTS, CLOSE) == (2.0, 3.0)
+    assert verdict(paper, ours, "percent", True, False) == word
+
+
+def test_verdicts_of_what_cannot_be_compared():
+    ours, paper = Ours(70), Number(70.0)
+    assert verdict(None, ours, "percent", True, False) == ""
+    assert verdict(paper, ours, "percent", False, False) == "not run"
+    assert verdict(paper, None, "percent", True, False) == "not run"
+    assert verdict(paper, ours, "percent", True, True) == "diverged"
+    assert verdict(Number(10.0), Ours(10.9), "seconds", True, False) == "reproduced"
+    assert verdict(Number(10.0), Ours(12.9), "seconds", True, False) == "close"
+
+
+# ---------------------------------------------------------------- groups, LaTeX
+
+
+@pytest.fixture
+def grouped(runs, published):
+    """Two methods under two groups of five columns each."""
+    names = [f"{group}, ε={level}" for group in ("CIFAR-10 & co", "100 %") for level in range(5)]
+    columns = [header(name, name.split(", ")[0]) for name in names]
+    rows = [
+        header("Fed_Avg", "plain", method="fedavg"),
+        header("Krum", "robust", method="krum"),
+        header("Median", "robust", method="median"),
+    ]
+    cells = [
+        [[runs.add([(3 - r) / 10 + c / 100], seed=10 * r + c)] for c in range(10)] for r in range(3)
+    ]
+    content = describe(columns, rows, cells, published=None)
+    return collect(described_table(content), read_runs(runs.files))
+
+
+def test_latex_keeps_groups_together_and_fits_the_page(grouped):
+    assert blocks(grouped) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    text = latex_table(grouped)
+    assert text.count(r"\begin{tabular}{lccccc}") == text.count(r"\end{tabular}") == 2
+    assert r"\multicolumn{5}{c}{CIFAR-10 \& co}" in text
+    assert r"\cmidrule(lr){2-6}" in text
+    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 2
+    assert r"\emph{robust}" in text
+    # The best of its group is bold, and a row alone in its group is the best of nothing.
+    assert r"Fed\_Avg & 30.0 & 31.0 & 32.0 & 33.0 & 34.0 \\" in text
+    assert r"Median & 10.0 & 11.0" in text
+    assert r"Krum & \textbf{20.0} & \textbf{21.0}" in text
+    assert r"\caption{Table 1: 50 \% of \_everything\_}" in text
+    assert r"$\varepsilon$=0" in text
+    # Every line of a table has as many cells as its head says.
+    for line in text.splitlines():
+        if line.endswith(r"\\") and "multicolumn" not in line:
+            assert len(re.findall(r"(?<!\\)&", line)) == 5, line
+    assert len(re.findall(r"(?<!\\)\{", text)) == len(re.findall(r"(?<!\\)\}", text))
+
+
+def test_latex_escapes_what_would_be_a_command():
+    assert escape("a_b & 5 % of $x {y} #1 \\z ~ ^") == (
+        r"a\_b \& 5 \% of \$x \{y\} \#1 \textbackslash{}z \textasciitilde{} \textasciicircum{}"
+    )
+
+
+def test_html_shows_groups_above_columns_and_before_rows(grouped):
+    page = html_page(grouped)
+    assert '<th scope="colgroup" colspan="5">CIFAR-10 &amp; co</th>' in page
+    assert '<th scope="col">ε=3</th>' in page
+    assert '<th scope="rowgroup" colspan="11">robust</th>' in page
+
+
+# ---------------------------------------------------------------- the tidy form
+
+
+def test_the_tidy_form_has_each_published_number_once(two_metrics, published, tmp_path):
+    write_frame(tmp_path / "t1.parquet", two_metrics.frame)
+    numbers = published(
+        ("fedavg", "low", "label_precision", 0.80, "fraction", ""),
+        ("fedavg", "low", "seconds_per_round", 2.0, "seconds", ""),
+        ("fedavg", "low", "test_accuracy", 75.0, "percent", 1.0),
+        ("rofl", "low", "test_accuracy", 80.0, "percent", ""),
+    )
+    write_cells([tmp_path / "t1.parquet"], tmp_path / "published.csv", tmp_path / "cells.csv")
+    with (tmp_path / "cells.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(numbers)
+    assert list(rows[0])[:16] == FIELDS.split(",")
+    assert [row["verdict"] for row in rows] == ["reproduced", "reproduced", "differs", "not run"]
+    assert [row["ours"] for row in rows] == ["81.5", "2.75", "60.0", ""]
+    assert [row["ours_trials"] for row in rows] == ["2", "2", "2", "0"]
+    assert (rows[2]["value"], rows[2]["difference"]) == ("75.0", "-15.0")
+    assert [row["ours_starred"] for row in rows] == ["False"] * 3 + [""]
+    assert len(rows[0]["runs"].split()) == 2
+
+
+def test_eight_columns_with_long_names_fit_a_window_of_1400_pixels(runs, tmp_path):
+    run = runs.add([0.5])
+    names = [f"Dirichlet 0.{n}, symmetric 0.3 to 0.6, a long name" for n in range(7)]
+    columns = [header(name, group="Fashion-MNIST") | {"label": name} for name in names]
+    given = describe(columns, [{"name": "FedAvg", "published": {}}], [[[run]] * 7], published=None)
+    for heading in (*given["columns"], *given["rows"]):
+        heading.pop("published")
+    path = tmp_path / "table.html"
+    path.write_text(html_page(collect(described_table(given), read_runs(runs.files))))
+    with chromium() as browser:
+        page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+        page.goto(path.as_uri())
+        wide = page.locator(".wide")
+        assert wide.evaluate("one => one.scrollWidth <= one.clientWidth")
+        assert wide.evaluate("one => one.getBoundingClientRect().right <= 1400")

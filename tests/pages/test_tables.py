@@ -1,0 +1,239 @@
+"""A table's numbers: what is collected, compared and marked."""
+
+import csv
+
+import pandas as pd
+import pytest
+
+from noisyfl.analysis.published_cells import write_cells
+from noisyfl.core.options import BadInput
+from noisyfl.core.spreadsheet import from_text
+from noisyfl.pages.settings import banner
+from small_tables import HIGH, LOW, PUBLISHED, content, markdown_cells, numbers, printed, table_in
+
+
+@pytest.fixture
+def table(runs, tmp_path):
+    return table_in(tmp_path, runs)
+
+
+def test_csv_has_every_number(table):
+    csv_file = numbers(table)
+    assert list(csv_file.index) == [
+        "FedAvg",
+        "w/o mixup",
+        "DivideMix (centralized)",
+        "FedCorr",
+        "RoFL",
+    ]
+    ours = csv_file.loc["FedAvg"]
+    assert ours[f"{LOW} mean"] == 80
+    assert ours[f"{LOW} std"] == 10
+    assert ours[f"{LOW} trials"] == 3
+    assert ours[f"{LOW} diverged"] == 0
+    assert ours[f"{LOW} published"] == 93.11
+    assert ours[f"{LOW} published std"] == 0.12
+    assert ours[f"{LOW} best"] == 80
+    assert ours[f"{LOW} last"] == 70
+    assert ours[f"{LOW} mean_last_10"] == pytest.approx(200 / 3, abs=1e-6)
+    assert ours[f"{LOW} final_or_max"] == 80
+    assert ours[f"{LOW} best by run"] == "80.0 70.0 90.0"
+    assert ours[f"{LOW} last by run"] == "70.0 60.0 80.0"
+    assert ours[f"{LOW} status by run"] == "finished finished finished"
+    assert ours[f"{LOW} runs"].split() == table.description["runs"][0][0]
+    assert ours[f"{HIGH} mean"] == 60
+    assert ours[f"{HIGH} std"] == 0
+    assert ours[f"{HIGH} published"] == 72
+    assert csv_file["trained"].tolist() == [True, True, False, False, False]
+
+
+def test_a_difference_is_given_only_in_the_papers_setting(table):
+    assert numbers(table)[f"{LOW} difference"].isna().all()
+    table.description["as_published"] = [[True, False], [False, True]]
+    csv_file = numbers(table)
+    assert csv_file.loc["FedAvg", f"{LOW} difference"] == pytest.approx(80 - 93.11)
+    assert csv_file[f"{LOW} as published"].tolist() == [True, False, False, False, False]
+    assert csv_file[f"{HIGH} difference"].isna().all()  # FedAvg's is foreign, the other unpublished
+
+
+def test_published_numbers_of_rows_with_and_without_a_variant(table):
+    csv_file = numbers(table)
+    assert csv_file.loc["w/o mixup", f"{LOW} published"] == 90.63
+    assert pd.isna(csv_file.loc["w/o mixup", f"{HIGH} published"])
+    table.description["rows"][1]["published"] = {"variant": ""}
+    csv_file = numbers(table)
+    assert csv_file.loc["w/o mixup", f"{LOW} published"] == 93.82
+    assert csv_file.loc["FedCorr (without_mixup)", f"{LOW} published"] == 90.63
+
+
+def test_a_method_given_as_a_mapping_selects_as_its_text_does(table):
+    before = printed(table)
+    table.description["rows"][1]["method"] = {"name": "fedcorr", "variant": "without_mixup"}
+    assert printed(table) == before
+
+
+def test_several_published_numbers_for_a_cell_are_refused(table):
+    del table.description["published"]["setting_scope"], table.description["published"]["dataset"]
+    message = r"p/t1: row 'FedAvg', column 'level=low': .* lines 3, 9 fit; they differ in dataset"
+    with pytest.raises(BadInput, match=message):
+        printed(table)
+
+
+def test_an_unknown_column_of_the_published_numbers_is_refused(table):
+    table.description["columns"][0]["published"] = {"nois": "low"}
+    with pytest.raises(BadInput, match=r"no label column 'nois'; did you mean 'noise'"):
+        printed(table)
+
+
+def test_rows_of_the_paper_alone_are_shown_as_not_run(table):
+    text = printed(table)["md"]
+    assert markdown_cells(text, "DivideMix") == [
+        "DivideMix (centralized), not run",
+        "(95.64)",
+        "",
+    ]
+    assert markdown_cells(text, "RoFL") == ["RoFL, not run", "", r"(74.10\*)"]
+    assert "22.22" not in text  # of another table
+    assert "11.11" not in text  # of another dataset
+    assert "Not run:" in text
+    assert r"\*: the maximum" in text
+
+
+def test_what_the_columns_do_not_select_by_tells_the_papers_rows_apart(table):
+    published = table.folder / "published.csv"
+    more = "p,t1,cifar10,federated,iid(n=9),low,rofl,,test_accuracy,50.5,percent,,5,best,,\n"
+    published.write_text(PUBLISHED + more)
+    rows = {row.name: row for row in content(table).rows}
+    assert rows["RoFL (iid(n=9))"].cells[0].published.value == 50.5
+    assert rows["RoFL (iid(n=100))"].cells[1].published.value == pytest.approx(74.1)
+
+
+def test_markdown_shows_ours_beside_the_papers_and_the_best_in_bold(table):
+    text = printed(table)["md"]
+    assert text.startswith("# Table 1: two \\| methods\n")
+    assert markdown_cells(text, "FedAvg") == [
+        "FedAvg",
+        "80.00 ± 10.00 (93.11)",
+        "**60.00 ± 0.00** (72.00)",
+    ]
+    assert markdown_cells(text, "w/o") == [
+        "w/o mixup",
+        "**90.00 ± 5.00** (90.63)",
+        "40.00 ± 10.00",
+    ]
+    assert "- Take note." in text
+
+
+def test_the_banner_says_what_stands_in(table):
+    text = printed(table)["md"]
+    assert "> **Scale “tiny”: not the paper's settings." in text
+    assert banner(content(table))[1:] == [
+        "digits stands in for cifar10.",
+        "10 clients; the paper has 100.",
+        "3 trials; the paper has 5.",
+        "Here: digits, 10 clients, 30 rounds, participation 0.3, 2 local epochs, model cnn.",
+    ]
+    assert "†" not in text
+
+
+def test_without_strangers_there_is_no_banner(table):
+    table.description["as_published"] = [[True, True], [True, True]]
+    assert banner(content(table)) == []
+    files = printed(table)
+    assert "not the paper's settings" not in files["md"] + files["html"]
+    assert "†" not in files["md"] + files["html"]
+
+
+def test_strangers_among_cells_of_the_paper_are_marked(table):
+    table.description["as_published"] = [[True, True], [False, True]]
+    text = printed(table)["md"]
+    assert markdown_cells(text, "w/o")[1] == "**90.00 ± 5.00**† (90.63)"
+    assert markdown_cells(text, "FedAvg")[1] == "80.00 ± 10.00 (93.11) -13.11 ≠"
+    assert "the numbers marked † were not made in the paper's settings" in text
+
+
+def test_a_table_of_no_paper_has_no_published_numbers(table):
+    table.description["published"] = None
+    csv_file = numbers(table)
+    assert list(csv_file.index) == ["FedAvg", "w/o mixup"]
+    assert csv_file[f"{LOW} published"].isna().all()
+    text = printed(table)["md"]
+    assert markdown_cells(text, "FedAvg")[1] == "80.0 ± 10.0"
+    assert "Scale “tiny”: its values are laid over this experiment's own settings." in text
+    assert "brackets" not in text
+
+
+def test_diverged_trials_are_shown_and_leave_the_mean(table):
+    cell = [
+        table.runs.add([0.5, 0.99, 0.1], seed=11, provenance={"status": "diverged"}),
+        table.runs.add([0.5, 0.98], seed=12),
+        table.runs.add([0.1], seed=13, provenance={"status": "diverged"}),
+    ]
+    table.description["runs"][0][0] = cell
+    table.description["runs"][1][1] = [cell[0], cell[2]]
+    text = printed(table)["md"]
+    assert markdown_cells(text, "FedAvg")[1] == "98.00, diverged (2 of 3) (93.11)"
+    assert markdown_cells(text, "w/o")[1] == "**90.00 ± 5.00** (90.63)"  # 98 is not the best
+    assert markdown_cells(text, "w/o")[2] == "diverged (2 of 2)"
+    assert "Diverged: in so many trials" in text
+    csv_file = numbers(table)
+    assert csv_file.loc["FedAvg", f"{LOW} diverged"] == 2
+    assert csv_file.loc["FedAvg", f"{LOW} trials"] == 1
+    # The evaluation of a model that is no longer finite counts for nothing.
+    assert csv_file.loc["FedAvg", f"{LOW} last by run"] == "99.0 98.0 nan"
+    assert csv_file.loc["FedAvg", f"{LOW} status by run"] == "diverged finished diverged"
+    assert pd.isna(csv_file.loc["w/o mixup", f"{HIGH} mean"])
+
+
+def test_a_cell_of_most_unconverged_runs_is_starred(table):
+    table.description["statistic"] = "final_or_max"
+    text = printed(table)["md"]
+    assert markdown_cells(text, "FedAvg")[1] == r"80.00\* ± 10.00 (93.11)"
+    steady = [table.runs.add([0.9, 0.4, 0.4, 0.4, 0.4, 0.4], seed=s) for s in (21, 22)]
+    table.description["runs"][0][0] = steady
+    text = printed(table)["md"]
+    assert markdown_cells(text, "FedAvg")[1] == "40.00 ± 0.00 (93.11)"
+
+
+def test_one_trial_has_no_spread(table):
+    table.description["runs"] = [[cell[:1] for cell in row] for row in table.description["runs"]]
+    files = printed(table)
+    assert markdown_cells(files["md"], "FedAvg")[1] == "80.00 (93.11)"
+    assert "a single trial" in files["md"]
+    assert numbers(table)[f"{LOW} std"].isna().all()
+
+
+def test_rounds_without_an_evaluation_are_skipped(table):
+    run = table.runs.add([None, 0.2, None, 0.4], seed=31)
+    table.description["runs"][0][0] = [run]
+    row = numbers(table).loc["FedAvg"]
+    assert row[f"{LOW} mean_last_10"] == pytest.approx(30)
+    assert row[f"{LOW} last"] == 40
+
+
+def test_names_that_a_spreadsheet_would_run_are_text_in_every_csv(table, tmp_path):
+    rows, columns = table.description["rows"], table.description["columns"]
+    rows[0]["name"], rows[1]["name"] = "=HYPERLINK(1)", "'quoted"
+    columns[0]["name"] = "@SUM(1+9)"
+    table.description["as_published"] = [[True, True], [True, True]]
+    printed(table)
+    write_cells([tmp_path / "out/t1.parquet"], tmp_path / "published.csv", tmp_path / "cells.csv")
+    found = {}
+    for path in (tmp_path / "out/t1.csv", tmp_path / "cells.csv"):
+        with path.open(newline="") as file:
+            lines = list(csv.reader(file))
+        found[path.name] = {cell for line in lines for cell in line}
+        for cell in found[path.name]:
+            assert not cell.startswith(("=", "@", "+")), cell
+            assert not cell.startswith("-") or float(cell) < 0
+    assert {"'=HYPERLINK(1)", "''quoted", "'@SUM(1+9) mean"} <= found["t1.csv"]
+    assert {"'=HYPERLINK(1)", "'@SUM(1+9)"} <= found["cells.csv"]
+    assert "-13.11" in found["cells.csv"]
+    assert from_text("''quoted") == "'quoted"
+
+
+def test_without_published_numbers_nothing_is_as_published(table):
+    table.description |= {"published": None, "as_published": [[True, True], [True, True]]}
+    for heading in (*table.description["rows"], *table.description["columns"]):
+        heading.pop("published")
+    assert numbers(table)[f"{LOW} as published"].isna().all()

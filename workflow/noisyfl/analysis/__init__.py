@@ -1,0 +1,1 @@
+"""What artifacts say, in numbers: each is computed here, once. Draws and judges nothing."""

@@ -1,0 +1,219 @@
+"""The content of a table: the cells of its tidy frame, as its pages show them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from noisyfl.analysis.frame import Rows, cells_of, summaries, tidy
+from noisyfl.analysis.metrics import MEASURES, Metric
+from noisyfl.analysis.runs import Run
+from noisyfl.analysis.statistics import Summary
+from noisyfl.analysis.verdicts import verdict
+from noisyfl.specs.descriptions import TableDescription
+from noisyfl.specs.published import Number
+
+
+class Cell:
+    """A cell of a table: one method in one setting.
+
+    Attributes:
+        rows: its rows of the frame; what all of them have in common is in ``facts``.
+        metric: the metric that it shows, a name in :data:`noisyfl.analysis.metrics.MEASURES`.
+        statistic: the statistic that summarizes a run.
+        as_published: the setting and the method are the paper's in every option.
+        runs: ids, one per trial; empty if the cell is not trained, or computed from other cells.
+        diverged: how many trials ended early because the global model ceased to be finite.
+        summaries: every statistic by name, over the trials that count; empty if none does.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.facts = rows[0]
+        self.metric: str = self.facts["metric"]
+        self.statistic: str = self.facts["statistic"]
+        self.as_published: bool = self.facts["as_published"]
+        self.runs: list[str] = [row["run"] for row in rows if row["run"]]
+        self.diverged = sum(row["status"] == "diverged" for row in rows)
+        self.summaries = summaries(rows)
+
+    @property
+    def measure(self) -> Metric:
+        """The metric that it shows, with its label and unit."""
+        return MEASURES[self.metric]
+
+    @cached_property
+    def published(self) -> Number | None:
+        """The paper's number; None if there is none."""
+        value, std = self.facts["published"], self.facts["published_std"]
+        starred, decimals = self.facts["published_starred"], self.facts["published_decimals"]
+        if math.isnan(value):
+            return None
+        return Number(value, None if math.isnan(std) else std, starred, decimals)
+
+    @property
+    def summary(self) -> Summary | None:
+        """Our number, in the metric's unit; None if no trial counts, as when all diverged."""
+        return self.summaries.get(self.statistic)
+
+    @cached_property
+    def verdict(self) -> str:
+        """How our number compares with the published one; empty where there is none."""
+        mostly = 2 * self.diverged > len(self.runs)
+        return verdict(self.published, self.summary, self.measure.unit, self.as_published, mostly)
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the published number, where both were made in the same setting."""
+        if self.summary is None or self.published is None or not self.as_published:
+            return None
+        return self.summary.mean - self.published.value
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table.
+
+    Attributes:
+        trained: it is a row of ours; else it is a line of the paper's that is not trained here.
+    """
+
+    name: str
+    method: str
+    trained: bool
+    cells: tuple[Cell, ...]
+    group: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a table's page shows.
+
+    Attributes:
+        frame: the table's numbers, see :mod:`noisyfl.analysis.frame`.
+        runs: the runs by id, from which the page tells how they were made.
+        rows: our rows in the description's order, then the paper's lines that are not trained here.
+    """
+
+    description: TableDescription
+    frame: pd.DataFrame
+    runs: Mapping[str, Run]
+    rows: tuple[Row, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.description.columns]
+
+    @property
+    def trained(self) -> list[Row]:
+        """The rows that are ours, not the paper's alone."""
+        return [row for row in self.rows if row.trained]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells that have runs."""
+        return [cell for row in self.trained for cell in row.cells if cell.runs]
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many published numbers of the table have each verdict."""
+        found = [cell.verdict for row in self.rows for cell in row.cells if cell.published]
+        return {word: found.count(word) for word in dict.fromkeys(found)}
+
+    @cached_property
+    def decimals(self) -> int:
+        """Decimals of a number: as many as the paper prints, at most two; one if it prints none."""
+        published = [cell.published for row in self.rows for cell in row.cells if cell.published]
+        return max((min(number.decimals, 2) for number in published), default=1)
+
+    def lacks(self, cell: Cell) -> bool:
+        """Whether a cell has no run though it should have one."""
+        column = self.description.columns[cell.facts["column_number"]]
+        return cell.facts["trained"] and column.has_runs and not cell.runs
+
+    def runs_of(self, cell: Cell) -> list[Run]:
+        """The runs of a cell."""
+        return [self.runs[run] for run in cell.runs]
+
+    def is_best(self, row: Row, column: int) -> bool:
+        """Whether the row's mean is the best of its group in a column, or is printed like the best.
+
+        The mean of a row of which a trial diverged, or that shows another metric, is not compared.
+        A row is not the best if it is the only one of its group with its metric.
+        """
+        cell = row.cells[column]
+        best = self._best.get((row.group, column, cell.metric))
+        return (
+            best is not None
+            and cell.summary is not None
+            and not cell.diverged
+            and self.number(cell) == best
+        )
+
+    @cached_property
+    def _best(self) -> dict[tuple[str, int, str], str]:
+        """The best mean of the rows that are compared, as it is printed: by group, column, metric.
+
+        Where a group has a single row with a metric, or no mean to compare, there is none.
+        """
+        rivals = defaultdict(list)
+        for row in self.trained:
+            for column, cell in enumerate(row.cells):
+                rivals[row.group, column, cell.metric].append(cell)
+        found = {}
+        for place, cells in rivals.items():
+            means = [c.summary.mean for c in cells if c.summary is not None and not c.diverged]
+            if len(cells) > 1 and means:
+                best = min if cells[0].measure.less_is_better else max
+                found[place] = self.printed(best(means))
+        return found
+
+    @cached_property
+    def is_mixed(self) -> bool:
+        """Whether the table has published numbers, and cells that were made in their settings."""
+        compared = self.description.published is not None
+        return compared and any(cell.as_published for cell in self.cells)
+
+    def number(self, cell: Cell) -> str:
+        """The mean of a cell as the table prints it."""
+        return "" if cell.summary is None else self.printed(cell.summary.mean)
+
+    def printed(self, value: float) -> str:
+        """A value as the table prints it."""
+        return f"{value:.{self.decimals}f}"
+
+
+def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:
+    """Put a table together from its runs.
+
+    Args:
+        description: what it shows.
+        runs: all runs of the table, by id.
+    """
+    return content_of(description, tidy(description, runs), runs)
+
+
+def content_of(
+    description: TableDescription, frame: pd.DataFrame, runs: Mapping[str, Run]
+) -> Content:
+    """Put a table together whose frame has been made already.
+
+    Args:
+        description: what it shows.
+        frame: its numbers.
+        runs: all runs of the table, by id.
+    """
+    rows = []
+    for line in cells_of(frame):
+        first = line[0][0]
+        name, method, trained = first["row"], first["our_method"], first["trained"]
+        group, label = first["row_group"], first["row_label"]
+        rows.append(Row(name, method, trained, tuple(map(Cell, line)), group, label))
+    return Content(description, frame, runs, tuple(rows))

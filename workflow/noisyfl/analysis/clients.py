@@ -1,0 +1,68 @@
+"""What the clients of a noisy partition have, and what a run measured of each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from noisyfl.analysis.runs import Run
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
+
+
+def count_classes(partition: NoisyPartition, flipped: bool = False) -> np.ndarray:
+    """Count samples by client and true class, or by given class where the true one is unknown.
+
+    Args:
+        partition: whose samples are counted.
+        flipped: count only the samples whose given label is not the true one.
+
+    Returns:
+        int64 [clients, classes].
+    """
+    classes = len(DATASETS[partition.spec["dataset"]].classes)
+    rows = []
+    for client in partition.clients:
+        labels = client.true_label
+        if (labels == UNKNOWN).any():
+            labels = client.given_label
+        if flipped:
+            labels = labels[client.given_label != labels]
+        rows.append(np.bincount(labels, minlength=classes))
+    return np.array(rows)
+
+
+def features(partition: NoisyPartition) -> dict[str, np.ndarray]:
+    """The features of a noisy partition's clients.
+
+    The imbalance of a client is ``1 - H / log K``, with the entropy ``H`` of its true labels and
+    the data set's ``K`` classes: 0 if it has as many samples of each class, 1 if it has only one
+    class.
+
+    Returns:
+        By name (``noise_level`` in percent, ``samples``, ``imbalance``), float64 [clients].
+    """
+    table = count_classes(partition)
+    share = table / table.sum(1, keepdims=True)
+    entropy = -np.sum(share * np.log(np.where(share > 0, share, 1)), axis=1)
+    return {
+        "noise_level": 100 * partition.realised,
+        "samples": table.sum(1).astype(float),
+        "imbalance": np.clip(1 - entropy / np.log(table.shape[1]), 0, 1),
+    }
+
+
+def last_values(run: Run, column: str, clients: int) -> np.ndarray:
+    """The last value that each client has in a column of ``clients``.
+
+    Args:
+        run: the run to read.
+        column: the column's name.
+        clients: how many clients there are.
+
+    Returns:
+        float64 [clients]; NaN where the client, or the whole run, has no value.
+    """
+    found = np.full(clients, np.nan)
+    _, client, values = run.of_clients(column)
+    found[client.astype(int)] = values  # a client's last value overwrites earlier ones
+    return found

@@ -1,0 +1,368 @@
+"""The tidy frame: one row per table, row, column and run. All that is printed is a view of it.
+
+A cell without runs has rows, too: one for each column that it averages, or else a single one. So do
+the cells of those lines of the paper's table that are not trained here. The columns, in this order:
+
+===================  ==============================================================================
+``experiment``       the name of our experiment, with that of our table in ``table``
+``row``              the row's name, with ``row_group`` and ``row_label``; its number from 0 is
+                     ``row_number``; ``trained`` is False for the paper's lines that are not ours
+``our_method``       the names of the method's parts, joined by ``+``; for a line that is not
+                     trained, the paper's name
+``column``           the column's name, with ``column_group``, ``column_label`` and its number
+                     ``column_number``; ``x``, where a figure draws it (NaN if nowhere)
+label columns        ``paper``, ``paper_table``, ``dataset``, ``setting_scope``, ``partition``,
+                     ``noise``, ``method``, ``variant``, ``metric``: the columns of that name
+                     (``table`` for ``paper_table``) of ``config/published.csv``. For a cell without
+                     a published number they hold what the experiment's file gives, or are empty
+``metric``           what the cell shows: a name in :data:`noisyfl.analysis.metrics.MEASURES`
+``statistic``        the statistic that summarizes a run: a name in
+                     :data:`noisyfl.analysis.statistics.STATISTICS`
+``unit``             the unit of all values and numbers: shares are in percent, bytes in MB
+``as_published``     the setting and the method are the paper's in every option
+``published``        the paper's number, NaN if there is none; with ``published_std`` (NaN if not
+                     printed), ``published_starred`` (the paper prints a maximum),
+                     ``published_trials`` (0 if unknown) and ``published_decimals``
+``trial``            the number, from 1, of the run or of the averaged column in its cell; 0 in the
+                     only row of a cell that has neither
+``run``              the run's id; empty if there is none
+``seed``             the run's seed; 0 if there is none
+``status``           how the run ended: ``finished`` or ``diverged``; empty if there is none
+``value``            what the row contributes to the cell's mean: the statistic of the run, NaN if
+                     the run diverged or does not have the metric
+``starred``          the run did not converge (FedNoiL's rule)
+statistics           ``best``, ``last``, ``mean_last_10``, ``final_or_max``, ``mean``: every
+                     statistic of the run, even if that diverged; NaN where it has no value
+===================  ==============================================================================
+
+Our number for a cell is the mean of ``value`` over its rows. With ``final_or_max`` the paper stars
+whole cells, so ``value`` is the maximum of every run if most of the cell's runs are starred, and
+the last value of every run otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from noisyfl.analysis.metrics import MEASURES, RANK
+from noisyfl.analysis.names import SETTING, printed_names
+from noisyfl.analysis.ranks import rank
+from noisyfl.analysis.runs import Run
+from noisyfl.analysis.statistics import STATISTICS, Summary, summary
+from noisyfl.core.artifacts import replacing
+from noisyfl.core.options import BadInput
+from noisyfl.specs.descriptions import Heading, TableDescription, complete_block
+from noisyfl.specs.published import KEY, LINE, Published
+
+LABELS = ["paper_table" if key == "table" else key for key in KEY]
+"""The label columns of the published numbers, as the frame calls them."""
+
+Rows = list[dict[Any, Any]]
+"""Rows of the frame, each by column."""
+
+NUMBER = [
+    *("published", "published_std", "published_starred", "published_trials"),
+    "published_decimals",
+]
+"""The columns that hold a published number and what is known of it."""
+
+TRIAL = ["trial", "run", "seed", "status", "value", "starred", *STATISTICS]
+"""Columns that differ between the rows of a cell."""
+
+CELL = ["experiment", "table", "row_number", "column_number"]
+"""Columns that tell the cells of all tables apart."""
+
+PLACE = ["row_number", "column_number"]
+"""Columns that tell the cells of a table apart."""
+
+COLUMNS = [
+    *("experiment", "table", "row", "row_group", "row_label", "row_number", "trained"),
+    "our_method",
+    *("column", "column_group", "column_label", "column_number", "x"),
+    *(*LABELS, "statistic", "unit", "as_published", *NUMBER, *TRIAL),
+]
+
+ABSENT: dict[str, Any] = {
+    **dict.fromkeys((*LABELS, "run", "status"), ""),
+    **dict.fromkeys(("published_trials", "published_decimals", "trial", "seed"), 0),
+    **dict.fromkeys(("published_starred", "starred"), False),
+}
+"""By column, what stands for a missing value; in other columns of numbers it is NaN."""
+
+
+def tidy(table: TableDescription, runs: Mapping[str, Run]) -> pd.DataFrame:
+    """The frame of a table.
+
+    Args:
+        table: what it shows.
+        runs: all runs of the table, by id.
+
+    Raises:
+        BadInput: two published numbers belong into one cell.
+    """
+    numbers = published_numbers(Published(0, fields) for fields in table.numbers)
+    cells = pd.DataFrame(list(_cells(table)))
+    ours = cells.merge(numbers, on=LABELS, how="left", validate="many_to_one")
+    trials = pd.DataFrame(list(_trials(table, runs)), columns=[*PLACE, *TRIAL])
+    ours = _with_ranks(table, ours.merge(trials, on=PLACE, how="left", validate="one_to_many"))
+    others = numbers.merge(cells[LABELS], on=LABELS, how="left_anti")
+    lines = [ours, _not_run(table, others)] if len(others) else [ours]
+    frame = pd.concat(lines, ignore_index=True)
+    frame = frame.assign(experiment=table.experiment, table=table.name).reindex(columns=COLUMNS)
+    kinds = {name: type(value) for name, value in ABSENT.items()}
+    kinds |= dict.fromkeys(("x", "published", "published_std", "value", *STATISTICS), float)
+    frame = frame.fillna(ABSENT).astype(kinds)
+    return frame.sort_values([*PLACE, "trial"], ignore_index=True)
+
+
+def published_numbers(rows: Iterable[Published]) -> pd.DataFrame:
+    """Published numbers in the columns that the frame has for them, one row per number."""
+    named = dict(zip(KEY, LABELS, strict=True))
+    found = [
+        {
+            **{label: row.fields[key] for key, label in named.items()},
+            "published": row.value,
+            "published_std": row.std,
+            "published_starred": row.starred,
+            "published_trials": row.trials or 0,
+            "published_decimals": row.decimals,
+        }
+        for row in rows
+    ]
+    frame = pd.DataFrame(found, columns=[*LABELS, *NUMBER])
+    return frame.astype({"published": float, "published_std": float, **dict.fromkeys(LABELS, str)})
+
+
+def write_frame(path: Path, frame: pd.DataFrame) -> None:
+    """Write a frame as Parquet."""
+    with replacing(path) as draft:
+        frame.to_parquet(draft, index=False)
+
+
+def read_frames(paths: Iterable[Path]) -> pd.DataFrame:
+    """The rows of all frames, in order."""
+    frames = [pd.read_parquet(path) for path in paths]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
+
+
+def cells_of(frame: pd.DataFrame) -> list[list[Rows]]:
+    """The lines of all tables in order, each with the frame's rows of each of its cells."""
+    rows = frame.to_dict("records")
+    lines = itertools.groupby(rows, key=operator.itemgetter(*CELL[:-1]))
+    return [
+        [list(cell) for _, cell in itertools.groupby(line, key=operator.itemgetter(CELL[-1]))]
+        for _, line in lines
+    ]
+
+
+def summaries(cell: Rows) -> dict[str, Summary]:
+    """Summaries of a cell by every statistic, over the rows that count; empty if none does.
+
+    Args:
+        cell: its rows in the frame.
+    """
+    counted = [row for row in cell if not math.isnan(row["value"])]
+    if not counted:
+        return {}
+    columns = {name: name for name in STATISTICS}
+    starred = 2 * sum(row["starred"] for row in counted) > len(counted)
+    if counted[0]["run"]:
+        columns["final_or_max"] = "best" if starred else "last"
+    trials = sum(row["trial"] > 0 for row in counted)
+    return {
+        name: replace(
+            summary([row[column] for row in counted], starred and name == "final_or_max"),
+            trials=trials,
+        )
+        for name, column in columns.items()
+    }
+
+
+def column_values(frame: pd.DataFrame) -> pd.DataFrame:
+    """The mean of each row in each column that has runs, signed so that larger is better.
+
+    The result is [columns, rows], labelled by their numbers. The means of a column are over the
+    seeds that all of its rows with runs have, or over all seeds if there is no such seed. A cell of
+    which a trial diverged or has no value is NaN, which ranks last: a mean over its other trials
+    would say nothing.
+    """
+    runs = frame[frame["run"].fillna("") != ""]
+    rows = runs.groupby("column_number")["row_number"].transform("nunique")
+    shared = runs.groupby(["column_number", "seed"])["row_number"].transform("nunique") == rows
+    runs = runs[shared | ~shared.groupby(runs["column_number"]).transform("any")]
+    less = runs["metric"].map(lambda metric: MEASURES[metric].less_is_better)
+    worth = runs.assign(worth=runs["value"].where(~less, -runs["value"]))
+    cells = worth.groupby(PLACE[::-1])["worth"]
+    return cells.mean().where(cells.count() == cells.size()).unstack()
+
+
+def _with_ranks(table: TableDescription, frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with average ranks filled in, in the columns that show them.
+
+    Rows are ranked, and their ranks averaged, in the block of rows and columns without a missing
+    run, see :func:`noisyfl.specs.descriptions.complete_block`.
+    """
+    asking = [c for c, column in enumerate(table.columns) if column.average_rank]
+    ranked = [r for r, row in enumerate(table.rows) if row.ranked]
+    rows, columns = complete_block(tuple(table.runs[r] for r in ranked))
+    ranked = [ranked[r] for r in rows]
+    if asking and len(ranked) > 1:
+        values = column_values(frame[frame["row_number"].isin(ranked)])
+        ranks = rank(values.loc[columns, ranked].to_numpy()).ranks
+        average = frame["row_number"].map(pd.Series(ranks, index=ranked))
+        for name in ("value", *STATISTICS):
+            frame[name] = average.where(frame["column_number"].isin(asking), frame[name])
+    return frame
+
+
+def _cells(table: TableDescription) -> Iterator[dict[str, Any]]:
+    """The cells of our rows, without their numbers: names, labels, metric and statistic."""
+    names = [column.name for column in table.columns]
+    for (r, row), (c, column) in _places(table):
+        labels = {key: table.labels[r][c].get(key, "") for key in KEY}
+        metric = RANK if column.average_rank else table.metric_of(row, column)
+        parts = [names.index(name) for name in column.mean_of if name in names]
+        averaged = [table.as_published[r][part] for part in parts]
+        yield {
+            "row": row.name,
+            "row_group": row.group,
+            "row_label": row.label or row.name,
+            "row_number": r,
+            "trained": True,
+            "our_method": row.method_name,
+            **_column(c, column),
+            **dict(zip(LABELS, labels.values(), strict=True)),
+            "metric": metric,
+            "statistic": table.statistic_of(row, column),
+            "unit": MEASURES[metric].unit,
+            "as_published": all(averaged) and len(averaged) == len(column.mean_of)
+            if column.mean_of
+            else table.as_published[r][c],
+        }
+
+
+def _column(number: int, column: Heading) -> dict[str, Any]:
+    return {
+        "column": column.name,
+        "column_group": column.group,
+        "column_label": column.label or column.name,
+        "column_number": number,
+        "x": math.nan if column.x is None else float(column.x),
+    }
+
+
+def _places(table: TableDescription) -> Iterator[tuple[tuple[int, Heading], tuple[int, Heading]]]:
+    """Rows and columns of all cells with their numbers."""
+    return itertools.product(enumerate(table.rows), enumerate(table.columns))
+
+
+def _trials(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[dict[str, Any]]:
+    """The rows of each cell that has runs, or averages columns: the frame's columns by trial."""
+    found: dict[tuple[int, int], Rows] = {}
+    for (r, row), (c, column) in _places(table):
+        metric, statistic = table.metric_of(row, column), table.statistic_of(row, column)
+        found[r, c] = _of_runs([runs[run] for run in table.runs[r][c]], metric, statistic)
+    numbers = {column.name: c for c, column in enumerate(table.columns)}
+    for (r, row), (c, column) in _places(table):
+        if column.mean_of and set(column.mean_of) <= set(numbers):
+            parts = [found[r, numbers[name]] for name in column.mean_of]
+            found[r, c] = _averaged(parts, table.statistic_of(row, column))
+    for (r, c), rows in found.items():
+        for row_of_cell in rows:
+            yield {"row_number": r, "column_number": c, **row_of_cell}
+
+
+def _of_runs(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
+    factor = MEASURES[metric].factor
+    found, counted = [], []
+    for trial, run in enumerate(runs, 1):
+        values = run.series(metric)[1].tolist()
+        told = {name: function(values) for name, function in STATISTICS.items() if values}
+        found.append(
+            {
+                "trial": trial,
+                "run": run.id,
+                "seed": run.spec["seed"],
+                "status": run.provenance["status"],
+                "starred": bool(values) and told["final_or_max"].starred,
+                "value": math.nan,
+                **{name: factor * value.value for name, value in told.items()},
+            }
+        )
+        if values and not run.diverged:
+            counted.append(found[-1])
+    if statistic == "final_or_max":
+        starred = 2 * sum(row["starred"] for row in counted) > len(counted)
+        statistic = "best" if starred else "last"
+    for row in counted:
+        row["value"] = row[statistic]
+    return found
+
+
+def _averaged(parts: Sequence[Rows], statistic: str) -> Rows:
+    """One row per averaged cell (FedRN, Table 8); none if any of these cells has no number."""
+    known = [summaries(part) for part in parts]
+    if not all(known):
+        return []
+    means = [{name: found.mean for name, found in one.items()} for one in known]
+    return [{"trial": n, "value": mean[statistic], **mean} for n, mean in enumerate(means, 1)]
+
+
+def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
+    """The lines of the paper's table that belong to none of our rows.
+
+    Its lines differ in :data:`LINE`, and in those columns of :data:`SETTING` by which neither our
+    table nor any of its columns selects published numbers.
+    """
+    chosen = {*(table.published or {}), *(key for c in table.columns for key in c.published or {})}
+    telling = [*LINE, *(key for key in SETTING if key not in chosen)]
+    found = pd.concat(
+        numbers[_selected(numbers, table, column)].assign(column_number=c)
+        for c, column in enumerate(table.columns)
+        if column.published or (column.has_runs and column.published is not None)
+    )
+    lines = found[telling].drop_duplicates(ignore_index=True)
+    lines["row"] = lines["row_label"] = printed_names(lines.to_dict("records"), table)
+    lines["row_number"] = len(table.rows) + lines.index
+    found = found.merge(lines, on=telling, validate="many_to_one")
+    for _, twice in found[found.duplicated(PLACE, keep=False)].groupby(PLACE):
+        place = f"row {twice['row'].iloc[0]!r}, column {twice['column_number'].iloc[0]}"
+        differing = [key for key in LABELS if twice[key].nunique() > 1]
+        raise BadInput(
+            f"{table.experiment}/{table.name}: {place}: got {len(twice)} published numbers, "
+            f"expected one; they differ in {', '.join(differing)}"
+        )
+    columns = pd.DataFrame(
+        {
+            **_column(c, column),
+            "metric": table.metric_of(None, column),
+            "statistic": table.statistic_of(None, column),
+        }
+        for c, column in enumerate(table.columns)
+    )
+    columns["unit"] = columns["metric"].map(lambda metric: MEASURES[metric].unit)
+    known = found.drop(columns=["row", "row_label", "metric", *telling])
+    grid = lines.merge(columns, how="cross").merge(known, on=PLACE, how="left")
+    return grid.assign(row_group="", trained=False, our_method=grid["method"], as_published=False)
+
+
+def _selected(numbers: pd.DataFrame, table: TableDescription, column: Heading) -> pd.Series:
+    """For each published number, whether a column of ours would show it."""
+    wanted = {
+        "metric": table.metric_of(None, column),
+        **(table.published or {}),
+        **(column.published or {}),
+    }
+    keys = [key for key in wanted if key not in LINE]
+    names = dict(zip(KEY, LABELS, strict=True))
+    return pd.concat([numbers[names[key]] == wanted[key] for key in keys], axis="columns").all(
+        axis="columns"
+    )

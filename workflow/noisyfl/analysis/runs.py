@@ -1,0 +1,183 @@
+"""A run's artifact, as tables and figures read it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from noisyfl.analysis.metrics import METRICS
+from noisyfl.core.artifacts import RunFiles, to_numpy
+from noisyfl.core.options import find
+from noisyfl.runs.artifact import read_artifact, read_clients
+
+Columns = Mapping[str, np.ndarray]
+"""The numeric columns of a table, each float64 [rows], NaN where a row has no value."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a report needs of a run.
+
+    Attributes:
+        spec: the canonical spec, whose identity is the run's id.
+        provenance: how the run was made.
+        all_rounds: the columns of ``rounds``, for all rounds.
+    """
+
+    id: str
+    files: RunFiles
+    spec: dict[str, Any]
+    provenance: dict[str, Any]
+    all_rounds: Columns
+
+    @property
+    def folder(self) -> Path:
+        """Where the artifact lies."""
+        return self.files.folder
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the global model ceased to be finite, which ended the run early."""
+        return self.provenance["status"] == "diverged"
+
+    @property
+    def rounds(self) -> Columns:
+        """The columns of the rounds that count.
+
+        The last round of a run that diverged does not count: its evaluation is of a global model
+        that is not finite.
+        """
+        last = -1 if self.diverged else None
+        return {name: column[:last] for name, column in self.all_rounds.items()}
+
+    @functools.cached_property
+    def clients(self) -> Columns:
+        """The columns of ``clients``.
+
+        Raises:
+            DamagedArtifact: the file is damaged, or another run's.
+        """
+        return _columns(read_clients(self.id, self.files))
+
+    def work(self, unit: str = "ordinary_rounds") -> np.ndarray:
+        """The work that was done by the end of each round, float64 [all rounds].
+
+        The last round of a run that diverged is included.
+
+        Args:
+            unit: ``ordinary_rounds``, the number of local updates divided by the participants of an
+                ordinary round; or ``batches``, the training batches of all clients. A batch is
+                ``batch_size`` samples through the network backwards, so that methods whose steps
+                are larger, or that train several networks, are counted by what they compute.
+        """
+        if unit == "ordinary_rounds":
+            return self.all_rounds[unit]
+        samples = np.cumsum(self.all_rounds["samples_backward"])
+        return samples / self.spec["schedule"]["batch_size"]
+
+    def values(self, metric: str) -> np.ndarray:
+        """The values of a metric by round, float64 [rounds that count]; NaN where there is none.
+
+        Args:
+            metric: a name in :data:`noisyfl.analysis.metrics.METRICS`.
+
+        Raises:
+            BadInput: there is no such metric.
+        """
+        found = find(METRICS, metric, "metric", f"run {self.id}")
+        if found.of_clients:
+            return self._means_of_clients(found.of_clients)
+        return found.values(self.rounds, self.spec)
+
+    def of_clients(self, column: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The round, client and value of each entry in a column of ``clients``.
+
+        Only rounds that count are included. Each array is float64 [values], in the order of rounds;
+        empty if the run lacks the column.
+        """
+        rounds, clients = self.clients["round"], self.clients["client"]
+        values = self.clients.get(column, np.full(len(rounds), np.nan))
+        there = ~np.isnan(values) & np.isin(rounds, self.rounds["round"])
+        return rounds[there], clients[there], values[there]
+
+    def _means_of_clients(self, column: str) -> np.ndarray:
+        rounds, _, values = self.of_clients(column)
+        found = np.full(len(self.rounds["round"]), np.nan)
+        for number in np.unique(rounds):
+            found[self.rounds["round"] == number] = values[rounds == number].mean()
+        return found
+
+    def series(self, metric: str, unit: str = "ordinary_rounds") -> tuple[np.ndarray, np.ndarray]:
+        """The work by the end of each round with a value of a metric, and the values.
+
+        Both are float64 [values].
+        """
+        values = self.values(metric)
+        there = ~np.isnan(values)
+        return self.work(unit)[: len(values)][there], values[there]
+
+    @functools.cached_property
+    def confusion(self) -> np.ndarray | None:
+        """The confusion matrix of the last evaluation, int64 [classes, classes].
+
+        It counts the test samples by true class (rows) and predicted class (columns); its diagonal
+        divided by the sums of its rows is the accuracy of each class. None for a run that diverged,
+        or was trained before the matrix was recorded.
+        """
+        table = read_artifact(self.id, self.files).rounds
+        last = table["confusion"][-1].as_py() if "confusion" in table.column_names else None
+        return None if last is None else np.reshape(last, (math.isqrt(len(last)), -1))
+
+    @functools.cached_property
+    def class_accuracies(self) -> np.ndarray | None:
+        """The test accuracy of each class in the last evaluation, as shares: float64 [classes].
+
+        NaN for a class without samples; None if the run has no confusion matrix.
+        """
+        if self.confusion is None:
+            return None
+        sizes = self.confusion.sum(1).astype(float)
+        return self.confusion.diagonal() / np.where(sizes > 0, sizes, np.nan)
+
+    @functools.cached_property
+    def accuracies(self) -> tuple[float, ...]:
+        """The test accuracy of each evaluation, as a share."""
+        return tuple(self.series("test_accuracy")[1].tolist())
+
+
+def read_run(run: str, files: RunFiles) -> Run:
+    """Read a run; its table of clients is read when it is first used.
+
+    Raises:
+        DamagedArtifact: a file is damaged, or the folder holds another run.
+    """
+    found = read_artifact(run, files)
+    return Run(run, files, found.spec, found.provenance, _columns(found.rounds))
+
+
+def read_runs(runs: Mapping[str, RunFiles]) -> dict[str, Run]:
+    """Read every run, by id."""
+    return {run: read_run(run, files) for run, files in runs.items()}
+
+
+def _columns(table: pa.Table) -> dict[str, np.ndarray]:
+    """The numeric columns of a table."""
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    return {name: _numbers(column) for name, column in columns.items() if _numeric(column.type)}
+
+
+def _numeric(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    numbers = np.full(len(column), np.nan)
+    numbers[to_numpy(column.is_valid()).astype(bool)] = to_numpy(column.drop_null())
+    return numbers

@@ -1,0 +1,63 @@
+"""How a number of ours compares with the published one, in a word."""
+
+from __future__ import annotations
+
+import math
+
+from noisyfl.analysis.statistics import Summary
+from noisyfl.specs.published import Number
+
+POINTS = 2.0
+"""Percentage points that count as the published spread where the paper prints none."""
+
+SHARE = 0.1
+"""The same for a number that is not a percentage, as a share of that number."""
+
+CLOSE = 3.0
+"""How many published spreads a number that is not reproduced may be off and still be close."""
+
+REPRODUCED, NEAR, DIFFERS, NOT_RUN, DIVERGED = VERDICTS = (
+    "reproduced",
+    "close",
+    "differs",
+    "not run",
+    "diverged",
+)
+
+MARKS = dict(zip(VERDICTS, ("✓", "≈", "≠", "", "⚡"), strict=True))
+"""What stands beside a number in a table."""
+
+
+def verdict(
+    published: Number | None,
+    ours: Summary | None,
+    unit: str,
+    as_published: bool,
+    diverged: bool,
+) -> str:
+    """One of :data:`VERDICTS`; empty where there is no published number.
+
+    Our mean is reproduced if it is off by at most the published spread plus its own standard error,
+    and close if it is off by at most three published spreads plus that error.
+
+    Args:
+        published: the paper's number.
+        ours: our number over the trials that did not diverge.
+        unit: of both, a key of :data:`noisyfl.analysis.metrics.FACTORS`; shares are in percent.
+        as_published: whether ours was made exactly in the paper's setting; else it does not count.
+        diverged: whether most of our trials diverged.
+    """
+    if published is None:
+        return ""
+    if not as_published:
+        return NOT_RUN
+    if diverged:
+        return DIVERGED
+    if ours is None:
+        return NOT_RUN
+    off = abs(ours.mean - published.value)
+    spread = published.std or (POINTS if unit == "percent" else SHARE * abs(published.value))
+    error = (ours.std or 0.0) / math.sqrt(ours.trials)
+    if off <= spread + error:
+        return REPRODUCED
+    return NEAR if off <= CLOSE * spread + error else DIFFERS

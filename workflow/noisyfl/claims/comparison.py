@@ -1,0 +1,64 @@
+"""Comparisons of two numbers, in every setting and for every draw of our numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from noisyfl.claims.wanted import Label
+
+SURE = 0.95
+"""A case is decided only if it holds, or fails, in at least this share of our numbers' draws."""
+
+Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Comparison(NamedTuple):
+    """Two sides, each float64 [cases, 1 + draws] or [cases, 1], and the sign between them."""
+
+    left: np.ndarray
+    sign: str
+    right: np.ndarray
+
+    @property
+    def truth(self) -> np.ndarray:
+        """float64 [cases, 1 + draws]: 1 where a case holds, 0 where it fails, NaN where unknown."""
+        holds = SIGNS[self.sign](self.left, self.right).astype(float)
+        return np.where(np.isnan(self.left) | np.isnan(self.right), np.nan, holds)
+
+    def margin(self, case: int) -> float:
+        """The difference by which a case holds; negative where it fails."""
+        left, right = float(self.left[case, 0]), float(self.right[case, 0])
+        apart = left - right if left != right else 0.0  # two curves that never reach a level
+        return apart if self.sign in ">≥" else -apart
+
+    def words(self, case: int) -> str:
+        """A case in words: its two sides and the sign."""
+        return f"{text(self.left[case, 0])} {self.sign} {text(self.right[case, 0])}"
+
+
+SIGNS: dict[str, Operation] = {
+    ">": operator.gt,
+    "≥": operator.ge,
+    "<": operator.lt,
+    "≤": operator.le,
+}
+
+
+def text(label: Label) -> str:
+    """A label or a number as it is printed."""
+    return f"{label:.4g}" if isinstance(label, float) else str(label)
+
+
+def held(values: np.ndarray) -> bool | None:
+    """Whether a condition holds with the numbers as they are; None if that is not decided.
+
+    It is decided if all values are known, and nearly all draws agree with the numbers as they are.
+    """
+    if np.isnan(values).any():
+        return None
+    holds = bool(values[0])
+    return holds if float((values == values[0]).mean()) >= SURE else None

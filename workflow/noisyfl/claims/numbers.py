@@ -1,0 +1,387 @@
+"""Labelled numbers, which the function of a claim is given, and the comparisons it makes of them.
+
+Arithmetic pairs numbers whose shared labels agree, so that ``accuracy["fedcorr"] -
+accuracy["fedavg"]`` is a difference in each setting in which both have a number.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from noisyfl.claims.comparison import Comparison, Operation, held, text
+from noisyfl.claims.verdicts import Case
+from noisyfl.claims.wanted import WORK, Label, fits
+from noisyfl.core.options import BadInput, find
+
+EMPTY = np.empty(0, dtype=int)
+"""The indices of no rows."""
+
+
+class Cell(NamedTuple):
+    """Where a number stands: in ``<experiment>/<table or figure>``, in which row and column."""
+
+    table: str
+    row: str
+    column: str
+
+
+class Number(NamedTuple):
+    """One number.
+
+    Attributes:
+        labels: the labels that select it, by name.
+        values: float64 [1 + draws]: the number, and draws of what it might be as well, given its
+            spread over trials. NaN where there is no number.
+        cell: where it stands.
+    """
+
+    labels: Mapping[str, Label]
+    values: np.ndarray
+    cell: Cell
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Numbers and the labels that tell them apart.
+
+    Attributes:
+        labels: one row per number, one column per label.
+        values: float64 [numbers, 1 + draws], see :class:`Number`.
+        cells: for each number, the cells that it is computed from.
+        known: whether numbers of this kind can be had at all; no paper prints what is in its
+            figures.
+    """
+
+    labels: pd.DataFrame
+    values: np.ndarray
+    cells: tuple[frozenset[Cell], ...]
+    known: bool = True
+
+    @classmethod
+    def of(cls, found: Sequence[Number], by: Sequence[str], where: str) -> Numbers:
+        """Collect numbers by some of their labels; a number that lacks one of these is left out.
+
+        Args:
+            found: the numbers.
+            by: names of the labels.
+            where: what the error messages call them.
+
+        Raises:
+            BadInput: two numbers have the same labels.
+        """
+        found = [number for number in found if all(name in number.labels for name in by)]
+        rows = [[number.labels[name] for name in by] for number in found]
+        labels = pd.DataFrame(rows, columns=list(by), dtype=object)
+        if (same := labels.duplicated()).any():
+            first = ", ".join(f"{k}={v}" for k, v in labels[same].iloc[0].items())
+            raise BadInput(f"{where}: several numbers have the same labels, {first or 'none'}")
+        draws = max((len(number.values) for number in found), default=1)
+        values = [np.broadcast_to(number.values, draws) for number in found]
+        cells = tuple(frozenset([number.cell]) for number in found)
+        return cls(labels, np.array(values).reshape(len(found), draws), cells)
+
+    @classmethod
+    def unknown(cls, by: Sequence[str]) -> Numbers:
+        """An empty stand-in for numbers of a kind that cannot be had."""
+        return cls(pd.DataFrame(columns=list(by), dtype=object), np.empty((0, 1)), (), False)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the labels."""
+        return list(map(str, self.labels.columns))
+
+    def at(self, **wanted: Any) -> Numbers:
+        """The numbers whose labels fit, see :func:`noisyfl.claims.wanted.fits`.
+
+        A label for which one value is given is dropped. If a list is given, all of its values must
+        be there: a setting that lacks one of them is left out.
+
+        Raises:
+            BadInput: the numbers have no such label.
+        """
+        found = self
+        for name, value in wanted.items():
+            chosen = np.flatnonzero([fits(label, value) for label in found._column(name)])
+            single = [name] if isinstance(value, str | int | float) else []
+            found = found._rows(chosen, found.labels.drop(columns=single))
+            if isinstance(value, list):
+                whole = [rows for rows in found._groups([name]) if len(rows) == len(value)]
+                found = found._rows(np.sort(np.concatenate([EMPTY, *whole])), found.labels)
+        return found
+
+    def __getitem__(self, value: Any) -> Numbers:
+        """The numbers whose first label fits, as :meth:`at` selects them."""
+        return self.at(**{self.names[0]: value})
+
+    # -- number by number
+
+    def __add__(self, other: Numbers | float) -> Numbers:
+        return self._with(other, np.add)
+
+    def __sub__(self, other: Numbers | float) -> Numbers:
+        return self._with(other, np.subtract)
+
+    def __mul__(self, other: Numbers | float) -> Numbers:
+        return self._with(other, np.multiply)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Numbers | float) -> Numbers:
+        return self._with(other, np.divide)
+
+    def __abs__(self) -> Numbers:
+        return self._changed(np.abs(self.values))
+
+    def rounded(self) -> Numbers:
+        """Round to whole numbers, halves up."""
+        return self._changed(np.floor(self.values + 0.5))
+
+    def __gt__(self, other: Numbers | float) -> Cases:
+        return self._compared(other, ">")
+
+    def __ge__(self, other: Numbers | float) -> Cases:
+        return self._compared(other, "≥")
+
+    def __lt__(self, other: Numbers | float) -> Cases:
+        return self._compared(other, "<")
+
+    def __le__(self, other: Numbers | float) -> Cases:
+        return self._compared(other, "≤")
+
+    def between(self, low: float, high: float) -> Cases:
+        """Compare with two bounds, both included."""
+        return (self >= low) & (self <= high)
+
+    def about(self, value: float, within: float) -> Cases:
+        """Compare with a number that a text gives, to within a tolerance."""
+        return abs(self - value) <= within
+
+    # -- many numbers to one, over the labels that are named, or over all labels
+
+    def max(self, *over: str) -> Numbers:
+        """The largest number; unknown if one of the numbers is."""
+        return self._reduced(np.max, over)
+
+    def min(self, *over: str) -> Numbers:
+        """The smallest number; unknown if one of the numbers is."""
+        return self._reduced(np.min, over)
+
+    def mean(self, *over: str) -> Numbers:
+        """The mean; unknown if one of the numbers is."""
+        return self._reduced(np.mean, over)
+
+    def sum(self, *over: str) -> Numbers:
+        """The sum; unknown if one of the numbers is."""
+        return self._reduced(np.sum, over)
+
+    def std(self, *over: str) -> Numbers:
+        """The standard deviation; unknown if one of the numbers is."""
+        return self._reduced(np.std, over)
+
+    # -- curves: numbers along rounds, batches, or another label with increasing values
+
+    def end(self) -> Numbers:
+        """The last number of each curve."""
+        work = self._column(WORK).to_numpy(dtype=float)
+        kept = [rows[[work[rows].argmax()]] for rows in self._groups([WORK])]
+        return self._rows(np.concatenate([EMPTY, *kept]), self.labels)._reduced(np.max, (WORK,))
+
+    def last(self, extent: float) -> Numbers:
+        """The end of each curve, of this much of its label: ``extent`` percent of all rounds."""
+        work = self._column(WORK).to_numpy(dtype=float)
+        kept = [rows[work[rows] > work[rows].max() - extent] for rows in self._groups([WORK])]
+        return self._rows(np.concatenate([EMPTY, *kept]), self.labels)
+
+    def steps(self, along: str = WORK) -> Numbers:
+        """The change from each number of a curve to the next, under the label of the later one."""
+        return self._along(along, lambda values: np.diff(values, axis=0, prepend=np.nan), skip=1)
+
+    def smooth(self, extent: float) -> Numbers:
+        """The moving average of each curve: the mean of a number and those shortly before it.
+
+        The mean is over ``extent`` percent of all rounds, or at the start of a curve as many as
+        there are.
+        """
+        work, values = self._column(WORK).to_numpy(dtype=float), np.empty(self.values.shape)
+        for rows in self._groups([WORK]):
+            for row in rows:
+                # A little less, since labels are rounded to thousandths.
+                recent = (work[rows] <= work[row]) & (work[rows] > work[row] - extent + 0.002)
+                values[row] = self.values[rows[recent]].mean(axis=0)
+        return self._changed(values)
+
+    def reach(self, level: Numbers) -> Numbers:
+        """Where on its label a curve first reaches its level; infinite if it never does.
+
+        Each curve has a level of its own.
+        """
+        curve, bound = _paired(self, level)
+        work = curve.labels[WORK].to_numpy(dtype=float)[:, None]
+        at = np.where(curve.values >= bound.values, work, np.inf)
+        return curve._changed(np.where(np.isnan(bound.values), np.nan, at)).min(WORK)
+
+    def measured(
+        self, other: Numbers, how: Callable[[np.ndarray, np.ndarray], float], over: Iterable[str]
+    ) -> Numbers:
+        """Measure how two lists of paired numbers are related, such as by their correlation.
+
+        Args:
+            other: the second numbers, paired with these by their labels.
+            how: computes one number from two lists, float64 [pairs] each.
+            over: names of the labels in which the pairs of a list differ.
+        """
+        left, right = _paired(self, other)
+        both = left._changed(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
+        over = [name for name in both.names if name in set(over)]
+        return both._reduced(lambda pair, axis: np.array([how(*pair.T)]), over)
+
+    # -- what the methods above are made of
+
+    def _column(self, name: str) -> pd.Series:
+        find(dict.fromkeys(self.names), name, "label", "a claim")
+        return self.labels[name]
+
+    def _rows(self, rows: np.ndarray, labels: pd.DataFrame) -> Numbers:
+        cells = tuple(self.cells[row] for row in rows)
+        labels = labels.iloc[rows].reset_index(drop=True)
+        return Numbers(labels, self.values[rows], cells, self.known)
+
+    def _changed(self, values: np.ndarray) -> Numbers:
+        return Numbers(self.labels, values, self.cells, self.known)
+
+    def _with(self, other: Numbers | float, operation: Operation) -> Numbers:
+        left, right = _paired(self, other)
+        cells = tuple(map(operator.or_, left.cells, right.cells))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = operation(left.values, right.values)
+        return Numbers(left.labels, values, cells, left.known and right.known)
+
+    def _compared(self, other: Numbers | float, sign: str) -> Cases:
+        left, right = _paired(self, other)
+        cells = tuple(map(operator.or_, left.cells, right.cells))
+        compared = (Comparison(left.values, sign, right.values),)
+        return Cases(left.labels, compared, cells, left.known and right.known)
+
+    def _groups(self, over: Iterable[str]) -> list[np.ndarray]:
+        """The rows of each group of numbers that differ only in these labels."""
+        kept = [name for name in self.names if name not in set(over)]
+        if not kept:
+            return [np.arange(len(self.labels))] if len(self.labels) else []
+        groups = map(np.asarray, self.labels.groupby(kept, sort=False).indices.values())
+        return sorted(groups, key=lambda rows: int(rows[0]))
+
+    def _reduced(self, how: Callable[..., np.ndarray], over: Sequence[str]) -> Numbers:
+        over = over or self.names
+        for name in over:
+            self._column(name)
+        groups = self._groups(over)
+        labels = self.labels.drop(columns=list(over))
+        labels = labels.iloc[[rows[0] for rows in groups]].reset_index(drop=True)
+        values = [how(self.values[rows], axis=0) for rows in groups]
+        cells = tuple(frozenset().union(*(self.cells[row] for row in rows)) for rows in groups)
+        array = np.array(values) if groups else np.empty((0, 1))
+        return Numbers(labels, array, cells, self.known)
+
+    def _along(
+        self, name: str, change: Callable[[np.ndarray], np.ndarray], skip: int = 0
+    ) -> Numbers:
+        """Change each curve as a whole, in the order of a label, and skip its first numbers."""
+        order = self._column(name)
+        values, kept = np.empty(self.values.shape), [EMPTY]
+        for rows in self._groups([name]):
+            ordered = rows[np.argsort(order.iloc[rows].to_numpy(dtype=float), kind="stable")]
+            values[ordered] = change(self.values[ordered])
+            kept.append(ordered[skip:])
+        return self._changed(values)._rows(np.concatenate(kept), self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """A comparison in every setting in which there are numbers for it.
+
+    Attributes:
+        labels: one row per case, one column per label.
+        compared: the comparisons, which must all hold.
+        cells: for each case, the cells that it rests on.
+        known: see :class:`Numbers`.
+    """
+
+    labels: pd.DataFrame
+    compared: tuple[Comparison, ...]
+    cells: tuple[frozenset[Cell], ...]
+    known: bool = True
+
+    def __and__(self, other: Cases) -> Cases:
+        """Both conditions, in each setting that both have."""
+        labels, left, right = _pairs(self.labels, other.labels)
+        compared = [
+            Comparison(part.left[rows], part.sign, part.right[rows])
+            for parts, rows in ((self.compared, left), (other.compared, right))
+            for part in parts
+        ]
+        cells = tuple(self.cells[a] | other.cells[b] for a, b in zip(left, right, strict=True))
+        return Cases(labels, tuple(compared), cells, self.known and other.known)
+
+    @property
+    def truth(self) -> np.ndarray:
+        """float64 [cases, 1 + draws]: 1 where all comparisons hold, 0 where one fails, else NaN."""
+        truths = np.broadcast_arrays(*(part.truth for part in self.compared))
+        false = np.logical_or.reduce([truth == 0 for truth in truths])
+        return np.where(false, 0.0, np.minimum.reduce(truths))
+
+    def every(self, *over: str) -> Numbers:
+        """1 where all cases hold, 0 where one fails, whatever the others come out to be."""
+        truth = Numbers(self.labels, self.truth, self.cells, self.known)
+        return truth._reduced(_all_true, over)
+
+    def decided(self) -> tuple[Case, ...]:
+        """Judge each case by itself; it is named by the labels in which the cases differ."""
+        telling = [name for name in self.labels if self.labels[name].nunique() > 1]
+        named = self.labels[telling].to_numpy().tolist()
+        return tuple(
+            Case(
+                label=", ".join(map(text, labels)),
+                numbers=" and ".join(part.words(n) for part in self.compared),
+                margin=min(part.margin(n) for part in self.compared),
+                held=held(truth),
+                cells=tuple(sorted(self.cells[n])),
+            )
+            for n, (labels, truth) in enumerate(zip(named, self.truth, strict=True))
+        )
+
+
+def _all_true(truths: np.ndarray, axis: int) -> np.ndarray:
+    return np.where((truths == 0).any(axis), 0.0, truths.min(axis))
+
+
+def _pairs(left: pd.DataFrame, right: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Pair rows that agree in the shared labels: all labels of each pair, and both sides' rows."""
+    shared = [name for name in left if name in right]
+    how: dict[str, Any] = {"on": shared} if shared else {"how": "cross"}
+    sides = [side.assign(**{key: range(len(side))}) for side, key in ((left, " l"), (right, " r"))]
+    merged = sides[0].merge(sides[1], **how)
+    one, other = (merged[key].to_numpy(dtype=int) for key in (" l", " r"))
+    # The labels keep the order of the side that has more of them.
+    names = sorted((list(left), list(right)), key=len, reverse=True)
+    return merged[list(dict.fromkeys(itertools.chain(*names)))], one, other
+
+
+def _paired(left: Numbers, right: Numbers | float) -> tuple[Numbers, Numbers]:
+    """Bring both sides to the same labels; a plain number is repeated for each row."""
+    if not isinstance(right, Numbers):
+        values = np.full((len(left.labels), 1), float(right))
+        return left, Numbers(left.labels, values, (frozenset(),) * len(left.labels))
+    labels, *rows = _pairs(left.labels, right.labels)
+    known = left.known and right.known
+    one, other = (
+        Numbers(labels, side.values[at], tuple(side.cells[row] for row in at), known)
+        for side, at in zip((left, right), rows, strict=True)
+    )
+    return one, other

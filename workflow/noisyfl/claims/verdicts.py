@@ -1,0 +1,144 @@
+"""What numbers say of a claim: case by case, and what that amounts to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noisyfl.claims.numbers import Cases, Cell
+    from noisyfl.claims.wanted import Claim
+
+HOLDS, IN_PART, DOES_NOT, CANNOT_TELL = VERDICTS = (
+    "holds",
+    "holds in part",
+    "does not hold",
+    "cannot tell",
+)
+
+PAPER, OURS = "paper", "ours"
+"""Who has set a bound: it is ours where the paper gives none ("clearly", "nearly")."""
+
+ALL = 1.0
+MOST = math.nextafter(0.5, 1)
+"""The share of cases to require if more than half of them must hold."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One comparison of a claim.
+
+    Attributes:
+        label: what tells the case from the others.
+        numbers: its two sides and the sign between them, as text.
+        margin: the difference by which it holds; negative where it fails; NaN if unknown.
+        held: None where a number is missing, or the spread over trials leaves it open.
+        cells: the cells that it rests on.
+    """
+
+    label: str
+    numbers: str
+    margin: float
+    held: bool | None
+    cells: tuple[Cell, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether all of its numbers are there."""
+        return not math.isnan(self.margin)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One condition of a claim and its cases.
+
+    Attributes:
+        says: the condition in words.
+        cases: the settings in which it is checked.
+        bound: who has set its bounds, :data:`PAPER` or :data:`OURS`.
+        share: the share of the cases that must hold.
+        known: whether numbers of this kind can be had at all.
+    """
+
+    says: str
+    cases: tuple[Case, ...]
+    bound: str = PAPER
+    share: float = ALL
+    known: bool = True
+
+    def count(self, held: bool | None) -> int:
+        """How many cases hold (True), fail (False), or are undecided (None)."""
+        return sum(case.held is held for case in self.cases)
+
+    @property
+    def verdict(self) -> str:
+        """One of :data:`VERDICTS`; without a case it is :data:`CANNOT_TELL`."""
+        enough = self.share * len(self.cases)
+        if self.cases and self.count(True) >= enough:
+            return HOLDS
+        if not self.cases or self.count(True) + self.count(None) >= enough:
+            return CANNOT_TELL
+        return IN_PART if self.count(True) else DOES_NOT
+
+    def telling(self, count: int) -> list[Case]:
+        """The cases that decide: the worst failures, or else those that hold most narrowly."""
+        known = [case for case in self.cases if case.known]
+        return sorted(known, key=lambda case: case.margin)[:count]
+
+
+Checks = Iterator[Check]
+"""What the function of a claim yields."""
+
+
+def check(says: str, *conditions: Cases, bound: str = PAPER, share: float = ALL) -> Checks:
+    """Make checks of one or more conditions that share their words; to be used in ``yield from``.
+
+    Args:
+        says: what is checked, in words.
+        conditions: the comparisons, case by case.
+        bound: who has set the bound, :data:`PAPER` or :data:`OURS`.
+        share: the share of the cases that must hold.
+    """
+    for cases in conditions:
+        yield Check(says, cases.decided(), bound, share, cases.known)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What numbers say of a claim.
+
+    Attributes:
+        checks: its conditions, in order; none where there are no such numbers.
+        complete: whether the conditions cover all that the claim says.
+    """
+
+    checks: tuple[Check, ...]
+    complete: bool = True
+
+    def telling(self, count: int) -> list[Case]:
+        """The cases that decide each check, up to ``count`` per check."""
+        return [case for check in self.checks for case in check.telling(count)]
+
+    @property
+    def verdict(self) -> str:
+        """A claim holds if all conditions do, and in part if one fails though some cases hold."""
+        found = {check.verdict for check in self.checks}
+        if found & {IN_PART, DOES_NOT}:
+            return IN_PART if any(check.count(True) for check in self.checks) else DOES_NOT
+        return CANNOT_TELL if CANNOT_TELL in found or not found or not self.complete else HOLDS
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, and what numbers say of it.
+
+    Attributes:
+        published: what the paper's own numbers say.
+        ours: what our numbers say.
+    """
+
+    claim: Claim
+    published: Finding
+    ours: Finding

@@ -1,0 +1,53 @@
+"""The claims as the page shows them, with the cells that decided each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noisyfl.claims.numbers import Cell
+from noisyfl.claims.verdicts import Finding, Judged
+from noisyfl.pages.claims import TELLING, counted, in_short, says, shown
+from noisyfl.specs.published import PAPERS
+
+Places = Mapping[tuple[str, str, str], int]
+"""The page's numbers of cells by (table, row, column), each under the names that our tables use and
+under those of the published numbers."""
+
+
+def told(judged: Sequence[Judged], places: Places) -> list[dict[str, Any]]:
+    """Every claim as plain data, with the numbers of the cells that decided it."""
+    return [
+        {
+            "name": one.claim.name,
+            "paper": PAPERS.get(one.claim.paper, one.claim.paper),
+            "place": one.claim.place,
+            "sentence": one.claim.sentence,
+            "notes": [text for text in (one.claim.note, one.claim.untested) if text],
+            "published": _finding(one.published, places),
+            "ours": _finding(one.ours, places),
+        }
+        for one in judged
+    ]
+
+
+def _finding(finding: Finding, places: Places) -> dict[str, Any]:
+    return {
+        "verdict": finding.verdict,
+        "short": in_short(finding),
+        "checks": [
+            {
+                "says": says(check),
+                "count": counted(check.cases),
+                "cases": [
+                    {"text": shown(case), "cells": _cells(case.cells, places)}
+                    for case in check.telling(TELLING)
+                ],
+            }
+            for check in finding.checks
+        ],
+    }
+
+
+def _cells(cells: Sequence[Cell], places: Places) -> list[int]:
+    return sorted({places[cell] for cell in cells if cell in places})

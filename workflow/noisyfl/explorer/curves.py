@@ -1,0 +1,118 @@
+"""What the page shows when a cell is opened: its runs' curves, estimates and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noisyfl.analysis.metrics import METRICS
+from noisyfl.analysis.runs import Run
+from noisyfl.core.artifacts import Results
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.explorer.series import packed, whole
+
+THOUGHT = (
+    *("label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"),
+    "label_accuracy",
+)
+"""Metrics of how rightly a method judged the labels."""
+
+RELABELLED = {
+    "pseudo_labelled": "samples with a pseudo-label",
+    "pseudo_label_accuracy": "pseudo-labels that are right",
+    "refurbished": "samples with a refurbished label",
+    "refurbished_accuracy": "refurbished labels that are right",
+    "corrected_label_accuracy": "prototypes' labels that are right",
+}
+"""Columns of ``clients`` on how much is relabelled and how rightly, shown as means by round."""
+
+ESTIMATES = {
+    "estimated_noise_level": "estimated noise level",
+    "clean_share": "share not called clean",
+    "called_noisy": "called noisy",
+}
+"""Columns of ``clients`` that hold estimates of a client's noise."""
+
+
+def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
+    """The curves of a run and what it estimated.
+
+    Args:
+        run: the run; what is read of it here is not kept in memory.
+        metrics: the metrics that its cells show.
+    """
+    run = replace(run)
+    curves = {}
+    for metric in dict.fromkeys(("test_accuracy", *metrics, *THOUGHT)):
+        x, y = run.series(metric)
+        told = metric != "label_accuracy" or (len(y) and np.ptp(y) > 0)
+        if len(y) and told:
+            curves[metric] = packed(x, METRICS[metric].factor * y)
+    return {
+        "curves": curves,
+        "relabelled": {name: curve for name in RELABELLED if (curve := by_round(run, name))},
+        "estimates": {name: last for name in ESTIMATES if (last := last_by_client(run, name))},
+    }
+
+
+def by_round(run: Run, column: str) -> list[str]:
+    """The curve of a share, in percent, as its mean over clients by round; empty without values."""
+    rounds, _, values = run.of_clients(column)
+    if not len(values):
+        return []
+    at, place = np.unique(rounds, return_inverse=True)
+    means = np.bincount(place, values) / np.bincount(place)
+    return packed(run.all_rounds["ordinary_rounds"][at.astype(int) - 1], 100 * means)
+
+
+def last_by_client(run: Run, column: str) -> dict[str, str]:
+    """The last value of each client, in percent; empty if the run lacks the column.
+
+    ``clean_share`` is turned into the share that is not called clean.
+    """
+    _, clients, values = run.of_clients(column)
+    if not len(values):
+        return {}
+    last = dict(zip(clients.astype(int).tolist(), values.tolist(), strict=True))
+    if column == "clean_share":
+        last = {client: 1 - value for client, value in last.items()}
+    order = sorted(last)
+    return {
+        "clients": ",".join(map(str, order)),
+        "values": ",".join(f"{100 * last[client]:.1f}" for client in order),
+    }
+
+
+def partition_file(identity: str, layouts: Sequence[Results]) -> Path | None:
+    """The file of a noisy partition, in the first of the layouts that has it; None if none does."""
+    return next((p for one in layouts if (p := one.partition(identity)).exists()), None)
+
+
+def partition(path: Path) -> dict[str, Any]:
+    """The noisy partition in a file: how many samples each client has, and how many are wrong.
+
+    ``counts`` and ``wrong`` are the numbers of samples, and of wrongly labelled ones, by client and
+    given class: int [clients, classes], row by row, as the text that :func:`whole` makes. ``noise``
+    is the realised noise level of each client in percent. ``wrong`` and ``noise`` are None if the
+    true labels are not known.
+    """
+    found = noisy_partition.read(path)
+    names = DATASETS[found.spec["dataset"]].classes
+    known = not np.isnan(found.realised).any()
+    counts = [np.bincount(c.given_label, minlength=len(names)) for c in found.clients]
+    wrong = [
+        np.bincount(c.given_label[c.given_label != c.true_label], minlength=len(names))
+        for c in found.clients
+    ]
+    return {
+        "clients": len(found.clients),
+        "classes": list(names),
+        "counts": whole(np.array(counts)),
+        "wrong": whole(np.array(wrong)) if known else None,
+        "noise": [round(100 * level, 1) for level in found.realised.tolist()] if known else None,
+    }

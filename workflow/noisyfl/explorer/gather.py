@@ -1,0 +1,140 @@
+"""All data of the page: what it shows at once, and what it reads when a cell is clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from noisyfl import __version__
+from noisyfl.analysis.cells import content_of
+from noisyfl.analysis.metrics import METRICS, SYMBOLS
+from noisyfl.analysis.runs import Run, read_run
+from noisyfl.analysis.statistics import STATISTICS, WORDS
+from noisyfl.analysis.verdicts import MARKS
+from noisyfl.claims.verdicts import Judged
+from noisyfl.core.artifacts import Results, RunFiles
+from noisyfl.explorer import claims, curves, methods
+from noisyfl.explorer.specs import Spec
+from noisyfl.explorer.tables import Tables
+from noisyfl.runs.status import read_statuses
+from noisyfl.specs.descriptions import TableDescription
+from noisyfl.specs.spec import describe_run, identity
+
+TOTALS = ("bytes_down", "bytes_up")
+"""Columns of ``rounds`` that are summed over a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """What a page is made of.
+
+    Attributes:
+        scale: the name of the scale.
+        note: the scale's note, which describes it.
+        options: the command-line options with which Snakemake takes this scale.
+        tables: the tables that are printed.
+        frames: the files of the tables' frames, in the order of ``tables``.
+        runs: the artifact of every run of the tables, by id.
+        layouts: where noisy partitions may lie; runs are trained in the first.
+        asked: the tables by name as the scale asks for them, including runs that are not trained.
+        papers: the same tables in the papers' own settings.
+        plan: the specs of the runs in ``asked`` and ``papers``, by id.
+        judged: the claims, if any table has published numbers.
+    """
+
+    scale: str
+    note: str
+    options: str
+    tables: Sequence[TableDescription]
+    frames: Sequence[Path]
+    runs: Mapping[str, RunFiles]
+    layouts: Sequence[Results]
+    asked: Mapping[str, TableDescription]
+    papers: Mapping[str, TableDescription]
+    plan: Mapping[str, Spec]
+    judged: Sequence[Judged] = field(default=())
+
+
+def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Collect what the page shows at once, and what it shows of single cells.
+
+    Raises:
+        DamagedArtifact: a file of a run or a partition is damaged, or belongs to another one.
+    """
+    runs = {run: read_run(run, files) for run, files in sources.runs.items()}
+    plan = {**sources.plan, **{run: found.spec for run, found in runs.items()}}
+    tables = Tables(sources.asked, sources.papers, plan, failures(sources.layouts))
+    for description, frame in zip(sources.tables, sources.frames, strict=True):
+        tables.add(content_of(description, pd.read_parquet(frame), runs))
+    shown = [runs[run] for run in tables.run_ids]
+    index = {
+        "version": __version__,
+        "scale": sources.scale,
+        "note": sources.note,
+        "options": sources.options,
+        "results": sources.layouts[0].root.as_posix(),
+        "marks": MARKS,
+        "statistics": WORDS,
+        "metrics": {
+            name: {"label": one.label, "unit": SYMBOLS[one.unit]} for name, one in METRICS.items()
+        },
+        "tables": tables.told,
+        "cells": tables.cells,
+        "runs": [run_told(run, tables.specs.number(run.spec)) for run in shown],
+        "specs": tables.specs.told,
+        "claims": claims.told(sources.judged, tables.places),
+        "methods": methods.described(),
+    }
+    first = {cell["runs"][0] for cell in tables.cells if cell["runs"]}
+    wanted = dict.fromkeys(
+        identity(run.spec["noisy_partition"]) for n, run in enumerate(shown) if n in first
+    )
+    found = {one: curves.partition_file(one, sources.layouts) for one in wanted}
+    details = {
+        "runs": [curves.details(run, tables.metrics_of[run.id]) for run in shown],
+        "partitions": {one: curves.partition(path) for one, path in found.items() if path},
+        "relabelled": curves.RELABELLED,
+        "estimates": curves.ESTIMATES,
+    }
+    return index, details
+
+
+def failures(layouts: Sequence[Results]) -> dict[str, str]:
+    """The error of each run whose last training failed, by id; damaged statuses say nothing."""
+    said, _ = read_statuses(layouts[0])
+    return {
+        run: str(status["error"]) for run, status in said.items() if status["state"] == "failed"
+    }
+
+
+def run_told(run: Run, spec: int) -> dict[str, Any]:
+    """What the page tells of a run; ``spec`` is the number of its spec."""
+    accuracies = list(run.accuracies)
+    return {
+        "id": run.id,
+        "spec": spec,
+        "words": describe_run(run.spec),
+        "seed": run.spec["seed"],
+        "partition": identity(run.spec["noisy_partition"]),
+        "folder": from_here(run.folder.parent).as_posix(),
+        "rounds": len(run.all_rounds["round"]),
+        "statistics": {
+            name: round(100 * function(accuracies).value, 4)
+            for name, function in STATISTICS.items()
+            if accuracies
+        },
+        "totals": {
+            name: int(np.nansum(run.all_rounds[name])) for name in TOTALS if name in run.all_rounds
+        },
+        "made": run.provenance,
+    }
+
+
+def from_here(path: Path) -> Path:
+    """A path relative to the working directory, if it lies below that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,81 @@
+"""The page in one file: data, library, style and scripts; it needs no network."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from noisyfl.core.artifacts import replacing
+from noisyfl.explorer.gather import Sources, gather
+
+ASSETS = Path(__file__).parent / "assets"
+
+MODULES = (
+    *("dom", "data", "place", "names", "csv", "charts", "heatmap"),
+    *("tables", "settings", "thought", "cell", "claims", "methods", "runs", "main"),
+)
+"""The page's scripts, each after those that it imports."""
+
+LIBRARY = ("d3.min.js", "plot.umd.min.js")
+"""Files of the library that draws charts; it is loaded when the first chart is drawn."""
+
+IMPORT = re.compile(r"^import \{([^}]*)\} from \"\./(\w+)\.js\";", re.MULTILINE)
+
+EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
+
+
+def write_explorer(sources: Sources, path: Path) -> None:
+    """Write the page of a scale.
+
+    Raises:
+        DamagedArtifact: a file of a run or a partition is damaged, or belongs to another one.
+    """
+    page = explorer_page(*gather(sources), sources.scale)
+    with replacing(path) as draft:
+        draft.write_text(page, encoding="utf-8")
+
+
+def explorer_page(index: dict[str, Any], details: dict[str, Any], scale: str) -> str:
+    """The page as HTML.
+
+    Args:
+        index: what it shows at once.
+        details: what it shows of single cells.
+        scale: the name of the scale.
+    """
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string((ASSETS / "page.html.jinja").read_text(encoding="utf-8"))
+    library = "\n".join((ASSETS / "vendor" / name).read_text("utf-8") for name in LIBRARY)
+    return template.render(
+        scale=scale,
+        style=Markup((ASSETS / "style.css").read_text(encoding="utf-8")),
+        script=Markup(script()),
+        index=packed(json.dumps(index, separators=(",", ":"), allow_nan=False)),
+        details=packed(json.dumps(details, separators=(",", ":"), allow_nan=False)),
+        library=packed(library),
+    )
+
+
+def packed(text: str) -> str:
+    """A text, gzipped for a browser's DecompressionStream, in base64, which is safe in HTML."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def script() -> str:
+    """All modules as one script, since a page that is opened from a disk may not import modules."""
+    return "\n".join(['"use strict";', "const modules = {};", *map(_module, MODULES)])
+
+
+def _module(name: str) -> str:
+    """A module as a function that is called at once and returns what the module exports."""
+    text = (ASSETS / f"{name}.js").read_text(encoding="utf-8")
+    names = ", ".join(EXPORT.findall(text))
+    own = re.sub(r"^export ", "", IMPORT.sub(r"const {\1} = modules.\2;", text), flags=re.M)
+    return f"modules.{name} = (() => {{\n{own}return {{ {names} }};\n}})();"

@@ -1,0 +1,75 @@
+"""Settings and options of runs in words; the page marks what differs from the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noisyfl.data.noise.label_noise import LABEL_NOISES
+from noisyfl.data.noise.noise_level import NOISE_LEVELS
+from noisyfl.data.partitioning.partition import PARTITIONS
+from noisyfl.pages.settings import setting_of
+from noisyfl.specs.catalogue import methods, parts_of
+from noisyfl.specs.spec import canonical_json, in_words, measures_of
+
+Spec = Mapping[str, Any]
+
+
+class Specs:
+    """Collects specs regardless of their seeds, each once, and numbers them.
+
+    Attributes:
+        told: the description of each spec, in the order of their numbers.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, spec: Spec) -> int:
+        """The number of a canonical spec, which is described in ``told`` when it is first met."""
+        key = canonical_json({**spec, "seed": 0, "noisy_partition": _seedless(spec)})
+        if key not in self._numbers:
+            self._numbers[key] = len(self.told)
+            self.told.append(told(spec))
+        return self._numbers[key]
+
+
+def told(spec: Spec) -> dict[str, Any]:
+    """Describe a spec: its setting, and the options of its method's parts."""
+    given = spec["noisy_partition"]
+    return {
+        "setting": {name: str(words) for name, words in setting_of(spec).items()},
+        "methods": [_method(part, spec) for part in parts_of(spec["method"])],
+        "dataset": given["dataset"],
+        "partition": given["partition"]["name"],
+        "noise": given["label_noise"]["name"],
+        "words": {
+            "partition": in_words(given["partition"], PARTITIONS.declarations()),
+            "noise": _noise(given),
+        },
+    }
+
+
+def _noise(given: Spec) -> str:
+    """The label noise and its level in words, without options that have their default."""
+    noise = in_words(given["label_noise"], LABEL_NOISES.declarations())
+    level = given.get("noise_level") or {"name": "none"}
+    if level["name"] == "none":
+        return noise
+    return f"{noise} at {in_words(level, NOISE_LEVELS.declarations())}"
+
+
+def _method(part: Spec, spec: Spec) -> dict[str, Any]:
+    declared, measures = methods()[part["name"]], measures_of(spec["schedule"])
+    defaults = {option.name: option.default_in(measures) for option in declared.options}
+    return {
+        "name": part["name"],
+        "revision": part["revision"],
+        "options": {name: part[name] for name in defaults},
+        "defaults": {name: value for name, value in defaults.items() if value != part[name]},
+    }
+
+
+def _seedless(spec: Spec) -> dict[str, Any]:
+    return {**spec["noisy_partition"], "seed": 0}

@@ -1,0 +1,187 @@
+"""The tables as the page shows them, cell by cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from noisyfl.analysis.cells import Cell, Content
+from noisyfl.analysis.metrics import SYMBOLS
+from noisyfl.explorer.specs import Spec, Specs
+from noisyfl.pages import settings
+from noisyfl.pages import table as page
+from noisyfl.specs.descriptions import TableDescription
+
+Places = dict[tuple[str, str, str], int]
+
+
+class Tables:
+    """Collects the tables of a scale.
+
+    Args:
+        asked: the tables by name as the scale asks for them, including runs that are not trained.
+        papers: the same tables in the papers' own settings.
+        plan: the specs of the runs in both, by id.
+
+    Attributes:
+        told: every table as plain data.
+        cells: every cell of every table, with the numbers that its runs have in ``run_ids``.
+        run_ids: the runs of all tables, each once, with their numbers.
+        failed: the errors of runs whose last training failed, by id.
+        places: numbers of cells by (table, row, column), each under the names that our tables use
+            and under those of the published numbers.
+    """
+
+    def __init__(
+        self,
+        asked: Mapping[str, TableDescription],
+        papers: Mapping[str, TableDescription],
+        plan: Mapping[str, Spec],
+        failed: Mapping[str, str],
+    ) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.cells: list[dict[str, Any]] = []
+        self.run_ids: dict[str, int] = {}
+        self.metrics_of: dict[str, list[str]] = {}
+        self.specs = Specs()
+        self.failed = failed
+        self.places: Places = {}
+        self._asked, self._papers, self._plan = asked, papers, plan
+
+    def add(self, content: Content) -> None:
+        """Add a table and its cells."""
+        told, number = content.description, len(self.told)
+        name = f"{told.experiment}/{told.name}"
+        rows, ranks = [], ranked(content)
+        for r, row in enumerate(content.rows):
+            line = [
+                self._cell(content, number, name, (r, c), row.name, cell, ranks.get((r, c)))
+                for c, cell in enumerate(row.cells)
+            ]
+            shown = {"name": row.name, "label": row.label, "group": row.group, "cells": line}
+            rows.append({**shown, "method": row.method, "trained": row.trained})
+            for c, cell in enumerate(line):
+                self.cells[cell]["best"] = content.is_best(row, c)
+        warning, *more = settings.banner(content) or [""]
+        self.told.append(
+            {
+                "name": name,
+                "target": f"{told.experiment}_{told.name}",
+                "experiment": told.experiment,
+                "paper": told.experiment_title,
+                "title": told.title,
+                "compared": told.published is not None,
+                "warning": warning,
+                "details": more,
+                "notes": settings.notes(content),
+                "missing": told.missing,
+                "hours": told.missing_hours,
+                "columns": [
+                    {"name": one.name, "label": one.label or one.name, "group": one.group}
+                    for one in told.columns
+                ],
+                "rows": rows,
+            }
+        )
+
+    def _cell(
+        self,
+        content: Content,
+        table: int,
+        name: str,
+        at: tuple[int, int],
+        row: str,
+        cell: Cell,
+        rank: tuple[int, int] | None,
+    ) -> int:
+        facts, column = cell.facts, content.columns[at[1]]
+        number = len(self.cells)
+        self.places[name, row, column] = number
+        if cell.published is not None:
+            self.places.setdefault(printed_place(facts), number)
+        asked = self._ids(self._asked, name, row, column) or cell.runs
+        paper = self._ids(self._papers, name, row, column)
+        spec = self._plan.get(asked[0]) if asked else None
+        for run in cell.runs:
+            self.run_ids.setdefault(run, len(self.run_ids))
+            if cell.metric not in (metrics := self.metrics_of.setdefault(run, [])):
+                metrics.append(cell.metric)
+        missing = [run for run in asked if run not in cell.runs]
+        summary = cell.summary
+        self.cells.append(
+            {
+                "table": table,
+                "at": at,
+                "ours": page.ours(content, cell),
+                "mean": summary and round(summary.mean, 4),
+                "std": None if summary is None or summary.std is None else round(summary.std, 4),
+                "published": cell.published and cell.published.value,
+                "printed": page.paper(content, cell),
+                "spread": page.paper(content, cell, spread=True),
+                "against": page.against(content, cell),
+                "difference": None if cell.difference is None else round(cell.difference, 4),
+                "verdict": cell.verdict,
+                "paper": cell.as_published,
+                "lacks": content.lacks(cell),
+                "dagger": bool(page.dagger(content, cell)),
+                "diverged": cell.diverged,
+                "metric": cell.metric,
+                "label": cell.measure.label,
+                "unit": SYMBOLS[cell.measure.unit],
+                "statistic": cell.statistic,
+                "rank": rank,
+                "runs": [self.run_ids[run] for run in cell.runs],
+                "missing": missing,
+                "failed": {run: self.failed[run] for run in missing if run in self.failed},
+                "spec": None if spec is None else self.specs.number(spec),
+                "theirs": self.specs.number(self._plan[paper[0]]) if paper else None,
+                "setting": {
+                    "dataset": facts["dataset"],
+                    "partition": facts["partition"],
+                    "noise": facts["noise"],
+                },
+            }
+        )
+        return number
+
+    def _ids(
+        self, tables: Mapping[str, TableDescription], name: str, row: str, column: str
+    ) -> list[str]:
+        """The runs that a cell has in the same table of a plan; none if that has no such cell."""
+        if name not in tables:
+            return []
+        rows = [one.name for one in tables[name].rows]
+        columns = [one.name for one in tables[name].columns]
+        if row not in rows or column not in columns:
+            return []
+        ids = tables[name].runs[rows.index(row)][columns.index(column)]
+        return [run for run in ids if run in self._plan]
+
+
+def printed_place(facts: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The table, line and setting of a published number, by the names that claims use."""
+    line = " ".join(filter(None, (facts["method"], facts["variant"], facts["setting_scope"])))
+    setting = ", ".join((facts["dataset"], facts["partition"], facts["noise"]))
+    return f"{facts['paper']}/{facts['paper_table']}", line, setting
+
+
+def ranked(content: Content) -> dict[tuple[int, int], tuple[int, int]]:
+    """By row and column, the rank of our number in its column, and how many are ranked there.
+
+    Equal means share the better rank. Cells of which a trial diverged come last.
+    """
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for c, column in enumerate(content.description.columns):
+        worth: dict[int, float] = {}
+        for r, row in enumerate(content.rows):
+            cell = row.cells[c]
+            if column.has_runs and cell.runs:
+                mean = math.nan if cell.summary is None or cell.diverged else cell.summary.mean
+                less = cell.measure.less_is_better
+                worth[r] = -math.inf if math.isnan(mean) else -mean if less else mean
+        if len(worth) > 1:
+            for r, value in worth.items():
+                better = sum(other > value for other in worth.values())
+                found[r, c] = (better + 1, len(worth))
+    return found

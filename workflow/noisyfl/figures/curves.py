@@ -1,0 +1,207 @@
+"""Metrics by round: one panel per metric and column of a table, one line per row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from noisyfl.analysis.metrics import METRICS
+from noisyfl.analysis.runs import Run
+from noisyfl.core.options import BadInput
+from noisyfl.figures.looks import Look, legend_of_lines, looks, row_names, setting_name
+from noisyfl.figures.style import DIVERGED, GREY, new_figure, say_empty
+from noisyfl.specs.descriptions import FigureDescription
+
+WORK = {
+    "ordinary_rounds": "ordinary rounds: as many local updates as a round of FedAvg has",
+    "batches": "training batches of all clients",
+}
+"""Label of the x axis, by the unit in which :meth:`Run.work` counts."""
+
+Curve = tuple[np.ndarray, np.ndarray]
+"""Work done and value of a metric, both float64 [values]; see :meth:`Run.series`."""
+
+
+def over_trials(trials: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean of trials' curves, and its spread.
+
+    The mean is taken where the trial with most values has them. Other trials are interpolated
+    linearly there, and left out of the mean beyond their own range.
+
+    Returns:
+        Work, mean, and sample standard deviation (0 for a single trial), each float64 [values].
+        They are empty if no trial has a value.
+    """
+    work, _ = max(trials, key=lambda curve: len(curve[0]))
+    if not len(work):
+        return work, work, work
+    curves = np.array(
+        [np.interp(work, *curve, left=np.nan, right=np.nan) for curve in trials if len(curve[0])]
+    )
+    there = ~np.isnan(curves)
+    trials_there = there.sum(0)
+    mean = np.where(there, curves, 0).sum(0) / trials_there
+    squares = np.where(there, curves - mean, 0) ** 2
+    return work, mean, np.sqrt(squares.sum(0) / np.maximum(trials_there - 1, 1))
+
+
+def mean_curve(
+    trials: Sequence[Run], metric: str, unit: str = "ordinary_rounds"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean over trials of a metric at equal rounds, as :func:`over_trials` returns it.
+
+    Args:
+        trials: at least one.
+        metric: a name in :data:`noisyfl.analysis.metrics.METRICS`.
+        unit: of the work that is returned; batches are means over the trials, too.
+    """
+    curves = [run.series(metric) for run in trials]
+    work, mean, std = over_trials(curves)
+    if unit != "ordinary_rounds":
+        others = [run.series(metric, unit)[0] for run in trials]
+        at = [rounds for rounds, _ in curves]
+        _, work, _ = over_trials(list(zip(at, others, strict=True)))
+    return work, mean, std
+
+
+def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
+    """Draw the figure; an ordinary round on its axis is the same amount of work for every method.
+
+    Args:
+        description: with a ``table``, ``metrics``, ``x`` (``ordinary_rounds`` or ``batches``), and
+            ``marks``, each of which is drawn in the panels whose curves reach it.
+        runs: by id.
+
+    Raises:
+        BadInput: there are marks on an axis of batches.
+    """
+    table, unit, marks = description.drawn, str(description.x), description.marks
+    if marks and unit != "ordinary_rounds":
+        raise BadInput(
+            f"{description.name}: x: got {unit!r}, expected 'ordinary_rounds', since there are "
+            "marks, which lie at rounds"
+        )
+    group, names = row_names(table.rows)
+    styles = looks([row.method for row in table.rows])
+    titles = _titles(description, group)
+    figure, panels = _panels(titles, description.metrics)
+    drawn = set()
+    for (c, metric), panel in panels.items():
+        for r, look in enumerate(styles):
+            trials = [runs[run] for run in table.runs[r][c]]
+            if _draw_row(panel, trials, metric, unit, look, r / len(styles)):
+                drawn.add(r)
+        if not panel.lines:
+            say_empty(panel)
+        end = max((np.asarray(line.get_xdata())[-1] for line in panel.lines), default=0)
+        for mark in marks:
+            if mark.at <= end:  # the runs of a short scale may end before it
+                _draw_mark(panel, mark.at, mark.label)
+        panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        if unit == "batches":
+            panel.xaxis.set_major_formatter(EngFormatter(sep=""))
+    figure.supxlabel(WORK[unit], fontsize=8)
+    shown = [(names[r], styles[r]) for r in sorted(drawn)]
+    marked = [line.get_marker() for panel in panels.values() for line in panel.lines]
+    diverged = "a trial diverged" if DIVERGED["marker"] in marked else None
+    legend_of_lines(figure, shown, diverged, titles[0] if len(titles) == 1 else "")
+    return figure
+
+
+def _titles(description: FigureDescription, group: str) -> list[str]:
+    """A title for each column: the rows' common group, and the name of the column's setting.
+
+    A part is left out if it only repeats the label of a metric that is drawn.
+    """
+    labels = [METRICS[metric].label for metric in description.metrics]
+    names = [setting_name(column) for column in description.drawn.columns]
+    return [
+        ", ".join(part for part in (group, name) if part not in ("", *labels)) for name in names
+    ]
+
+
+def _panels(
+    titles: Sequence[str], metrics: Sequence[str]
+) -> tuple[Figure, dict[tuple[int, str], Axes]]:
+    """The panels by column and metric: all share the x axis, those of a metric share the y axis.
+
+    Columns stand side by side and metrics below each other, unless there is only one column.
+    """
+    lines = _lines(len(titles), metrics)
+    width = max(map(len, lines))
+    figure = new_figure(0.9 + (2.9 if width == 1 else 2.2) * len(lines))
+    axes = figure.subplots(len(lines), width, sharex=True, squeeze=False)
+    panels: dict[tuple[int, str], Axes] = {}
+    scales: dict[str, Axes] = {}
+    for n, line in enumerate(lines):
+        for k, (c, metric) in enumerate(line):
+            panel = panels[c, metric] = axes[n, k]
+            if panel is not scales.setdefault(metric, panel):
+                panel.sharey(scales[metric])
+            if k and line[k - 1][1] == metric:
+                panel.tick_params(labelleft=False)
+            else:
+                panel.set_ylabel(METRICS[metric].axis)
+            if len(titles) > 1 and metric == metrics[0]:
+                panel.set_title(titles[c])
+            if n == len(lines) - 1 or k >= len(lines[n + 1]):
+                panel.tick_params(labelbottom=True)
+        for surplus in axes[n, len(line) :]:
+            surplus.remove()
+    return figure, panels
+
+
+def _lines(columns: int, metrics: Sequence[str]) -> list[list[tuple[int, str]]]:
+    """The column and metric of each panel, line by line, with at most three panels in a line."""
+    if columns > 1 and len(metrics) > 1:
+        strips = [range(columns)[first : first + 3] for first in range(0, columns, 3)]
+        return [[(c, metric) for c in strip] for strip in strips for metric in metrics]
+    places = [(c, metric) for c in range(columns) for metric in metrics]
+    width = 2 if len(places) == 4 else 3
+    return [places[first : first + width] for first in range(0, len(places), width)]
+
+
+def _draw_row(
+    panel: Axes, trials: Sequence[Run], metric: str, unit: str, look: Look, turn: float
+) -> bool:
+    """Draw a line, its band, and a cross where a trial diverged; return whether any was drawn."""
+    factor, share = METRICS[metric].factor, METRICS[metric].unit == "percent"
+    work, mean, std = mean_curve(trials, metric, unit) if trials else (np.zeros(0),) * 3
+    if len(work):
+        panel.plot(work, factor * mean, **look.line(len(work), turn))
+        low, high = np.clip((mean - std, mean + std), 0, 1 if share else None)
+        panel.fill_between(work, factor * low, factor * high, color=look.rgb, alpha=0.16, lw=0)
+    ended = 0
+    for run in trials:
+        _, values = run.series(metric)
+        if run.diverged and (len(values) or not run.accuracies):
+            ended += 1
+            _draw_end(panel, run.work(unit)[-1], factor * values, look)
+    return bool(len(work) or ended)
+
+
+def _draw_end(panel: Axes, work: float, values: np.ndarray, look: Look) -> None:
+    """Mark where a run diverged: a cross at its last value, or on the axis if it has none."""
+    if len(values):
+        panel.plot(work, values[-1], color=look.rgb, **DIVERGED)
+    else:
+        below = panel.get_xaxis_transform()
+        panel.plot(work, 0.02, color=look.rgb, transform=below, clip_on=False, **DIVERGED)
+
+
+def _draw_mark(panel: Axes, at: float, label: str) -> None:
+    """Draw a dotted vertical line with its label at the top."""
+    panel.axvline(at, color=GREY, linestyle=":", linewidth=1)
+    panel.annotate(
+        label,
+        (at, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(3, -2),
+        textcoords="offset points",
+        va="top",
+        color=GREY,
+    )

@@ -1,0 +1,129 @@
+"""How well a score tells clean samples from noisy ones, in majority and in minority classes.
+
+A client's majority classes are those of which it has at least as many samples, by given label, as
+of its classes on average; its other classes are its minority classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from sklearn.metrics import roc_auc_score
+
+from noisyfl.analysis.probes import probed_rows
+from noisyfl.core.artifacts import RunFiles
+from noisyfl.core.options import BadInput, find
+from noisyfl.figures.style import CLEAN, NOISY, legend, new_figure, say_empty
+from noisyfl.specs.descriptions import FigureDescription, Panel
+
+SCORES = {
+    "loss": ("sample_loss", "loss of the given label", 1),
+    "similarity": ("sample_similarity", "similarity to the prototype of the given class", -1),
+}
+"""For each score, by name: the column that holds it, its axis label, and its sign. The score
+times its sign should be larger for noisy samples."""
+
+CLASSES = {"majority": True, "minority": False}
+
+BINS = 40
+
+
+def detection(description: FigureDescription, runs: Mapping[str, RunFiles]) -> Figure:
+    """Draw the figure (FedCNI, Figure 1): histograms of a score, all clients' samples together.
+
+    The area under the ROC curve is the probability that the scores of a noisy and of a clean sample
+    are in the expected order, see :data:`SCORES`.
+
+    Args:
+        description: ``panels``, each with its ``name``; ``run``, an id; ``score``, a name in
+            :data:`SCORES`; and ``classes``, ``majority`` or ``minority``.
+        runs: by id.
+
+    Raises:
+        BadInput: a run has no scores of samples, its true labels are unknown, or there is no such
+            score or group of classes.
+    """
+    panels = description.panels
+    found = [_values(panel, runs, f"{description.name}: {panel.name}") for panel in panels]
+    edges = {
+        name: _edges([v for panel, (v, _) in zip(panels, found, strict=True) if _of(panel, name)])
+        for name in {panel.score for panel in panels}
+    }
+    width = min(len(panels), 2)
+    height = -(-len(panels) // width)
+    figure = new_figure(0.5 + 2.1 * height)
+    axes = figure.subplots(height, width, squeeze=False)
+    for surplus in axes.flat[len(panels) :]:
+        surplus.remove()
+    handles: list[Any] = []
+    for place, panel, (values, noisy) in zip(axes.flat, panels, found, strict=False):
+        _, axis, sign = SCORES[panel.score]
+        place.set_title("\n".join([panel.name, _area(sign * values, noisy)]))
+        place.set_xlabel(axis)
+        drawn = _draw(place, values, noisy, edges[panel.score])
+        handles = max(handles, drawn, key=len)
+    figure.supylabel("share of the clean, and of the noisy samples (%)", fontsize=8)
+    legend(figure, handles)
+    return figure
+
+
+def majority(given: np.ndarray) -> np.ndarray:
+    """Which of a client's samples are of a majority class, bool [samples].
+
+    Args:
+        given: int64 [samples], the samples' given labels.
+    """
+    _, place, many = np.unique(given, return_inverse=True, return_counts=True)
+    return (many >= many.mean())[place]
+
+
+def _values(
+    panel: Panel, runs: Mapping[str, RunFiles], where: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of a panel's samples, float64 [samples], and which of them are noisy."""
+    column, _, _ = find(SCORES, panel.score, "score", f"{where}: score")
+    wanted = find(CLASSES, panel.classes, "group of classes", f"{where}: classes")
+    files = runs[panel.run]
+    values, noisy = [], []
+    for row in probed_rows(panel.run, files, [column, "sample_given_label", "sample_true_label"]):
+        given, true = np.array(row["sample_given_label"]), np.array(row["sample_true_label"])
+        if (true < 0).any():
+            raise BadInput(f"{files.clients}: true labels are not known, expected those of a run")
+        chosen = majority(given) == wanted
+        values.append(np.array(row[column], dtype=np.float64)[chosen])
+        noisy.append((given != true)[chosen])
+    score, flags = np.concatenate(values), np.concatenate(noisy)
+    finite = np.isfinite(score)
+    return score[finite], flags[finite]
+
+
+def _of(panel: Panel, score: str) -> bool:
+    return panel.score == score
+
+
+def _edges(values: list[np.ndarray]) -> np.ndarray:
+    """Edges of the bins that all panels of a score share."""
+    return np.histogram_bin_edges(np.concatenate(values), BINS)
+
+
+def _area(score: np.ndarray, noisy: np.ndarray) -> str:
+    """The number of samples, and the area under the ROC curve if both kinds are there, in words."""
+    if noisy.all() or not noisy.any():
+        return f"{len(noisy)} samples"
+    return f"{len(noisy)} samples, area under the ROC curve {roc_auc_score(noisy, score):.2f}"
+
+
+def _draw(panel: Axes, values: np.ndarray, noisy: np.ndarray, edges: np.ndarray) -> list[Any]:
+    """Draw the histograms, each of which adds up to 100; return the legend's handles."""
+    for group, colour, label in ((~noisy, CLEAN, "clean samples"), (noisy, NOISY, "noisy samples")):
+        part = values[group]
+        if len(part):
+            weights = np.full(len(part), 100 / len(part))
+            panel.hist(part, list(edges), weights=weights, color=colour, alpha=0.55, label=label)
+    if not len(values):
+        say_empty(panel)
+    return panel.get_legend_handles_labels()[0]

@@ -1,0 +1,114 @@
+"""Draw a figure of a paper from runs or noisy partitions."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.artifacts import RunFiles
+from noisyfl.core.options import find
+from noisyfl.data import noisy_partition
+from noisyfl.specs.descriptions import FigureDescription
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a figure is drawn from, read when it is asked for."""
+
+    files: Mapping[str, RunFiles]
+    paths: Sequence[Path]
+
+    @property
+    def runs(self) -> Any:
+        """Every :class:`noisyfl.analysis.runs.Run`, by id."""
+        from noisyfl.analysis.runs import read_runs
+
+        return read_runs(self.files)
+
+    @property
+    def partitions(self) -> list[noisy_partition.NoisyPartition]:
+        """Every noisy partition, in the description's order."""
+        return [noisy_partition.read(path) for path in self.paths]
+
+
+def draw_figure(
+    description: FigureDescription,
+    runs: Mapping[str, RunFiles],
+    partitions: Sequence[Path],
+    *,
+    png: Path,
+    pdf: Path,
+) -> None:
+    """Draw a figure as PNG and PDF; the same artifacts give the same bytes.
+
+    Args:
+        description: what is drawn; its ``kind`` is a name in :data:`KINDS`.
+        runs: the artifact of every run that is drawn, by id.
+        partitions: the noisy partitions that are drawn, in the description's order.
+        png: gets the figure at 200 dots an inch.
+        pdf: gets the same figure, with its fonts embedded.
+
+    Raises:
+        BadInput: there is no such kind of figure, or a run lacks what the figure draws.
+        DamagedArtifact: a file is damaged, or another run's.
+    """
+    from noisyfl.figures import style
+
+    draw = find(KINDS, description.kind, "kind of figure", description.name)
+    with style.house_style():
+        figure = draw(description, Material(runs, partitions))
+        style.fold_titles(figure)
+        style.stamp(figure, origin(description))
+        style.save(figure, png, pdf)
+
+
+def origin(description: FigureDescription) -> str:
+    """Where a figure comes from, for readers who see it alone: experiment, scale and trials."""
+    cells = [cell for row in description.table.runs for cell in row] if description.table else []
+    trials = sorted({len(cell) for cell in cells if cell} or ({1} if description.runs else set()))
+    told = [f"{description.experiment}/{description.name}", f"scale {description.scale}"]
+    if trials:
+        counted = " or ".join(map(str, trials))
+        told.append(f"{counted} trial{'s' if trials[-1] > 1 else ''}")
+    return " · ".join(["noisyfl", *told])
+
+
+Draw = Callable[[FigureDescription, Material], Any]
+
+
+def _by(place: str, *takes: str) -> Draw:
+    """Wrap a function of this package so that its module is imported when it is first called.
+
+    Args:
+        place: the function, as ``module.function``.
+        takes: attributes of :class:`Material`, its arguments after the description.
+    """
+    module, function = place.split(".")
+
+    def draw(description: FigureDescription, material: Material) -> Any:
+        found = getattr(importlib.import_module(f"noisyfl.figures.{module}"), function)
+        return found(description, *(getattr(material, part) for part in takes))
+
+    return draw
+
+
+KINDS: dict[str, Draw] = {
+    "by_round": _by("curves.by_round", "runs"),
+    "by_setting": _by("by_setting.by_setting", "runs"),
+    "by_client": _by("clients.by_client", "runs", "partitions"),
+    "among_clients": _by("clients.among_clients", "runs"),
+    "tradeoff": _by("tradeoff.tradeoff", "runs"),
+    "critical_difference": _by("critical_difference.critical_difference", "runs"),
+    "local_epochs": _by("local_epochs.local_epochs"),
+    "class_counts": _by("partitions.class_counts", "partitions"),
+    "noisy_partition": _by("partitions.bubbles", "partitions"),
+    "lid_scores": _by("lid_scores.lid_scores", "files", "partitions"),
+    "local_models": _by("local_models.local_models", "files", "partitions"),
+    "similarity": _by("similarity.similarity", "files", "partitions"),
+    "detection": _by("detection.detection", "files"),
+    "features": _by("features.features", "files"),
+}
+"""The functions that draw figures, by the kind of figure."""

@@ -1,0 +1,106 @@
+"""The accuracy of every client's local model, clients in the order of their noise levels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from noisyfl.analysis.probes import by_id, of_every_client
+from noisyfl.core.artifacts import RunFiles
+from noisyfl.core.options import find
+from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.figures.looks import Look, looks
+from noisyfl.figures.style import GREY, grid, legend, new_figure
+from noisyfl.specs.descriptions import FigureDescription, Panel
+
+ACCURACIES = {
+    "test_accuracy": ("local_test_accuracy", "test accuracy of the local model (%)"),
+    "own_classes_accuracy": (
+        "local_own_classes_accuracy",
+        "accuracy on test samples of the client's classes (%)",
+    ),
+    "train_accuracy": ("local_train_accuracy", "accuracy on the client's given labels (%)"),
+}
+"""For each accuracy, by name: the column that holds it, and its axis label."""
+
+NOISE: dict[str, Any] = {"color": GREY, "alpha": 0.18, "linewidth": 0}
+
+
+def local_models(
+    description: FigureDescription,
+    runs: Mapping[str, RunFiles],
+    partitions: Sequence[NoisyPartition],
+) -> Figure:
+    """Draw the figure (FedRN, Figures 1 and 4); the shaded area is the clients' noise level.
+
+    Args:
+        description: ``y``, a name in :data:`ACCURACIES`; and ``panels``, each with its ``name`` and
+            ``lines``, each of those with its ``name``, and the ids ``run`` and ``partition``.
+        runs: by id.
+        partitions: those of all lines, in any order.
+
+    Raises:
+        BadInput: a run has no local models' accuracies, or ``y`` is none of them.
+    """
+    panels, known = description.panels, by_id(partitions)
+    column, axis = find(ACCURACIES, str(description.y), "accuracy", f"{description.name}: y")
+    look = _looks([line for panel in panels for line in panel.lines], runs)
+    width = min(len(panels), 3)
+    figure = new_figure(0.9 + 2.3 * -(-len(panels) // width))
+    for axes, panel in zip(grid(figure, len(panels), width), panels, strict=True):
+        levels = [known[line.partition].realised for line in panel.lines]
+        shaded = {line.partition for line in panel.lines}
+        values = [
+            _accuracies(line.run, runs, column, len(level))
+            for line, level in zip(panel.lines, levels, strict=True)
+        ]
+        axes.set_title("\n".join([panel.name, *_correlation(levels, values)]))
+        for partition in sorted(shaded):
+            level = np.sort(known[partition].realised)
+            axes.fill_between(range(len(level)), 100 * level, **NOISE)
+        for line, level, value in zip(panel.lines, levels, values, strict=True):
+            _draw(axes, level, value, look[line.name], len(panel.lines))
+        axes.set_ylim(0, 103)
+        axes.set_xmargin(0.02)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    figure.supxlabel("clients, by noise level", fontsize=8)
+    figure.supylabel(axis, fontsize=8)
+    handles = [Line2D([], [], label=name, **one.line()) for name, one in look.items()]
+    legend(figure, [*handles, Patch(label="noise level (%)", **NOISE)], handlelength=3.4)
+    return figure
+
+
+def _looks(lines: list[Panel], runs: Mapping[str, RunFiles]) -> dict[str, Look]:
+    """The look of each line by its name, the same in every panel."""
+    named = {line.name: runs[line.run] for line in reversed(lines)}
+    names = list(dict.fromkeys(line.name for line in lines))
+    methods = [json.loads(named[name].spec.read_text())["method"] for name in names]
+    return dict(zip(names, looks(methods), strict=True))
+
+
+def _accuracies(run: str, runs: Mapping[str, RunFiles], column: str, clients: int) -> np.ndarray:
+    """The accuracies of every client's local model, in percent."""
+    rows = of_every_client(run, runs[run], [column], clients)
+    return 100 * np.array([row[column] for row in rows])
+
+
+def _draw(axes: Axes, level: np.ndarray, values: np.ndarray, look: Look, lines: int) -> None:
+    """Draw one line, which is thinner if the panel has several."""
+    width = 1.4 if lines == 1 else 1.0
+    order = np.argsort(level, kind="stable")
+    axes.plot(values[order], **{**look.line(len(values)), "linewidth": width})
+
+
+def _correlation(levels: list[np.ndarray], values: list[np.ndarray]) -> list[str]:
+    """Pearson's r with the noise level, in words; empty unless the panel has a single line."""
+    if len(levels) > 1 or len(set(levels[0])) < 2 or len(set(values[0])) < 2:
+        return []
+    return [f"Pearson's r = {np.corrcoef(levels[0], values[0])[0, 1]:.2f}"]

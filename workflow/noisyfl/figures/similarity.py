@@ -1,0 +1,102 @@
+"""How similar the outputs of clients' local models are for one image of random noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from noisyfl.analysis.clients import count_classes
+from noisyfl.analysis.probes import by_id, of_every_client
+from noisyfl.core.artifacts import RunFiles
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.figures.style import PAGE, new_figure
+from noisyfl.specs.descriptions import FigureDescription
+
+FEW_CLASSES = 20
+"""Classes on an axis are named if there are no more than this."""
+
+
+def similarity(
+    description: FigureDescription,
+    runs: Mapping[str, RunFiles],
+    partitions: Sequence[NoisyPartition],
+) -> Figure:
+    """Draw the figure (FedRN, Figure 5): one heat map per panel, clients ordered by main classes.
+
+    Args:
+        description: ``panels``, each with its ``name`` and the ids ``run`` and ``partition``.
+        runs: by id.
+        partitions: those of all panels, in any order.
+
+    Raises:
+        BadInput: a run has no outputs for the random image.
+    """
+    panels, known = description.panels, by_id(partitions)
+    width = min(len(panels), 2)
+    height = -(-len(panels) // width)
+    figure = new_figure(0.5 + (PAGE / width - 0.3) * height)
+    axes = figure.subplots(height, width, squeeze=False)
+    for surplus in axes.flat[len(panels) :]:
+        surplus.remove()
+    drawn = list(axes.flat[: len(panels)])
+    for place, panel in zip(drawn, panels, strict=True):
+        partition = known[panel.partition]
+        answers = _answers(panel.run, runs, len(partition.clients))
+        image = _draw(place, panel.name, cosines(answers), partition)
+    figure.colorbar(image, ax=drawn, label="cosine similarity", shrink=0.75, pad=0.02)
+    figure.supxlabel("client, by its main classes", fontsize=8)
+    return figure
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    """The cosine of each pair of rows, float64 [n, n]; NaN where a row is not finite."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+def main_classes(partition: NoisyPartition) -> np.ndarray:
+    """The two true classes of which each client has most samples, the larger one first.
+
+    The result is int64 [clients, 2]; of equally frequent classes, those with lower numbers count.
+    """
+    return np.argsort(-count_classes(partition), axis=1, kind="stable")[:, :2]
+
+
+def _answers(run: str, runs: Mapping[str, RunFiles], clients: int) -> np.ndarray:
+    """The outputs of the clients' local models for the random image, float64 [clients, classes]."""
+    column = "random_image_output"
+    rows = of_every_client(run, runs[run], [column], clients)
+    return np.array([row[column] for row in rows], dtype=np.float64)
+
+
+def _draw(panel: Axes, name: str, table: np.ndarray, partition: NoisyPartition) -> Any:
+    """Draw one heat map; its title has the means over pairs with the same main class and others."""
+    main = main_classes(partition)
+    order = np.lexsort((main[:, 1], main[:, 0]))
+    first = main[order, 0]
+    image = panel.imshow(table[np.ix_(order, order)], vmin=0, vmax=1, cmap="viridis")
+    apart = ~np.eye(len(main), dtype=bool)
+    alike = main[:, :1] == main[None, :, 0]
+    means = [
+        f"{words} {np.nanmean(table[pairs]):.2f}"
+        for words, pairs in (("same main class", alike & apart), ("another", ~alike))
+        if pairs.any()
+    ]
+    panel.set_title(f"{name}\nmean: {', '.join(means)}")
+    panel.grid(visible=False)
+    classes = DATASETS[partition.spec["dataset"]].classes
+    present, begins, many = np.unique(first, return_index=True, return_counts=True)
+    if len(present) <= FEW_CLASSES:
+        names, middle = [classes[label] for label in present], begins + (many - 1) / 2
+        panel.set_yticks(middle, names)
+        panel.set_xticks(middle, names)
+        if max(map(len, names)) > 2:
+            panel.set_xticks(middle, names, rotation=60, ha="right")
+    panel.tick_params(length=0)
+    panel.spines[:].set_visible(False)
+    return image

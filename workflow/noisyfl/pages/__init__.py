@@ -1,0 +1,1 @@
+"""Pages of tables, claims and evidence: Markdown, HTML and LaTeX, made of what analysis found."""

@@ -1,0 +1,105 @@
+"""A table as LaTeX, to be put into a paper that loads booktabs."""
+
+from __future__ import annotations
+
+import itertools
+
+from noisyfl.analysis.cells import Content, Row
+
+WIDEST = 8
+"""How many columns fit the width of a page; a wider table is split into several tabulars."""
+
+ESCAPES = {
+    "\\": r"\textbackslash{}",
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "†": r"$\dagger$",
+    **{"ρ": r"$\rho$", "τ": r"$\tau$", "α": r"$\alpha$", "β": r"$\beta$", "ε": r"$\varepsilon$"},
+    **{"μ": r"$\mu$", "σ": r"$\sigma$", "η": r"$\eta$", "λ": r"$\lambda$"},
+}
+
+
+def latex_table(content: Content) -> str:
+    """A table environment: our numbers with their spread, and the published ones in brackets."""
+    description = content.description
+    lines = [r"\begin{table}", r"\centering", r"\small"]
+    lines += [rf"\caption{{{escape(_caption(content))}}}"]
+    lines += [rf"\label{{tab:{description.experiment}-{description.name}}}"]
+    for block in blocks(content):
+        lines += [*_tabular(content, block), ""]
+    return "\n".join([*lines[:-1], r"\end{table}", ""])
+
+
+def blocks(content: Content) -> list[list[int]]:
+    """The numbers of the columns in each tabular; those of one group stay together if they fit."""
+    columns = list(enumerate(content.description.columns))
+    pieces = []
+    for _, group in itertools.groupby(columns, key=lambda item: item[1].group):
+        numbers = [number for number, _ in group]
+        pieces += [numbers[first : first + WIDEST] for first in range(0, len(numbers), WIDEST)]
+    found: list[list[int]] = [[]]
+    for piece in pieces:
+        if found[-1] and len(found[-1]) + len(piece) > WIDEST:
+            found.append([])
+        found[-1] += piece
+    return found
+
+
+def escape(text: str) -> str:
+    """Text without what LaTeX would take for commands."""
+    return "".join(ESCAPES.get(mark, mark) for mark in text)
+
+
+def _caption(content: Content) -> str:
+    description = content.description
+    title = description.title
+    if all(cell.as_published for cell in content.cells):
+        return title
+    return f"{title} (scale “{description.scale}”: not the paper's settings)"
+
+
+def _tabular(content: Content, block: list[int]) -> list[str]:
+    columns = [content.description.columns[number] for number in block]
+    named = itertools.groupby(column.group for column in columns)
+    groups = [(name, len(list(same))) for name, same in named]
+    lines = [rf"\begin{{tabular}}{{l{'c' * len(block)}}}", r"\toprule"]
+    if any(name for name, _ in groups):
+        lines.append(_line(["", *(_span(name, width) for name, width in groups)]))
+        ends = list(itertools.accumulate((width for _, width in groups), initial=2))
+        rules = [rf"\cmidrule(lr){{{a}-{b - 1}}}" for a, b in itertools.pairwise(ends)]
+        lines.append("".join(rule for rule, (name, _) in zip(rules, groups, strict=True) if name))
+    lines.append(_line(["Method", *(escape(c.label or c.name) for c in columns)]))
+    for group, rows in itertools.groupby(content.rows, key=lambda row: row.group):
+        lines.append(r"\midrule")
+        if group:
+            width = len(block) + 1
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escape(group)}}}}} \\")
+        for row in rows:
+            name = escape(row.label) + ("" if row.trained else " (not run)")
+            lines.append(_line([name, *(_cell(content, row, number) for number in block)]))
+    return [*lines, r"\bottomrule", r"\end{tabular}"]
+
+
+def _span(name: str, width: int) -> str:
+    return rf"\multicolumn{{{width}}}{{c}}{{{escape(name)}}}"
+
+
+def _cell(content: Content, row: Row, column: int) -> str:
+    cell = row.cells[column]
+    text = content.number(cell)
+    if text and content.is_best(row, column):
+        text = rf"\textbf{{{text}}}"
+    if cell.summary is not None and cell.summary.starred:
+        text += "*"
+    if cell.summary is not None and cell.summary.std is not None:
+        text += rf" {{\scriptsize$\pm${content.printed(cell.summary.std)}}}"
+    if cell.published is not None:
+        star = "*" if cell.published.starred else ""
+        text += rf" {{\scriptsize({cell.published.value:.{content.decimals}f}{star})}}"
+    return text.strip()
+
+
+def _line(texts: list[str]) -> str:
+    return " & ".join(texts) + r" \\"

@@ -1,0 +1,126 @@
+"""Print a table: its frame, the numbers as CSV, two pages that say how they were made, and LaTeX.
+
+The CSV file has one line per row of the table. For each column of the table, say ``C``, it has
+
+- ``C mean``, ``C std``, ``C trials``: the cell's statistic over the trials that did not diverge, in
+  the unit of its metric (shares in percent); ``C diverged``: how many trials diverged;
+  ``C starred``: whether the mean is one of maxima; ``C metric`` and ``C statistic``: the names of
+  the metric and the statistic;
+- ``C published``, ``C published std``, ``C published starred``: the paper's number;
+- ``C as published``: whether ours was made in exactly the paper's setting (empty in a table without
+  published numbers); ``C difference``: ours minus the paper's number, only where that is so;
+  ``C verdict``: how the two compare, in a word;
+- ``C best``, ``C last``, ``C mean_last_10``, ``C final_or_max``, ``C mean of run``: the mean over
+  the trials of every statistic;
+- ``C runs``: the ids of the runs, separated by spaces; ``C status by run``, ``C best by run`` and
+  so on: the values of these runs in the same order, ``nan`` where a run has none.
+
+Names that a spreadsheet would run have an apostrophe in front, see
+:mod:`noisyfl.core.spreadsheet`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noisyfl.analysis.cells import Cell, Content, collect
+from noisyfl.analysis.frame import write_frame
+from noisyfl.analysis.runs import read_runs
+from noisyfl.analysis.statistics import STATISTICS
+from noisyfl.core.artifacts import RunFiles, replacing
+from noisyfl.core.spreadsheet import as_text
+from noisyfl.pages.latex import latex_table
+from noisyfl.pages.table import html_page, markdown_page
+from noisyfl.specs.descriptions import TableDescription
+
+
+def print_table(
+    description: TableDescription,
+    runs: Mapping[str, RunFiles],
+    *,
+    frame: Path,
+    csv: Path,
+    markdown: Path,
+    html: Path,
+    tex: Path,
+) -> None:
+    """Print a table as Parquet, CSV, Markdown, HTML and LaTeX.
+
+    Args:
+        description: what it shows.
+        runs: the artifact of every run of the table, by id.
+        frame: gets the tidy frame, see :mod:`noisyfl.analysis.frame`.
+        csv: gets the numbers, as the docstring of this module describes.
+        markdown: gets a page in the paper's layout.
+        html: gets the same page, in one file that needs nothing else.
+        tex: gets the table alone, for a paper that loads booktabs.
+
+    Raises:
+        BadInput: two published numbers belong into one cell.
+        DamagedArtifact: a run's files are damaged, or belong to another run.
+    """
+    content = collect(description, read_runs(runs))
+    write_frame(frame, content.frame)
+    for path, text in (
+        (csv, csv_text(content)),
+        (markdown, markdown_page(content)),
+        (html, html_page(content)),
+        (tex, latex_table(content)),
+    ):
+        with replacing(path) as draft:
+            draft.write_text(text, encoding="utf-8")
+
+
+def csv_text(content: Content) -> str:
+    """The table as CSV."""
+    lines: list[dict[str, Any]] = []
+    for row in content.rows:
+        line: dict[str, Any] = {"row": row.name, "method": row.method, "trained": row.trained}
+        for column, cell in zip(content.columns, row.cells, strict=True):
+            facts = _facts(cell, content.description.published is not None)
+            line |= {f"{column} {name}": value for name, value in facts.items()}
+        lines.append(line)
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows(
+        map(as_text, cells) for cells in [lines[0], *(line.values() for line in lines)]
+    )
+    return file.getvalue()
+
+
+def _facts(cell: Cell, compared: bool) -> dict[str, Any]:
+    """What the file has of a cell; ``compared`` says whether its table has published numbers."""
+    ours, paper = cell.summary, cell.published
+    facts: dict[str, Any] = {
+        "mean": _rounded(ours.mean if ours else None),
+        "std": _rounded(ours.std if ours else None),
+        "trials": ours.trials if ours else 0,
+        "diverged": cell.diverged,
+        "starred": bool(ours and ours.starred),
+        "metric": cell.metric,
+        "statistic": cell.statistic,
+        "published": paper and paper.value,
+        "published std": paper and paper.std,
+        "published starred": bool(paper and paper.starred),
+        "difference": _rounded(cell.difference),
+        "verdict": cell.verdict,
+        "as published": cell.as_published if compared else None,
+    }
+    for name in STATISTICS:
+        found = cell.summaries.get(name)
+        facts["mean of run" if name == "mean" else name] = _rounded(found.mean if found else None)
+    of_runs = [row for row in cell.rows if row["run"]]
+    facts["runs"] = " ".join(cell.runs)
+    facts["status by run"] = " ".join(row["status"] for row in of_runs)
+    for name in STATISTICS:
+        facts[f"{name} by run"] = " ".join(str(_rounded(row[name])) for row in of_runs)
+    return facts
+
+
+def _rounded(value: float | None) -> float | None:
+    """A number rounded to six decimals, which hides floating-point noise."""
+    return None if value is None else round(value, 6)

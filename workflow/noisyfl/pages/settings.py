@@ -1,0 +1,330 @@
+"""How a table's numbers were made, in words: settings, methods, machines and substitutions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from noisyfl.analysis.cells import Cell, Content
+from noisyfl.analysis.metrics import SYMBOLS
+from noisyfl.analysis.runs import Run
+from noisyfl.analysis.statistics import WORDS
+from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, POINTS
+from noisyfl.core.options import Option
+from noisyfl.core.provenance import is_checked
+from noisyfl.core.registry import Registry
+from noisyfl.data.noise.label_noise import LABEL_NOISES
+from noisyfl.data.noise.noise_level import NOISE_LEVELS
+from noisyfl.data.partitioning.partition import PARTITIONS
+from noisyfl.models import MODELS
+from noisyfl.pages.words import Words, component, plain
+from noisyfl.runs.edited import is_edited
+from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.specs.catalogue import methods as declared_methods
+from noisyfl.specs.catalogue import parts_of
+from noisyfl.specs.extent import remarks_of
+from noisyfl.specs.spec import measures_of
+
+CLIENTS = re.compile(r"\bn=(\d+)")
+"""The number of clients in a published partition."""
+
+NOT_NOTED = "not noted"
+"""What stands for the share of wrong labels in runs of older versions, which did not note it."""
+
+LEGEND = "In bold: what differs from its default. What has no default is never bold."
+"""The sentence above the settings and methods of a page."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One item of a setting, such as the model, and its values in the cells of a table.
+
+    Attributes:
+        values: each value by the names of the columns, rows or cells that have it, separated by
+            semicolons; a single value, under an empty name, if all cells have the same.
+    """
+
+    name: str
+    values: Mapping[str, Words]
+
+
+def setting_of(spec: Mapping[str, Any]) -> dict[str, Words]:
+    """All items of a run's spec but its method and seed, in words."""
+    partition = spec["noisy_partition"]
+
+    def told(registry: Registry, given: Mapping[str, Any]) -> Words:
+        return component(given, registry.declarations()[given["name"]])
+
+    human = partition["label_noise"]["name"] == "human"
+    schedule = {
+        option.name.replace("_", " "): Words(
+            ((str(spec["schedule"][option.name]), _is_changed(option, spec["schedule"])),)
+        )
+        for option in SCHEDULES.declarations()["schedule"].options
+    }
+    return {
+        "dataset": plain(partition["dataset"]),
+        "clients": plain(str(partition["partition"]["clients"])),
+        "partition": told(PARTITIONS, partition["partition"]),
+        "label noise": told(LABEL_NOISES, partition["label_noise"]),
+        "noise level": plain("as people labelled")
+        if human
+        else told(NOISE_LEVELS, partition["noise_level"]),
+        "model": told(MODELS, spec["model"]),
+        "augmentation": plain(spec["augmentation"]),
+        "normalization": plain(spec["normalization"]),
+        **schedule,
+    }
+
+
+def _is_changed(option: Option, given: Mapping[str, Any]) -> bool:
+    return not option.required and given[option.name] != option.default
+
+
+def settings(content: Content) -> list[Setting]:
+    """The settings of the cells that have runs; each value is listed once, with its places."""
+    rows = content.trained
+    by_cell = {
+        (row.name, column): _setting_of_cell(content.runs_of(cell))
+        for row in rows
+        for column, cell in zip(content.columns, row.cells, strict=True)
+        if cell.runs
+    }
+    found = [
+        Setting(name, _condensed({at: setting[name] for at, setting in by_cell.items()}))
+        for name in next(iter(by_cell.values()), {})
+    ]
+    return [setting for setting in found if set(setting.values.values()) != {plain(NOT_NOTED)}]
+
+
+def _setting_of_cell(trials: Sequence[Run]) -> dict[str, Words]:
+    """The setting of a cell, and the share of wrong labels as a mean over its trials, if noted."""
+    found = setting_of(trials[0].spec)
+    shares = [run.provenance.get("realised_noise", NOT_NOTED) for run in trials]
+    if NOT_NOTED in shares or None in shares:
+        wrong = NOT_NOTED if NOT_NOTED in shares else "not known"
+    else:
+        wrong = f"{100 * sum(shares) / len(shares):.1f} %"
+    rest = list(found.items())
+    place = list(found).index("noise level") + 1
+    return dict([*rest[:place], ("wrong labels", plain(wrong)), *rest[place:]])
+
+
+def _condensed(values: Mapping[tuple[str, str], Words]) -> dict[str, Words]:
+    """Group values by (row, column) under the shortest names of places that tell them apart."""
+    for naming in (lambda at: "", lambda at: at[1], lambda at: at[0], ", ".join):
+        found: dict[str, set[Words]] = {}
+        for at, value in values.items():
+            found.setdefault(naming(at), set()).add(value)
+        if all(len(group) == 1 for group in found.values()):
+            break
+    places: dict[Words, list[str]] = {}
+    for name, group in found.items():
+        places.setdefault(group.pop(), []).append(name)
+    return {"; ".join(names): value for value, names in places.items()}
+
+
+def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
+    """The methods of each of our rows with every option as it was run, and their revisions."""
+    found = {}
+    for row in content.trained:
+        specs = [run.spec for cell in row.cells for run in content.runs_of(cell)]
+        told = [
+            (component(part, declared_methods()[part["name"]], measures), part["revision"])
+            for spec, measures in ((spec, measures_of(spec["schedule"])) for spec in specs)
+            for part in parts_of(spec["method"])
+        ]
+        found[row.name] = list(dict.fromkeys(told))
+    return found
+
+
+def banner(content: Content) -> list[str]:
+    """What a reader must know before comparing our numbers with the paper's.
+
+    It is empty if every cell is in the paper's setting. The first sentence is a warning, the others
+    say in what the settings differ from the paper's.
+    """
+    foreign = [cell for cell in content.cells if not cell.as_published]
+    if not foreign:
+        return []
+    scale = content.description.scale
+    has_paper = content.description.published is not None
+    if not has_paper:
+        warning = f"Scale “{scale}”: its values are laid over this experiment's own settings."
+    elif len(foreign) == len(content.cells):
+        warning = (
+            f"Scale “{scale}”: not the paper's settings. Compare our numbers with each other, and "
+            "not with the published ones in brackets."
+        )
+    else:
+        warning = (
+            f"Scale “{scale}”: the numbers marked † were not made in the paper's settings, and are "
+            "not to be compared with the published ones in brackets."
+        )
+    note = content.description.scale_note
+    return [
+        warning,
+        *([note] if note else []),
+        *_stand_ins(content, foreign),
+        _size(content, foreign),
+    ]
+
+
+def _stand_ins(content: Content, cells: list[Cell]) -> list[str]:
+    """Sentences on how the datasets, clients and trials are known to differ from the paper's."""
+    found: dict[str, None] = {}
+    for cell in cells:
+        if cell.published is None:
+            continue
+        paper, setting = cell.facts, content.runs[cell.runs[0]].spec["noisy_partition"]
+        clients = str(setting["partition"]["clients"])
+        if paper["dataset"] != setting["dataset"]:
+            found[f"{setting['dataset']} stands in for {paper['dataset']}."] = None
+        there = CLIENTS.search(paper["partition"])
+        if there and there[1] != clients:
+            found[f"{clients} clients; the paper has {there[1]}."] = None
+        if paper["published_trials"] not in (0, len(cell.runs)):
+            trials = paper["published_trials"]
+            found[f"{count(len(cell.runs), 'trial')}; the paper has {trials}."] = None
+    return list(found)
+
+
+def _size(content: Content, cells: list[Cell]) -> str:
+    """A sentence on the size of the cells' runs: dataset, clients, rounds and the like."""
+    every = [setting_of(content.runs[cell.runs[0]].spec) for cell in cells]
+
+    def values(name: str) -> str:
+        return " or ".join(dict.fromkeys(str(setting[name]) for setting in every))
+
+    def counted(name: str, noun: str) -> str:
+        return f"{values(name)} {noun if values(name) == '1' else noun + 's'}"
+
+    return (
+        f"Here: {values('dataset')}, {counted('clients', 'client')}, {counted('rounds', 'round')}, "
+        f"participation {values('participation')}, {counted('local epochs', 'local epoch')}, "
+        f"model {values('model')}."
+    )
+
+
+def notes(content: Content) -> list[str]:
+    """Notes on how to read the cells; they explain only what occurs in the table."""
+    several = any(len(cell.runs) > 1 for cell in content.cells)
+    spread = "mean ± sample standard deviation over the trials" if several else "a single trial"
+    measures = ", or ".join(dict.fromkeys(_measure_in_words(cell) for cell in content.cells))
+    found = missing(content)
+    if content.cells:
+        found.append(f"Ours: {measures}; {spread}. The best of a column is in bold.")
+    if any(cell.published for row in content.rows for cell in row.cells):
+        found.append("In brackets: the number that the paper prints.")
+    compared = {word: n for word, n in content.verdicts.items() if word != NOT_RUN}
+    if compared:
+        told = ", ".join(f"{n} {word} {MARKS[word]}".strip() for word, n in compared.items())
+        found.append(
+            f"Of {sum(content.verdicts.values())} published numbers: {told}. Reproduced: off by at "
+            f"most the published spread ({POINTS:g} points where none is printed) and our standard "
+            f"error; close: by at most {CLOSE:g} published spreads and that."
+        )
+    if not all(row.trained for row in content.rows):
+        found.append("Not run: lines of the paper's table that are not trained here.")
+    if any(cell.diverged for cell in content.cells):
+        found.append(
+            "Diverged: in so many trials the global model ceased to be finite; the number is that "
+            "of the other trials, and never the best."
+        )
+    starred = any(cell.summary and cell.summary.starred for cell in content.cells)
+    starred_there = any(c.published and c.published.starred for r in content.rows for c in r.cells)
+    if starred or starred_there:
+        found.append("*: the maximum, since most of the runs did not converge.")
+    specs = (content.runs[run].spec for run in content.description.run_ids())
+    remarks = dict.fromkeys(remark for spec in specs for remark in remarks_of(spec))
+    found += [f"{remark}." for remark in remarks]
+    note = content.description.note
+    return [*found, note] if note else found
+
+
+def missing(content: Content) -> list[str]:
+    """A note on how many runs are missing, and what they would cost; empty if none is."""
+    table = content.description
+    if not table.missing:
+        return []
+    there = len(table.run_ids())
+    return [
+        f"{there} of {count(there + table.missing, 'run')} are there; a cell without one is not "
+        f"run. The others would take about {table.missing_hours:g} hours of one CPU core: "
+        "snakemake --config train_missing=true trains them."
+    ]
+
+
+def _measure_in_words(cell: Cell) -> str:
+    """What a cell shows, in words."""
+    unit = {"percent": "in percent"}.get(cell.measure.unit, f"in {SYMBOLS[cell.measure.unit]}")
+    return f"{cell.measure.label}, {WORDS[cell.statistic]}, {unit}"
+
+
+def making(content: Content) -> dict[str, list[str]]:
+    """How the runs were made, by heading: their number, training time, machines and software."""
+    runs = {run: content.runs[run] for run in content.description.run_ids()}
+    return {
+        "runs": [f"{count(len(runs), 'run')}, {_trials(content)} a cell" if runs else "none"],
+        "training time": [duration(sum(r.provenance["training_seconds"] for r in runs.values()))],
+        "device": _listed(runs.values(), lambda run: run.provenance["device"]),
+        "software": _listed(runs.values(), _software),
+        "source digest": _listed(runs.values(), lambda run: run.provenance["source_digest"][:16]),
+        **_doubts(runs),
+        "folder": _listed(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
+    }
+
+
+def _doubts(runs: Mapping[str, Run]) -> dict[str, list[str]]:
+    """What a reader should know of runs that may not be what their method's code makes now."""
+    edited = [run for run, made in runs.items() if is_edited(made.spec, made.provenance)]
+    unchecked = [run for run, made in runs.items() if not is_checked(made.provenance)]
+    return {
+        **({"method edited since, without a higher revision": edited} if edited else {}),
+        **(
+            {"provenance without a checksum, of an older version": [count(len(unchecked), "run")]}
+            if unchecked
+            else {}
+        ),
+    }
+
+
+def tracked(run: Run) -> str:
+    """The remark after a run's id if it is one of the tracked runs; else empty."""
+    return " (reproduced)" if run.folder.parents[1].name == "reproduced" else ""
+
+
+def _trials(content: Content) -> str:
+    *fewer, most = sorted({len(cell.runs) for cell in content.cells})
+    return " or ".join([*map(str, fewer), count(most, "trial")])
+
+
+def _software(run: Run) -> str:
+    made = run.provenance
+    return f"noisyfl {made['noisyfl']}, torch {made['torch']}, Python {made['python']}"
+
+
+def _listed(runs: Iterable[Run], what: Any) -> list[str]:
+    """The distinct values of a fact of the runs, with the number of runs if there are several."""
+    found = Counter(what(run) for run in runs)
+    if len(found) < 2:
+        return list(found)
+    listed = [f"{value} ({count(number, 'run')})" for value, number in found.most_common()]
+    return [f"{len(found)} different ones", *listed]
+
+
+def count(number: int, noun: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """A time in words, in its two largest units."""
+    whole = round(seconds)
+    for unit, size, part, smaller in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {part}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"

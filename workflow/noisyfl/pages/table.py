@@ -1,0 +1,163 @@
+"""A table's page, as Markdown and as HTML: the same content in two forms."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import jinja2
+
+from noisyfl.analysis.cells import Cell, Content
+from noisyfl.analysis.verdicts import MARKS, NOT_RUN
+from noisyfl.pages import settings
+from noisyfl.pages.words import Words
+
+TEMPLATE = Path(__file__).parents[2] / "report" / "table.html.jinja"
+
+
+def ours(content: Content, cell: Cell) -> str:
+    """Our number in a cell, without the marks of the best number and of another setting."""
+    parts = []
+    if cell.summary is not None:
+        star = "*" if cell.summary.starred else ""
+        std = cell.summary.std
+        spread = "" if std is None else f" ± {content.printed(std)}"
+        parts.append(f"{content.number(cell)}{star}{spread}")
+    if cell.diverged:
+        parts.append(f"diverged ({cell.diverged} of {len(cell.runs)})")
+    if content.lacks(cell):
+        parts.append(NOT_RUN)
+    return ", ".join(parts)
+
+
+def paper(content: Content, cell: Cell, spread: bool = False) -> str:
+    """The published number of a cell, with its standard deviation if asked for; maybe empty.
+
+    Args:
+        content: of the table.
+        cell: one of its cells.
+        spread: whether to add the standard deviation.
+    """
+    number = cell.published
+    if number is None:
+        return ""
+    decimals = content.decimals
+    star = "*" if number.starred else ""
+    std = f" ± {number.std:.{decimals}f}" if spread and number.std is not None else ""
+    return f"{number.value:.{decimals}f}{star}{std}"
+
+
+def against(content: Content, cell: Cell) -> str:
+    """Our number against the published one: the difference and the mark of the verdict."""
+    if cell.difference is None:
+        return MARKS.get(cell.verdict, "")
+    return f"{cell.difference:+.{content.decimals}f} {MARKS[cell.verdict]}"
+
+
+def spans(content: Content) -> list[tuple[str, int]]:
+    """The headers that columns share, each with how many columns it spans; maybe empty."""
+    groups = [column.group for column in content.description.columns]
+    found = [(name, len(list(same))) for name, same in itertools.groupby(groups)]
+    return found if any(groups) else []
+
+
+def dagger(content: Content, cell: Cell) -> str:
+    """The mark of a cell that is not in the paper's setting, if other cells of the table are."""
+    return "†" if cell.runs and content.is_mixed and not cell.as_published else ""
+
+
+def markdown_page(content: Content) -> str:
+    """The page as Markdown, with the HTML tags that GitHub renders."""
+    description = content.description
+    warning, *details = settings.banner(content) or [""]
+    lines = [f"# {_escape(description.title)}", "", _escape(description.experiment_title), ""]
+    if warning:
+        lines += [f"> **{_escape(warning)}**", ">"]
+        lines += [f"> - {_escape(detail)}" for detail in details]
+        lines += [""]
+    lines += _markdown_table(content)
+    lines += ["", *(f"- {_escape(note)}" for note in settings.notes(content)), ""]
+    lines += ["## Settings", "", settings.LEGEND, ""]
+    lines += ["| Setting | Where | Value |", "|---|---|---|"]
+    for setting in settings.settings(content):
+        for place, value in setting.values.items():
+            lines.append(f"| {setting.name} | {_escape(place)} | {_code(value)} |")
+    lines += ["", "## Methods", ""]
+    for name, texts in settings.methods(content).items():
+        lines += [f"- {_escape(name)}: {_code(text)}, revision {number}" for text, number in texts]
+    lines += ["", "## How it was made", ""]
+    for name, values in settings.making(content).items():
+        lines += [f"- {name}: {_escape('; '.join(values))}"]
+    lines += ["", "<details><summary>Runs of each cell</summary>", ""]
+    for row in content.trained:
+        for column, cell in zip(content.columns, row.cells, strict=True):
+            if not cell.runs:
+                continue
+            ids = ", ".join(f"`{run.id}`{settings.tracked(run)}" for run in content.runs_of(cell))
+            lines.append(f"- {_escape(row.name)}, {_escape(column)}: {ids}")
+    return "\n".join([*lines, "", "</details>", ""])
+
+
+def _markdown_table(content: Content) -> list[str]:
+    lines = [_line(["Method", *content.columns]), "|---" * (len(content.columns) + 1) + "|"]
+    for row in content.rows:
+        texts = [row.name if row.trained else f"{row.name}, not run"]
+        for column, cell in enumerate(row.cells):
+            number = ours(content, cell)
+            text = _escape(number)
+            text = f"**{text}**" if content.is_best(row, column) else text
+            published = paper(content, cell)
+            bracket = _escape(f"({published})") if published else ""
+            more = [text + dagger(content, cell), bracket, against(content, cell)]
+            texts.append(" ".join(part for part in more if part))
+        lines.append("| " + " | ".join([_escape(texts[0]), *texts[1:]]) + " |")
+    return lines
+
+
+def _line(names: list[str]) -> str:
+    return "| " + " | ".join(map(_escape, names)) + " |"
+
+
+def _escape(text: str) -> str:
+    """Text in one line, with backslashes before what Markdown would take for markup."""
+    return re.sub(r"([\\`*_|<>\[\]&~])", r"\\\1", " ".join(text.split()))
+
+
+def _code(words: Words) -> str:
+    """Words as inline code, with the marked ones in bold."""
+    pieces: list[str] = []
+    for marked, group in itertools.groupby(words.pieces, key=lambda piece: piece[1]):
+        text = " ".join("".join(text for text, _ in group).split("\n")).replace("|", "\\|")
+        fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+        space = " " if "`" in text else ""
+        code = f"{fence}{space}{text}{space}{fence}"
+        pieces.append(f"**{code}**" if marked else code)
+    return "".join(pieces)
+
+
+def html_page(content: Content) -> str:
+    """The page as one HTML file, with its style and without scripts."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    warning, *details = settings.banner(content) or [""]
+    return template.render(
+        content=content,
+        description=content.description,
+        warning=warning,
+        details=details,
+        ours=ours,
+        paper=paper,
+        against=against,
+        tracked=settings.tracked,
+        dagger=dagger,
+        spans=spans(content),
+        labels=[column.label or column.name for column in content.description.columns],
+        notes=settings.notes(content),
+        settings=settings.settings(content),
+        methods=settings.methods(content),
+        making=settings.making(content),
+        legend=settings.LEGEND,
+    )

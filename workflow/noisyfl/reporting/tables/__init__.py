@@ -1,1 +1,0 @@
-"""Tables: our numbers beside the published ones, as CSV, pages and LaTeX."""

@@ -1,0 +1,312 @@
+"""Descriptions of tables and figures: plain data that their jobs are given as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
+
+from noisyfl.core.options import BadInput
+from noisyfl.specs.catalogue import split_method
+from noisyfl.specs.spec import canonical_json
+
+T = TypeVar("T")
+
+Runs = tuple[tuple[tuple[str, ...], ...], ...]
+"""Ids of runs, indexed by row, then column, then trial."""
+
+Labels = Mapping[str, str]
+"""Texts by the columns of the file of published numbers that hold them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heading:
+    """A row or a column of a table.
+
+    Attributes:
+        name: the name, different from those of the other rows or columns.
+        label: what is printed below or beside its group.
+        group: the header that it shares with its neighbours; empty for none.
+        method: for a row, its method, as the experiment's file gives it or canonical.
+        published: the texts that select its published numbers, by the columns of their file; None
+            if it is not compared with published numbers.
+        metric: the metric that its cells show, if it differs from the table's.
+        statistic: the statistic that summarizes a run, if it differs from the table's.
+        x: where a figure draws it.
+        mean_of: for a column, the names of the columns whose means it averages; it then has no
+            runs.
+        average_rank: for a column, whether it has no runs but shows the average of each row's
+            ranks in the columns with runs.
+        ranked: for a row, whether it has a rank.
+    """
+
+    name: str
+    label: str = ""
+    group: str = ""
+    method: Any = None
+    published: Labels | None = field(default_factory=dict)
+    metric: str | None = None
+    statistic: str | None = None
+    x: float | None = None
+    mean_of: tuple[str, ...] = ()
+    average_rank: bool = False
+    ranked: bool = True
+
+    @property
+    def method_name(self) -> str:
+        """The names of the method's parts, joined by ``+``."""
+        return "+".join(part["name"] for part in split_method(self.method, self.name))
+
+    @property
+    def variant(self) -> str:
+        """The variant that the method is given with; empty if there is none."""
+        return split_method(self.method, self.name)[0].get("variant", "")
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether its cells have runs of their own, and are not computed from other columns."""
+        return not (self.mean_of or self.average_rank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDescription:
+    """A table: what its pages say, and the runs behind each cell.
+
+    Attributes:
+        scale_note: the scale's note, which describes it.
+        metric: the metric of the cells whose row and column name no other.
+        statistic: the statistic that summarizes a run, in the cells whose row and column name no
+            other.
+        published: the texts that select the paper's numbers; None for a table of no paper.
+        runs: ids by row, then column, then trial.
+        as_published: by row and column, whether the setting and the method are the paper's in
+            every option.
+        labels: by row and column, the labels of the cell in the file of published numbers: all
+            label columns of its number, or if it has none, as many as the table's description
+            gives.
+        left_out: rows of the experiment's file that the scale does not keep. They give their names
+            to the lines of the paper's table that belong to them.
+        numbers: the lines of the file of published numbers that the table shows. They are part of
+            the description, so that a corrected number causes those tables to be printed anew that
+            show it, and no others.
+        missing: how many more runs it would have if all were trained.
+        missing_hours: about how many hours of one CPU core training these would take.
+    """
+
+    experiment: str
+    experiment_title: str
+    name: str
+    title: str
+    scale: str
+    metric: str
+    statistic: str
+    columns: tuple[Heading, ...]
+    rows: tuple[Heading, ...]
+    runs: Runs
+    as_published: tuple[tuple[bool, ...], ...]
+    labels: tuple[tuple[Labels, ...], ...]
+    note: str = ""
+    scale_note: str = ""
+    published: Labels | None = None
+    left_out: tuple[Heading, ...] = ()
+    numbers: tuple[Labels, ...] = ()
+    missing: int = 0
+    missing_hours: float = 0.0
+
+    def metric_of(self, row: Heading | None, column: Heading) -> str:
+        """The metric of a cell: its row's if that has one, else its column's, else the table's."""
+        return (row and row.metric) or column.metric or self.metric
+
+    def statistic_of(self, row: Heading | None, column: Heading) -> str:
+        """The statistic that summarizes a run of a cell, looked up as :meth:`metric_of` does."""
+        return (row and row.statistic) or column.statistic or self.statistic
+
+    def run_ids(self) -> list[str]:
+        """Every run of the table once, in order."""
+        return list(dict.fromkeys(run for row in self.runs for cell in row for run in cell))
+
+    def part(self, rows: Sequence[int], columns: Sequence[int]) -> TableDescription:
+        """The table of some of its rows and columns, by number, without the published numbers."""
+
+        def kept(lines: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
+            return tuple(tuple(lines[r][c] for c in columns) for r in rows)
+
+        return replace(
+            self,
+            rows=tuple(self.rows[r] for r in rows),
+            columns=tuple(self.columns[c] for c in columns),
+            runs=kept(self.runs),
+            as_published=kept(self.as_published),
+            labels=kept(self.labels),
+            published=None,
+            left_out=(),
+            numbers=(),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> TableDescription:
+        """Read what :func:`description_text` has written."""
+        return cls.read(json.loads(text))
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> TableDescription:
+        """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
+        headings = {
+            kind: tuple(Heading(**{**one, "mean_of": tuple(one["mean_of"])}) for one in given[kind])
+            for kind in ("rows", "columns", "left_out")
+        }
+        lists = {key: tuple(map(tuple, given[key])) for key in ("as_published", "labels")}
+        runs = tuple(tuple(map(tuple, row)) for row in given["runs"])
+        return cls(
+            **{**given, **headings, **lists, "runs": runs, "numbers": tuple(given["numbers"])}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A panel of a figure, or a line in a panel.
+
+    Attributes:
+        run: the id of the run that is drawn, if one is.
+        partition: the id of the noisy partition that is drawn, or that the drawn run has.
+        method: the canonical method, for a line that is drawn from a method's options alone.
+        score: the score by which a figure of detection tells clean samples from noisy ones.
+        classes: the group of classes whose samples it shows.
+        lines: the lines of a panel in which several things are drawn.
+    """
+
+    name: str = ""
+    run: str = ""
+    partition: str = ""
+    method: Any = None
+    score: str = ""
+    classes: str = ""
+    lines: tuple[Panel, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A vertical line with a label, drawn after ``at`` ordinary rounds."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureDescription:
+    """A figure: what is drawn, and what it is drawn from.
+
+    Attributes:
+        kind: a name in :data:`noisyfl.figures.draw.KINDS`; it decides which of the other
+            attributes are used.
+        runs: ids of every run that is drawn.
+        partitions: ids of every noisy partition that is drawn.
+        table: the part of a table whose runs are drawn.
+        panels: what is drawn in a figure that is not drawn from a table.
+        metrics: the metrics of the runs that are drawn.
+        x: what the horizontal axis shows; in a figure of clients, several names, one panel each.
+        y: what the vertical axis shows, likewise.
+        xlabel: the label of the horizontal axis, where the table does not give one.
+        rounds: how many rounds are drawn.
+        marks: the marks of a figure by round.
+    """
+
+    experiment: str
+    experiment_title: str
+    name: str
+    scale: str
+    kind: str
+    title: str
+    caption: str
+    runs: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    table: TableDescription | None = None
+    panels: tuple[Panel, ...] = ()
+    metrics: tuple[str, ...] = ("test_accuracy",)
+    x: str | tuple[str, ...] = "ordinary_rounds"
+    y: str | tuple[str, ...] = ""
+    xlabel: str = ""
+    rounds: int = 0
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def drawn(self) -> TableDescription:
+        """The part of a table that is drawn.
+
+        Raises:
+            BadInput: the figure is not drawn from a table.
+        """
+        if self.table is None:
+            raise BadInput(f"{self.name}: a figure {self.kind!r} is drawn from a table")
+        return self.table
+
+    @classmethod
+    def from_json(cls, text: str) -> FigureDescription:
+        """Read what :func:`description_text` has written."""
+        return cls.read(json.loads(text))
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> FigureDescription:
+        """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
+        table = given["table"] and TableDescription.read(given["table"])
+        marks = tuple(Mark(**mark) for mark in given["marks"])
+        lists = {k: _tuple(given[k]) for k in ("runs", "partitions", "metrics", "x", "y")}
+        return cls(
+            **{**given, **lists, "table": table, "panels": _panels(given["panels"]), "marks": marks}
+        )
+
+
+def complete_block(runs: Runs) -> tuple[list[int], list[int]]:
+    """Return the numbers of rows and columns that make a block in which every cell has a run.
+
+    Columns are added one by one, those with runs in most rows first, and only the rows that have
+    runs in all of them are kept; the result is the block with the most cells on the way. Rows can
+    be compared only in such a block, since means over different columns are not comparable.
+    """
+    having = {
+        c: {r for r, row in enumerate(runs) if row[c]} for c in range(len(runs[0]) if runs else 0)
+    }
+    best: tuple[list[int], list[int]] = [], []
+    rows: set[int] = set(range(len(runs)))
+    columns: list[int] = []
+    for column in sorted(having, key=lambda c: -len(having[c])):
+        rows, columns = rows & having[column], [*columns, column]
+        if len(rows) * len(columns) > len(best[0]) * len(best[1]):
+            best = sorted(rows), sorted(columns)
+    return best
+
+
+Description = TableDescription | FigureDescription
+
+
+def description_text(description: Description) -> str:
+    """Return a description as canonical JSON, so that equal descriptions are equal texts.
+
+    Snakemake writes it into a script of its report as it stands; no ``<`` in it can end that.
+    """
+    return canonical_json(asdict(description)).replace("<", r"\u003c")
+
+
+def in_restructured_text(text: str) -> str:
+    """Text as one line of reStructuredText that shows it as it stands.
+
+    Titles and captions may come from somebody else's experiment file, and markup could make the
+    report hold a file of this machine, or run a script.
+    """
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(text.split()))
+
+
+def read_description(text: str) -> Description:
+    """Read what :func:`description_text` has written, of a table or of a figure."""
+    kind = FigureDescription if "kind" in json.loads(text) else TableDescription
+    return kind.from_json(text)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _panels(given: Sequence[Mapping[str, Any]]) -> tuple[Panel, ...]:
+    return tuple(Panel(**{**panel, "lines": _panels(panel["lines"])}) for panel in given)

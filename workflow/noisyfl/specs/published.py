@@ -1,0 +1,267 @@
+"""The papers' own numbers, and which of them belongs to which cell of our tables."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.specs.descriptions import Heading
+
+PAPERS = {
+    "fedcni": "FedCNI",
+    "fedcorr": "FedCorr",
+    "fednoil": "FedNoiL",
+    "fedrn": "FedRN",
+    "rofl": "RoFL",
+}
+"""What each paper calls its method."""
+
+KEY = (
+    *("paper", "table", "dataset", "setting_scope", "partition", "noise"),
+    *("method", "variant", "metric"),
+)
+"""The label columns, which together identify one published number."""
+
+PRINTED = ("value", "std", "unit", "trials", "converged")
+"""Columns that hold what the paper prints."""
+
+LINE = ("setting_scope", "method", "variant")
+"""Label columns that identify a line of a printed table."""
+
+SCALES = {"percent": 1.0, "fraction": 100.0, "seconds": 1.0}
+"""Units that numbers are published in, each with the factor that makes shares percentages."""
+
+
+Labels = Mapping[str, str]
+"""Texts by label column."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A published number.
+
+    Attributes:
+        value: in percent if it is a share, else in the unit that it is published in.
+        std: the standard deviation in the unit of the value, if the paper gives one.
+        starred: the paper prints the maximum, since the runs did not converge.
+        decimals: how many decimals of the value the paper prints.
+    """
+
+    value: float
+    std: float | None
+    starred: bool
+    decimals: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """One row of the file of published numbers.
+
+    Attributes:
+        line: its line number in the file, which is used in error messages only.
+        fields: its texts by column.
+    """
+
+    line: int
+    fields: Mapping[str, str]
+
+    @property
+    def value(self) -> float:
+        """The value: in percent if it is a share, else in the unit that it is published in."""
+        return float(self.fields["value"]) * SCALES[self.fields["unit"]]
+
+    @property
+    def std(self) -> float | None:
+        """The standard deviation in the unit of the value, if the paper gives one."""
+        std = self.fields["std"]
+        return float(std) * SCALES[self.fields["unit"]] if std else None
+
+    @property
+    def starred(self) -> bool:
+        """The paper prints the maximum, since the runs did not converge."""
+        return self.fields["converged"].lower() == "false"
+
+    @property
+    def trials(self) -> int | None:
+        """How many trials the paper has averaged, if it says so."""
+        return int(self.fields["trials"]) if self.fields["trials"] else None
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals of the value the paper prints."""
+        printed = len(self.fields["value"].partition(".")[2])
+        return max(0, printed - 2) if self.fields["unit"] == "fraction" else printed
+
+
+def read_published(path: Path) -> list[Published]:
+    """Every row of the file.
+
+    Raises:
+        BadInput: a row is not a number in a known unit, or two have the same labels.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        found = [Published(rows.line_num, row) for row in rows]
+    lines: dict[tuple[str, ...], int] = {}
+    for row in found:
+        if row.fields["unit"] not in SCALES:
+            known = " or ".join(SCALES)
+            got = row.fields["unit"]
+            raise BadInput(f"{path}, line {row.line}: unit: got {got!r}, expected {known}")
+        for column, read in (("value", float), ("std", float), ("trials", int)):
+            text = row.fields[column]
+            try:
+                read(text) if text or column == "value" else None
+            except ValueError:
+                raise BadInput(
+                    f"{path}, line {row.line}: {column}: got {text!r}, expected a number"
+                ) from None
+        key = tuple(row.fields[column] for column in KEY)
+        if lines.setdefault(key, row.line) != row.line:
+            raise BadInput(
+                f"{path}: lines {lines[key]} and {row.line} have the same labels "
+                f"({', '.join(filter(None, key))}), expected one number for them"
+            )
+    return found
+
+
+def select(rows: Iterable[Published], wanted: Mapping[str, str]) -> list[Published]:
+    """The rows whose columns have the wanted values."""
+    return [row for row in rows if all(row.fields[c] == value for c, value in wanted.items())]
+
+
+def select_one(
+    rows: Iterable[Published], wanted: Mapping[str, str], where: str
+) -> Published | None:
+    """The one row whose columns have the wanted values, or None.
+
+    Args:
+        rows: of the file of published numbers.
+        wanted: the wanted texts by column.
+        where: what the error messages call the cell.
+
+    Raises:
+        BadInput: several rows fit.
+    """
+    found = select(rows, wanted)
+    if len(found) > 1:
+        differing = [c for c in KEY if len({row.fields[c] for row in found}) > 1]
+        raise BadInput(
+            f"{where}: got {dict(wanted)!r}, expected what fits one row of the published numbers, "
+            f"but lines {', '.join(str(row.line) for row in found)} fit; they differ in "
+            f"{', '.join(differing)}"
+        )
+    return found[0] if found else None
+
+
+def check_labels(rows: Iterable[Published], wanted: Mapping[str, str], where: str) -> None:
+    """Check that the labels that select published numbers exist among them.
+
+    Args:
+        rows: of the file of published numbers.
+        wanted: the wanted texts by column.
+        where: what the error messages call the labels.
+
+    Raises:
+        BadInput: there is no such label column, or none of the rows has the value.
+    """
+    rows = list(rows)
+    for column, value in wanted.items():
+        known = KEY if column not in KEY else dict.fromkeys(row.fields[column] for row in rows)
+        kind = "label column" if column not in KEY else column
+        got = column if column not in KEY else value
+        if got not in known:
+            raise BadInput(
+                f"{where}: the published numbers have no {kind} {got!r}{did_you_mean(got, known)} "
+                f"(known: {', '.join(known)})"
+            )
+
+
+class Joined(NamedTuple):
+    """The published numbers of a table.
+
+    Attributes:
+        labels: by row and column, the label columns of the cell's number; where it has none, the
+            labels that would select one.
+        numbers: the label columns and :data:`PRINTED` of every number that may stand in the table.
+    """
+
+    labels: tuple[tuple[Labels, ...], ...]
+    numbers: tuple[Labels, ...]
+
+
+def join(
+    published: Sequence[Published],
+    selection: Labels | None,
+    rows: Sequence[Heading],
+    columns: Sequence[Heading],
+    metric: str,
+    where: str,
+) -> Joined:
+    """Find each cell's number by its labels.
+
+    A cell's labels are collected from these sources, of which a later one overrides an earlier one:
+    the metric that the cell shows, the table's selection, the row's method and variant, the
+    column's own labels, the row's own labels.
+
+    Args:
+        published: every number there is.
+        selection: the table's; None for a table of no paper.
+        rows: of the table.
+        columns: of the table.
+        metric: the metric of the cells whose row and column name no other.
+        where: what the error messages call the table.
+
+    Raises:
+        BadInput: several numbers fit a cell, or none has a label that the table asks for.
+    """
+    known = []
+    if selection is not None:
+        check_labels(published, selection, f"{where}.published")
+        headings = [*rows, *columns]
+        known = _numbers(published, selection, headings)
+        for heading in headings:
+            check_labels(known, heading.published or {}, f"{where}: {heading.name!r}: published")
+    of_method: dict[str, list[Published]] = {}
+    for number in known:
+        of_method.setdefault(number.fields["method"], []).append(number)
+
+    def labels(row: Heading, column: Heading) -> Labels:
+        wanted = {
+            "metric": row.metric or column.metric or metric,
+            **(selection or {}),
+            "method": row.method_name,
+            "variant": row.variant,
+            **(column.published or {}),
+            **(row.published or {}),
+        }
+        place = f"{where}: row {row.name!r}, column {column.name!r}"
+        compared = row.published is not None and column.published is not None
+        # A column without runs of its own may have published numbers only if it selects them.
+        compared = compared and (column.has_runs or bool(column.published))
+        candidates = of_method.get(wanted["method"], [])
+        number = select_one(candidates, wanted, place) if compared else None
+        return {key: number.fields[key] for key in KEY} if number else wanted
+
+    found = tuple(tuple(labels(row, column) for column in columns) for row in rows)
+    told = (*KEY, *PRINTED)
+    return Joined(found, tuple({key: number.fields[key] for key in told} for number in known))
+
+
+def _numbers(
+    published: Sequence[Published], selection: Labels, headings: Sequence[Heading]
+) -> list[Published]:
+    """The numbers that may stand in a table, whatever their method."""
+    own = [heading.published or {} for heading in headings]
+    allowed = {
+        key: {value, *(labels[key] for labels in own if key in labels)}
+        for key, value in selection.items()
+        if key not in LINE
+    }
+    return [
+        row for row in published if all(row.fields[key] in some for key, some in allowed.items())
+    ]
