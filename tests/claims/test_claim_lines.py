@@ -283,7 +283,7 @@ def test_every_check_of_every_claim_can_be_decided_by_runs(parts, monkeypatch):
 
     monkeypatch.setattr(Artifacts, "run", lambda self, name: MadeUp(name))
     monkeypatch.setattr(Artifacts, "partition", lambda self, run: SimpleNamespace(clients=levels))
-    monkeypatch.setattr("noisyfl.figures.clients.features", lambda partition: known)
+    monkeypatch.setattr("noisyfl.claims.lines.features", lambda partition: known)
     monkeypatch.setattr("noisyfl.claims.lines.last_values", of_clients)
     monkeypatch.setattr(claim_lines, "PAIRS", dict.fromkeys(claim_lines.PAIRS, of_pairs))
     side = ours([], Artifacts({name: parts[name] for name in parts_of()}, {}, {}).sources())
