@@ -18,7 +18,7 @@ from noisyfl.simulation import client_side
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Networks
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import local_updates
 from noisyfl.simulation.types import Images, Weights
 
@@ -162,7 +162,7 @@ def federation_of(
         "learning_rate": 0.1,
         **schedule,
     }
-    plan = SCHEDULES.build({"name": "schedule", **options}, "conformance")
+    plan = Schedule(**options)
     model = Networks(networks)
     every = Images(pixels, np.concatenate(labels), device)
     executor = LoopExecutor(model, every, every, AsGiven(), plan, 1, device)  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ import pytest
 from conformance.page import WITHOUT
 from conformance.recorders import MODULES, steps
 
-from noisyfl.documentation.option_tables import declared_methods
 from noisyfl.experiments.config import ROOT
+from noisyfl.specs.catalogue import methods
 
 PAGE = (ROOT / "docs" / "fidelity.md").read_text()
 WORDS = ("Exact", "Follows the text", "Open")
@@ -23,7 +23,7 @@ def first_lines():
 
 
 def test_every_methods_section_begins_with_one_of_the_words_and_its_source(first_lines):
-    expected = {name: one.reference.rstrip(".") for name, one in declared_methods().items()}
+    expected = {name: one.reference.rstrip(".") for name, one in methods().items()}
     assert {name: source.rstrip(".") for name, (_, source) in first_lines.items()} == expected
     assert {word for word, _ in first_lines.values()} == set(WORDS)
 

@@ -5,16 +5,18 @@ import json
 import operator
 import re
 from pathlib import Path
+from typing import Literal
 
 import jsonschema
 import pytest
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, option
-from noisyfl.core.registry import Registry
+from noisyfl.core.registry import Component, Registry
 from noisyfl.documentation import option_tables, schemas
 from noisyfl.documentation.generated import generated
 from noisyfl.experiments.config import ROOT
+from noisyfl.specs.catalogue import methods
 
 FILES = generated()
 SCALES = sorted((ROOT / "config").glob("*.yaml"))
@@ -37,15 +39,15 @@ def test_what_is_generated_fits_the_declarations(path):
 
 def test_every_method_with_options_or_variants_has_its_tables():
     page = (ROOT / "docs" / "fidelity.md").read_text()
-    methods = option_tables.declared_methods()
-    wanted = {f"<!-- options: {name} -->" for name, one in methods.items() if one.options}
-    wanted |= {f"<!-- variants: {name} -->" for name, one in methods.items() if one.variants}
+    every = methods().items()
+    wanted = {f"<!-- options: {name} -->" for name, one in every if one.model_fields}
+    wanted |= {f"<!-- variants: {name} -->" for name, one in every if one.variants}
     assert {mark for mark in wanted if mark not in page} == set()
 
 
 def test_every_method_is_in_one_family():
     listed = [one.name for members in option_tables.families().values() for one in members]
-    assert sorted(listed) == list(option_tables.declared_methods())
+    assert sorted(listed) == list(methods())
     own, clients, servers, both = option_tables.families().values()
     assert {one.name for one in own} == {"rofl", "fedcni", "fednoil", "fedcorr", "fedrn"}
     names = [{one.name for one in family} for family in (clients, servers, both)]
@@ -113,12 +115,7 @@ def test_a_table_of_what_is_not_declared_is_an_error(text, expected):
 
 
 def test_a_default_that_is_a_share_says_of_what():
-    (rounds,) = [
-        one
-        for one in option_tables.declared_methods()["fedrn"].options
-        if one.name == "warm_up_rounds"
-    ]
-    assert option_tables.default_of(rounds) == "100 of 500 rounds"
+    assert option_tables.default_of(methods()["fedrn"], "warm_up_rounds") == "100 of 500 rounds"
 
 
 @pytest.mark.parametrize("path", [*SCALES, *EXPERIMENTS], ids=lambda path: path.stem)
@@ -187,11 +184,8 @@ def test_editors_know_methods_and_their_combinations(method, fits, editors):
 
 
 def test_every_default_is_one_that_editors_allow(editors):
-    methods = {
-        name: {o.name: o.default for o in one.options if not o.required}
-        for name, one in option_tables.declared_methods().items()
-    }
-    scale = {"scale": "quick", "experiments": ["fedcorr"], "overlay": {"methods": methods}}
+    given = {name: one.defaults() for name, one in methods().items()}
+    scale = {"scale": "quick", "experiments": ["fedcorr"], "overlay": {"methods": given}}
     assert [error.message for error in editors["config"].iter_errors(scale)] == []
 
 
@@ -199,10 +193,10 @@ def test_a_list_of_choices_that_may_be_null_is_described_so():
     registry = Registry("thing")
 
     @registry.register("sample")
-    class Sample:
+    class Sample(Component):
         """A component."""
 
-        words: tuple[str, ...] | None = option(("a",), doc="which", choices=("a", "b"))
+        words: tuple[Literal["a", "b"], ...] | None = option(("a",), doc="which")
         share: float = option(doc="how much", above=0, at_most=1)
 
     assert schemas._component(registry)["anyOf"][-2]["properties"] == {

@@ -38,8 +38,8 @@ def test_every_method_has_a_page_with_its_options_and_variants():
         page = MADE[f"methods/{name}.md"]
         assert f"[`{name}`]({name}.md)" in MADE["methods/index.md"]
         assert declared.reference in page
-        for option in declared.options:
-            assert re.search(rf"^\| `{option.name}` \|.*{re.escape(option.doc)}", page, re.M)
+        for option, field in declared.model_fields.items():
+            assert re.search(rf"^\| `{option}` \|.*{re.escape(field.description)}", page, re.M)
         for variant in declared.variants:
             assert f"| `{variant}` |" in page
 

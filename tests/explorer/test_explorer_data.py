@@ -142,9 +142,7 @@ def test_every_method_has_its_module_and_the_lines_of_the_fidelity_page():
     assert set(told) == set(methods())
     for name, one in told.items():
         assert one["about"], name
-        assert [option["name"] for option in one["options"]] == [
-            option.name for option in methods()[name].options
-        ]
+        assert [option["name"] for option in one["options"]] == list(methods()[name].model_fields)
         if one["options"]:
             assert one["fidelity"], name
     prox = next(o for o in told["fedcorr"]["options"] if o["name"] == "prox_form")

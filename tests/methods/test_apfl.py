@@ -31,7 +31,6 @@ def apfl(**options):
     return METHODS.build({"name": "apfl", **options}, "test")
 
 
-@dataclasses.dataclass(frozen=True)
 class Pair(ClientSide):
     """Two networks: the second learns the label, the first what the second says; both are held
     near to the received model. Keeps what it saw.

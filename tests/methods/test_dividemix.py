@@ -11,7 +11,7 @@ from torch.nn import functional
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Batch, Client, Outputs, Update
 
 
@@ -81,17 +81,15 @@ def test_each_network_learns_from_the_other_ones_split_of_the_epochs_start():
 
 
 def test_a_local_epoch_is_two_one_for_each_network():
-    schedule = SCHEDULES.build(
-        {
-            "name": "schedule",
+    schedule = Schedule(
+        **{
             "rounds": 10,
             "participation": 1.0,
             "local_epochs": 5,
             "batch_size": 2,
             "learning_rate": 0.1,
             "decay_every": 2,
-        },
-        "test",
+        }
     )
     changed = dividemix().local_schedule(4, schedule)
     assert changed.local_epochs == 10

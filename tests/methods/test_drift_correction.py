@@ -8,7 +8,7 @@ import torch
 
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.sgd import SGD
 from noisyfl.simulation.types import Batch, Client, Outputs, Update
 
@@ -42,17 +42,15 @@ class FakeFederation:
     """Clients with a quadratic loss each, and full gradients in the place of batches."""
 
     def __init__(self, sizes=(3, 3, 3, 3), momentum=0.0, steps=6, rate=0.05):
-        self.schedule = SCHEDULES.build(
-            {
-                "name": "schedule",
+        self.schedule = Schedule(
+            **{
                 "rounds": 1,
                 "participation": 1.0,
                 "local_epochs": steps,
                 "batch_size": 99,
                 "learning_rate": rate,
                 "momentum": momentum,
-            },
-            "test",
+            }
         )
         zero = torch.zeros(1, dtype=torch.float64)
         self.weights = {

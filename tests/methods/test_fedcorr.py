@@ -11,7 +11,7 @@ from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.methods.fedcorr import FedCorr
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Batch, Client, Outputs, Pass, Update
 
 
@@ -23,16 +23,14 @@ class FakeFederation:
     """Clients of given labels, and an executor that answers with given logits."""
 
     def __init__(self, clients=100, samples=4, rounds=1000, participation=0.1, classes=3):
-        self.schedule = SCHEDULES.build(
-            {
-                "name": "schedule",
+        self.schedule = Schedule(
+            **{
                 "rounds": rounds,
                 "participation": participation,
                 "local_epochs": 1,
                 "batch_size": 2,
                 "learning_rate": 0.1,
-            },
-            "test",
+            }
         )
         self.seed = 1
         self.weights = {"global": torch.zeros(1)}

@@ -1,7 +1,6 @@
 """FedCorr's first two stages, and another method in the third."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from noisyfl.specs.catalogue import canonical_method
 GIVEN = {"preprocessing_iterations": 1, "finetuning_rounds": 2}
 
 
-@dataclass(frozen=True)
 class Server(ServerSide):
     """Writes down what it is asked."""
 
@@ -46,7 +44,6 @@ class Server(ServerSide):
         federation.state["after"] = round
 
 
-@dataclass(frozen=True)
 class Both(Server, ClientSide):
     """With a client side."""
 

@@ -11,11 +11,10 @@ from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.fednoil import drawn, side_by_side
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Batch, Client, Outputs, Update
 
 SCHEDULE = {
-    "name": "schedule",
     "rounds": 10,
     "participation": 1.0,
     "local_epochs": 27,
@@ -58,7 +57,7 @@ def test_local_epochs_add_up_as_the_equations_do(epochs, least_from, rounds, tot
 @pytest.mark.parametrize("rounds", [150, 200])
 def test_a_constant_schedule_has_the_epochs_of_the_one_it_is_of(epochs, least_from, rounds):
     """In all, and of any number of first rounds its share of them, to within one epoch."""
-    schedule = SCHEDULES.build({**SCHEDULE, "rounds": rounds}, "test")
+    schedule = Schedule(**{**SCHEDULE, "rounds": rounds})
     found = {}
     for evenly in (False, True):
         method = fednoil(epochs=epochs, least_from=least_from, evenly=evenly)
@@ -72,7 +71,7 @@ def test_a_constant_schedule_has_the_epochs_of_the_one_it_is_of(epochs, least_fr
 
 
 def test_constant_schedules_by_name():
-    schedule = SCHEDULES.build({**SCHEDULE, "rounds": 200}, "test")
+    schedule = Schedule(**{**SCHEDULE, "rounds": 200})
     for kind, mean in (("cosine", 8063 / 200), ("logarithm", 5404 / 200)):
         method = fednoil(variant=f"constant_as_{kind}")
         found = [method.local_schedule(r, schedule).local_epochs for r in range(200)]
@@ -93,7 +92,7 @@ def test_local_epochs_against_the_printed_equations(epochs):
 
 
 def test_the_constant_schedule_is_the_runs_and_a_schedule_may_be_over_at_once():
-    schedule = SCHEDULES.build(SCHEDULE, "test")
+    schedule = Schedule(**SCHEDULE)
     assert fednoil(variant="constant").local_schedule(3, schedule).local_epochs == 27
     assert fednoil(variant="logarithm").local_schedule(0, schedule).local_epochs == 100
     assert fednoil(variant="cosine").local_schedule(79, schedule).local_epochs == 20

@@ -12,7 +12,7 @@ from noisyfl.methods import METHODS
 from noisyfl.methods.fedrn import FINE_TUNING, clean_probabilities
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Client, Outputs, Task, Update
 
 
@@ -187,9 +187,8 @@ def test_the_clean_set_is_equation_7(target_model):
 
 
 def test_fine_tuning_is_one_epoch_of_the_classifier_on_the_auxiliary_set():
-    schedule = SCHEDULES.build(
-        "schedule(rounds=1, participation=1.0, local_epochs=5, batch_size=4, learning_rate=0.1)",
-        "test",
+    schedule = Schedule(
+        rounds=1, participation=1.0, local_epochs=5, batch_size=4, learning_rate=0.1
     )
     assert FINE_TUNING.local_schedule(0, schedule).local_epochs == 1
     client = FakeFederation().clients[0]

@@ -10,7 +10,7 @@ import torch
 from noisy_digits import right, run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Batch, Client, Outputs, Update
 
 
@@ -156,17 +156,15 @@ def test_rings_and_hard_labels_are_kept_from_round_to_round():
 
 
 def test_local_epochs_after_the_warm_up():
-    plan = SCHEDULES.build(
-        {
-            "name": "schedule",
+    plan = Schedule(
+        **{
             "rounds": 50,
             "participation": 0.1,
             "local_epochs": 5,
             "batch_size": 10,
             "learning_rate": 0.03,
             "decay_every": 20,
-        },
-        "test",
+        }
     )
     fedcorr = jointopt(variant="fedcorr")
     assert [fedcorr.local_schedule(r, plan).local_epochs for r in (0, 19, 20, 49)] == [5, 5, 20, 20]

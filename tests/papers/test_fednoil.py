@@ -9,7 +9,7 @@ import pytest
 
 from noisyfl.experiments.config import ROOT
 from noisyfl.methods import METHODS
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 
 from .plans import cells_of, plan_of, runs_at, spec_at
 
@@ -124,7 +124,7 @@ def test_table_1_has_the_papers_settings(plan, dataset, partition, noise):
     )
     assert (schedule["learning_rate"], schedule["momentum"]) == (0.05, 0.5)
     assert (schedule["weight_decay"], schedule["decay_every"]) == (0.0001, None)
-    assert SCHEDULES.build({"name": "schedule", **schedule}, "test").participants(20) == 6
+    assert Schedule(**schedule).participants(20) == 6
 
 
 def test_every_run_has_the_papers_optimizer_and_counts_every_round(plan):
@@ -187,7 +187,7 @@ def test_table_2_has_100_clients_or_unequal_ones(plan):
     many = spec_at(plan, "table2", "Krum + Jo-SRC", f"100 clients, {noise}")
     partition = many["noisy_partition"]["partition"]
     assert (partition["clients"], partition["per_client"]) == (100, 500)
-    assert SCHEDULES.build({"name": "schedule", **many["schedule"]}, "test").participants(100) == 30
+    assert Schedule(**many["schedule"]).participants(100) == 30
     unequal = spec_at(plan, "table2", "Krum + Jo-SRC", f"unequal sizes, {noise}")
     assert unequal["noisy_partition"]["partition"] == {
         "name": "quantity_dirichlet",
@@ -265,7 +265,7 @@ def test_what_tables_share_is_trained_once(plan):
 
 def epochs_by_round(spec):
     method = {key: value for key, value in spec["method"].items() if key != "revision"}
-    schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "test")
+    schedule = Schedule(**spec["schedule"])
     built = METHODS.build(method, "test")
     return [built.local_schedule(r, schedule).local_epochs for r in range(schedule.rounds)]
 

@@ -137,8 +137,7 @@ class Mild(ClientSide):
 
     name: ClassVar[str] = "mild"
 
-    def __init__(self):
-        self.__dict__["shown"] = []
+    shown: ClassVar = []
 
     def epoch(self, client, turn):
         return dataclasses.replace(super().epoch(client, turn), views=("mild",))
@@ -152,6 +151,7 @@ class Mild(ClientSide):
 def test_a_mild_view_has_a_draw_for_each_step(make, executor):
     runner, clients, start = make(executor)
     side = Mild()
+    side.shown.clear()
     runner.local_updates([Task(clients[0], start)], side, 3, "training")
     order = stream(SEED, "batches", 3, 0, 0).permutation(21)
     sizes = [6, 6, 6, 3]
@@ -229,8 +229,7 @@ class Forgetful(ClientSide):
 
     name: ClassVar[str] = "forgetful"
 
-    def __init__(self, fresh):
-        self.fresh = fresh
+    fresh: bool
 
     def epoch(self, client, turn):
         steps = np.split(np.arange(12), 2)
@@ -246,7 +245,7 @@ def test_momentum_may_start_anew_in_every_epoch(make, executor):
         for count in epochs:
             runner, clients, start = make(executor, plan=schedule(local_epochs=count))
             task = Task(clients[0], weights or start)
-            (update,) = runner.local_updates([task], Forgetful(fresh), 0, "training")
+            (update,) = runner.local_updates([task], Forgetful(fresh=fresh), 0, "training")
             weights = update.weights
         ends.append(weights)
     close(ends[0], ends[1], 1e-6)

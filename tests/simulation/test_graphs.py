@@ -95,7 +95,7 @@ def test_what_a_step_does_not_read_makes_no_new_graph(plan):
         name: ClassVar[str] = "longer"
 
         def local_schedule(self, round, schedule):
-            return dataclasses.replace(schedule.in_round(round), local_epochs=1 + round)
+            return schedule.in_round(round).model_copy(update={"local_epochs": 1 + round})
 
     runner, clients, start = fast(slots=1, plan=plan)
     update = train(runner, [clients[1]], start, Longer(), rounds=5)[0]
@@ -205,8 +205,7 @@ class BakesIn(ClientSide):
 
     name: ClassVar[str] = "bakes_in"
 
-    def __init__(self):
-        self.times = Counter()
+    times: ClassVar = Counter()
 
     def loss(self, model, batch):
         self.times["loss"] += 1

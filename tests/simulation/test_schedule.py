@@ -1,11 +1,11 @@
 """How long and how a federation trains."""
 
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 
 
 def schedule(**given):
     needed = {"participation": 0.5, "local_epochs": 1, "batch_size": 10, "learning_rate": 0.1}
-    return SCHEDULES.build({"name": "schedule", **needed, **given}, "here")
+    return Schedule(**{**needed, **given})
 
 
 def evaluated(schedule, rounds):

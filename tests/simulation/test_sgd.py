@@ -5,14 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.sgd import SGD
 
 
 def schedule(momentum=0.0, weight_decay=0.0):
-    return SCHEDULES.build(
-        {
-            "name": "schedule",
+    return Schedule(
+        **{
             "rounds": 1,
             "participation": 1.0,
             "local_epochs": 1,
@@ -20,8 +19,7 @@ def schedule(momentum=0.0, weight_decay=0.0):
             "learning_rate": 0.1,
             "momentum": momentum,
             "weight_decay": weight_decay,
-        },
-        "test",
+        }
     )
 
 

@@ -9,7 +9,7 @@ from noisyfl.simulation.losses import (
     squared_distance,
     squared_distance_at_once,
 )
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import average, batches
 
 
@@ -76,15 +76,13 @@ def test_cross_entropy_is_a_value_a_sample():
     [(0.1, 100, 10), (0.29, 100, 29), (0.3, 20, 6), (0.02, 500, 10), (0.01, 20, 1), (1, 7, 7)],
 )
 def test_participants_of_an_ordinary_round(participation, clients, expected):
-    schedule = SCHEDULES.build(
-        {
-            "name": "schedule",
+    schedule = Schedule(
+        **{
             "rounds": 1,
             "participation": participation,
             "local_epochs": 1,
             "batch_size": 1,
             "learning_rate": 1,
-        },
-        "here",
+        }
     )
     assert schedule.participants(clients) == expected

@@ -7,7 +7,7 @@ from noisyfl.data.augmentation.augment import View
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.models import build_model
 from noisyfl.simulation.model import Networks
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Client, Images
 
 SEED = 5
@@ -16,9 +16,8 @@ SIZES = (21, 12, 7, 16, 13)
 
 
 def schedule(**changes):
-    return SCHEDULES.build(
-        {
-            "name": "schedule",
+    return Schedule(
+        **{
             "rounds": 2,
             "participation": 1.0,
             "local_epochs": 2,
@@ -29,8 +28,7 @@ def schedule(**changes):
             "pass_batch_size": 10,
             "test_batch_size": 8,
             **changes,
-        },
-        "test",
+        }
     )
 
 

@@ -232,12 +232,13 @@ def list_methods() -> None:
             print(f"  {name}+... takes a {declaration.partner} side behind it")
         if declaration.variants:
             print(f"  variants: {', '.join(declaration.variants)}")
-        for option in declaration.options:
-            default = "required" if option.required else f"default {option.default!r}"
-            if option.share_of:
-                measure, whole = option.share_of
+        shares = declaration.extras("share_of")
+        for option, field in declaration.model_fields.items():
+            default = "required" if field.is_required() else f"default {field.default!r}"
+            if option in shares:
+                measure, whole = shares[option]
                 default += f" of {whole:g} {measure.replace('_', ' ')}, in proportion"
-            print(f"    {option.name}: {option.doc} ({default})")
+            print(f"    {option}: {field.description} ({default})")
 
 
 def new_method(name: str) -> None:

@@ -17,7 +17,7 @@ from noisyfl.simulation.encoded import PIECES_AHEAD, EncodedImages, images_of
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.model import Networks
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Client, Images, Pass, Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method
@@ -100,9 +100,8 @@ def test_a_run_does_not_depend_on_where_images_are(part, executor):
     facts = dataclasses.replace(
         DATASETS["covidx"], shape=(SIDE, SIDE, 3), train_shape=None, classes=part.classes
     )
-    schedule = SCHEDULES.build(
-        {
-            "name": "schedule",
+    schedule = Schedule(
+        **{
             "rounds": 1,
             "participation": 1.0,
             "local_epochs": 2,
@@ -110,8 +109,7 @@ def test_a_run_does_not_depend_on_where_images_are(part, executor):
             "learning_rate": 0.1,
             "pass_batch_size": 6,
             "test_batch_size": 7,
-        },
-        "schedule",
+        }
     )
     _, side = build_method(canonical_method("fedavg", "method"), "method")
     given = torch.from_numpy(part.labels)

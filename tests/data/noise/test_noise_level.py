@@ -36,7 +36,7 @@ EVERY_LEVEL = [
 @pytest.mark.parametrize("text", EVERY_LEVEL)
 @given(clients=st.integers(5, 120), seed=st.integers(0, 1000))
 def test_there_is_one_level_from_0_to_1_for_each_client(text, clients, seed):
-    build_level(text).check(clients, "noise_level")
+    build_level(text).check(clients)
     levels = draw(text, clients, seed)
     assert levels.shape == (clients,)
     assert levels.dtype == np.float64
@@ -115,10 +115,10 @@ def test_a_share_rho_of_clients_is_noisy_from_tau_on():
         ("client_linear(low=0, high=1.4)", r"client_linear\.high: got 1\.4"),
         ("groups(levels=[0.5, 1.5])", r"groups\.levels\[1\]: got 1\.5"),
         ("groups(levels=[])", r"groups\.levels: got \[\], expected a list"),
-        ("truncnorm(mu=0.2, sigma=0)", r"truncnorm\.sigma: got 0\.0, expected above 0"),
+        ("truncnorm(mu=0.2, sigma=0)", r"truncnorm\.sigma: got 0, expected above 0"),
         ("truncnorm(mu=0.2, sigma=1, seed=-1)", r"truncnorm\.seed: got -1, expected at least 0"),
         ("bernoulli_uniform(rho=1.1, tau=0)", r"bernoulli_uniform\.rho: got 1\.1"),
-        ("bernoulli_uniform(rho=0.4, tau=2)", r"bernoulli_uniform\.tau: got 2\.0"),
+        ("bernoulli_uniform(rho=0.4, tau=2)", r"bernoulli_uniform\.tau: got 2,"),
         ("const(level=0.1)", "no noise level is called 'const'; did you mean 'constant'"),
     ],
 )
@@ -132,15 +132,15 @@ def test_bad_options_of_a_level_are_refused(text, message):
     [
         (
             "client_linear(low=0.5, high=0.4)",
-            r"here\.client_linear: low=0\.5 is more than high=0\.4",
+            r"low=0\.5 is more than high=0\.4",
         ),
         ("client_variance(level=0.4, eta=0.5)", r"level=0\.4 and eta=0\.5 make .* -0\.1 to 0\.9"),
         ("client_variance(level=0.8, eta=0.3)", r"from 0\.5 to 1\.1, expected levels from 0 to 1"),
         ("client_variance(level=0.4, eta=0.1)", "5 groups of clients need .* got clients=4"),
-        ("groups(levels=[0.1, 0.2, 0.3, 0.4, 0.5])", "groups: 5 groups .* got clients=4"),
-        ("client_linear(low=0, high=0.4, ramps=5)", "client_linear: 5 groups .*clients=4"),
+        ("groups(levels=[0.1, 0.2, 0.3, 0.4, 0.5])", "5 groups .* got clients=4"),
+        ("client_linear(low=0, high=0.4, ramps=5)", "5 groups .*clients=4"),
     ],
 )
 def test_levels_that_cannot_be_are_found_before_any_job(text, message):
     with pytest.raises(BadInput, match=message):
-        build_level(text).check(4, "here")
+        build_level(text).check(4)

@@ -1,35 +1,67 @@
-"""Checked options: what a component declares, and what a user gives for it."""
+"""What is said of bad input, and how a component declares an option."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import difflib
-import functools
-import math
-import operator
-import types
-import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from pydantic import Field
+from pydantic_core import PydanticUndefined
 
+T = TypeVar("T")
 
 LARGEST = 2**63
 """Whole numbers must be smaller in absolute value, so that they fit into arrays of int64."""
 
 
 class BadInput(ValueError):
-    """Something the user wrote is wrong. The message says where, what, and what was expected."""
+    """Something the user wrote is wrong. The message says where, what, and what was expected.
+
+    Args:
+        problem: what is wrong, in words.
+        path: the keys and the numbers of list items that lead to the wrong value.
+        where: what the path begins at; a file's name ends with ``": "``.
+    """
+
+    def __init__(self, problem: str, *path: str | int, where: str = "") -> None:
+        super().__init__(problem)
+        self.path, self.where = path, where
+
+    def __str__(self) -> str:
+        place = place_of(self.path, self.where)
+        return f"{place}: {self.args[0]}" if place else str(self.args[0])
+
+    def within(self, *outer: str | int, where: str = "") -> BadInput:
+        """The same error, seen from further outside."""
+        self.path, self.where = (*outer, *self.path), self.where or where
+        return self
+
+
+def place_of(path: Iterable[str | int], where: str = "") -> str:
+    """A path in words, such as ``rows[2].method``, behind what it begins at."""
+    words = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+    if where and not where.endswith(": "):
+        return where + words
+    return where + words.removeprefix(".") if words else where.removesuffix(": ")
+
+
+@contextlib.contextmanager
+def within(*path: str | int, where: str = "") -> Iterator[None]:
+    """Put a path before that of a :class:`BadInput` that is raised."""
+    try:
+        yield
+    except BadInput as error:
+        raise error.within(*path, where=where) from error.__cause__
 
 
 @contextlib.contextmanager
 def reading(where: str) -> Iterator[None]:
-    """Turn whatever fails while something of the user's is read into a :class:`BadInput`.
+    """Raise a :class:`BadInput` for any error that occurs while user input is read.
 
     Args:
-        where: what the message calls it; a :class:`BadInput` keeps its own message.
+        where: what the message calls the input; a :class:`BadInput` keeps its own message.
     """
     try:
         yield
@@ -40,130 +72,19 @@ def reading(where: str) -> Iterator[None]:
         raise BadInput(f"{where}: cannot be read ({cause})") from error
 
 
-@dataclasses.dataclass(frozen=True)
-class Option:
-    """The declaration of one option.
-
-    Attributes:
-        kind: ``int``, ``float``, ``bool`` or ``str``; that of each element if ``many``.
-        many: the value is a list.
-        nullable: null is allowed.
-        required: there is no default.
-        limits: bounds by word ("at least", "above", "at most", "below").
-        share_of: the measure of a run that the default scales with, and the amount of it for which
-            the default is given: with ``("rounds", 500)`` a default of 100 is 20 in a run of 100
-            rounds.
-        participants: how many participants of a round a value needs: with ``(2, 3)``, twice the
-            value plus three.
-        at_most_of: the name of what the value must not exceed: another option of the component, or
-            a measure of the run.
-    """
-
-    name: str
-    kind: str
-    doc: str
-    default: Any = None
-    required: bool = False
-    many: bool = False
-    nullable: bool = False
-    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    choices: tuple[Any, ...] | None = None
-    share_of: tuple[str, float] | None = None
-    participants: tuple[int, int] | None = None
-    at_most_of: str | None = None
-
-    def default_in(self, measures: Mapping[str, float]) -> Any:
-        """The default; if it is a share of a given measure, scaled to that and at least 1."""
-        if self.share_of is None or self.share_of[0] not in measures:
-            return self.default
-        name, whole = self.share_of
-        return max(1, math.floor(self.default * measures[name] / whole + 0.5))
-
-
-@dataclasses.dataclass(frozen=True)
-class Declaration:
-    """What a component declares: enough to check and name it without importing its class.
-
-    Attributes:
-        variants: named sets of options.
-    """
-
-    name: str
-    options: tuple[Option, ...]
-    variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-
-    def canonical(
-        self, given: Mapping[str, Any], where: str, measures: Mapping[str, float] | None = None
-    ) -> dict[str, Any]:
-        """``{"name": ..., option: value, ...}`` with variants resolved and defaults filled in.
-
-        Args:
-            given: the options that the user has given.
-            where: what the error messages call it.
-            measures: by name, what defaults may scale with (:attr:`Option.share_of`) and values may
-                be bounded by (:attr:`Option.at_most_of`).
-
-        Raises:
-            BadInput: naming ``where``, the key, the value and what was expected.
-        """
-        given = self.check(given, where)
-        checked: dict[str, Any] = {"name": self.name}
-        for option in self.options:
-            if option.name in given:
-                checked[option.name] = given[option.name]
-            elif option.required:
-                raise BadInput(f"{where}: option {option.name!r} is missing ({option.doc})")
-            else:
-                checked[option.name] = option.default_in(measures or {})
-        bounds = {**(measures or {}), **checked}
-        for option in self.options:
-            value, most = checked[option.name], bounds.get(option.at_most_of or "")
-            if value is not None and most is not None and value > most:
-                raise BadInput(
-                    f"{where}.{option.name}: got {value!r}, expected at most {most:g} "
-                    f"({option.at_most_of})"
-                )
-        return checked
-
-    def check(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """The given options, checked, with those of a given variant; others may be missing.
-
-        Raises:
-            BadInput: as :meth:`canonical`.
-        """
-        given = dict(given)
-        if "variant" in given and self.variants:
-            variant = given.pop("variant")
-            if not isinstance(variant, str) or variant not in self.variants:
-                known = ", ".join(self.variants)
-                hint = did_you_mean(str(variant), self.variants)
-                raise BadInput(f"{where}.variant: got {variant!r}{hint} (known: {known})")
-            given = {**self.variants[variant], **given}
-        options = {option.name: option for option in self.options}
-        check_keys(given, options, where, "option")
-        return {
-            key: check_value(given[key], option, f"{where}.{key}")
-            for key, option in options.items()
-            if key in given
-        }
-
-
 def option(
-    default: Any = dataclasses.MISSING,
+    default: Any = PydanticUndefined,
     *,
     doc: str,
     at_least: float | None = None,
     above: float | None = None,
     at_most: float | None = None,
     below: float | None = None,
-    choices: Iterable[Any] | None = None,
     share_of: tuple[str, float] | None = None,
     participants: tuple[int, int] | None = None,
     at_most_of: str | None = None,
 ) -> Any:
-    """Declare a dataclass field as an option: its default, its meaning and its allowed values.
-
-    Bounds hold for each element of a sequence.
+    """Declare a field as an option: its default, its meaning and its bounds.
 
     Args:
         default: of the option; without one it is required.
@@ -172,21 +93,25 @@ def option(
         above: values must be greater than this.
         at_most: the largest value.
         below: values must be less than this.
-        choices: the only values that are allowed.
-        share_of: how the default scales with a run's length (:attr:`Option.share_of`).
-        participants: how many participants a value needs (:attr:`Option.participants`).
-        at_most_of: what a value must not exceed, by name (:attr:`Option.at_most_of`).
+        share_of: the measure of a run that the default scales with, and the amount of it for which
+            the default is given: with ``("rounds", 500)`` a default of 100 is 20 in a run of 100
+            rounds.
+        participants: how many participants of a round a value needs: with ``(2, 3)``, twice the
+            value plus three.
+        at_most_of: the name of what the value must not exceed: another option of the component, or
+            a measure of the run.
     """
-    limits = {"at least": at_least, "above": above, "at most": at_most, "below": below}
-    metadata = {
-        "doc": doc,
-        "limits": {word: bound for word, bound in limits.items() if bound is not None},
-        "choices": None if choices is None else tuple(choices),
-        "share_of": share_of,
-        "participants": participants,
-        "at_most_of": at_most_of,
-    }
-    return dataclasses.field(default=default, metadata=metadata, kw_only=True)
+    more = {"share_of": share_of, "participants": participants, "at_most_of": at_most_of}
+    extra: Any = {key: value for key, value in more.items() if value is not None}
+    return Field(
+        default,
+        description=doc,
+        ge=at_least,
+        gt=above,
+        le=at_most,
+        lt=below,
+        json_schema_extra=extra or None,
+    )
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -207,12 +132,17 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str
     known = list(known)
     for key in given:
         if key not in known:
-            hint = did_you_mean(str(key), known)
-            listed = ", ".join(known) or "none"
-            raise BadInput(f"{where}: unknown {kind} {key!r}{hint} (known: {listed})")
+            raise BadInput(unknown(key, known, kind), where=where)
 
 
-def find(known: Mapping[str, T], name: str, kind: str, where: str) -> T:
+def unknown(key: object, known: Iterable[str], kind: str = "key") -> str:
+    """What is said of a key that is not known."""
+    known = list(known)
+    listed = ", ".join(known) or "none"
+    return f"unknown {kind} {key!r}{did_you_mean(str(key), known)} (known: {listed})"
+
+
+def find(known: Mapping[str, T], name: object, kind: str, where: str = "") -> T:
     """``known[name]``, or a :class:`BadInput` that lists what is known.
 
     Args:
@@ -224,86 +154,5 @@ def find(known: Mapping[str, T], name: str, kind: str, where: str) -> T:
     if not isinstance(name, str) or name not in known:
         hint = did_you_mean(str(name), known)
         names = ", ".join(sorted(known))
-        raise BadInput(f"{where}: no {kind} is called {name!r}{hint} (known: {names})")
+        raise BadInput(f"no {kind} is called {name!r}{hint} (known: {names})", where=where)
     return known[name]
-
-
-@functools.cache
-def declare(cls: type) -> Declaration:
-    """What a component class declares, read from its annotations and options."""
-    hints = typing.get_type_hints(cls)
-    options = tuple(
-        _declare_option(field, hints[field.name])
-        for field in dataclasses.fields(cls)
-        if "doc" in field.metadata
-    )
-    return Declaration(cls.name, options, getattr(cls, "variants", {}))  # type: ignore[attr-defined]
-
-
-def _declare_option(field: dataclasses.Field, hint: Any) -> Option:
-    nullable = isinstance(hint, types.UnionType)
-    if nullable:
-        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
-    many = typing.get_origin(hint) is tuple
-    if many:
-        hint = typing.get_args(hint)[0]
-    required = field.default is dataclasses.MISSING
-    default = None if required else field.default
-    return Option(
-        name=field.name,
-        kind=hint.__name__,
-        default=list(default) if isinstance(default, tuple) else default,
-        required=required,
-        many=many,
-        nullable=nullable,
-        **field.metadata,
-    )
-
-
-WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "text",
-}
-
-
-def check_value(value: Any, option: Option, where: str) -> Any:
-    """``value`` converted to the option's kind; :class:`BadInput` if it does not fit the option.
-
-    Args:
-        value: as the user has given it.
-        option: the option that it is given for.
-        where: what the error messages call it.
-    """
-    if value is None and option.nullable:
-        return None
-    if option.many:
-        if not isinstance(value, list | tuple) or not value:
-            raise BadInput(f"{where}: got {value!r}, expected a list of values")
-        element = dataclasses.replace(option, many=False)
-        return [check_value(item, element, f"{where}[{i}]") for i, item in enumerate(value)]
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    number = number and (math.isfinite(value) if isinstance(value, float) else abs(value) < LARGEST)
-    fits = {
-        "int": number and float(value).is_integer(),
-        "float": number,
-        "bool": isinstance(value, bool),
-        "str": isinstance(value, str),
-    }[option.kind]
-    if not fits:
-        raise BadInput(f"{where}: got {value!r}, expected {WORDS[option.kind]}")
-    value = {"int": int, "float": float, "bool": bool, "str": str}[option.kind](value)
-    if option.choices is not None and value not in option.choices:
-        listed = ", ".join(map(repr, option.choices))
-        raise BadInput(f"{where}: got {value!r}, expected one of {listed}")
-    holds = {
-        "at least": operator.ge,
-        "above": operator.gt,
-        "at most": operator.le,
-        "below": operator.lt,
-    }
-    if not all(holds[word](value, bound) for word, bound in option.limits.items()):
-        wanted = " and ".join(f"{word} {bound}" for word, bound in option.limits.items())
-        raise BadInput(f"{where}: got {value!r}, expected {wanted}")
-    return value

@@ -1,28 +1,215 @@
-"""Named components with checked options.
+"""Components with options, known by name.
 
-Every partition, label noise, noise level, model and method is a frozen dataclass in a
-:class:`Registry`. What a user writes for one, ``dirichlet(alpha=0.5, clients=100)`` or the same as
-a mapping, is checked here once, and becomes a plain mapping with every default filled in. From
-such mappings the id of a run is made.
+Every partition, label noise, noise level, model and method is a :class:`Component` in a
+:class:`Registry`. A user writes one as ``dirichlet(alpha=0.5, clients=100)`` or as a mapping. From
+its mapping with every default filled in the id of a run is made.
 """
 
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from noisyfl.core.options import BadInput, Declaration, declare, find
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
-T = TypeVar("T")
+from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
+from noisyfl.core.typed import Typed, choices_of, extra_of, is_list, type_of
 
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
 
 UNREADABLE = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
 """What Python's parser may raise; deep nesting in a text exhausts its stack or its memory."""
+
+YAML_WORDS = {"true": True, "false": False, "null": None}
+"""YAML's words for constants, which are accepted beside Python's own."""
+
+
+class Component(Typed):
+    """A component, with an option for each of its fields.
+
+    Attributes:
+        name: set by the registry.
+        variants: named sets of options, as the papers' ablations have them.
+    """
+
+    key_word: ClassVar[str] = "option"
+
+    name: ClassVar[str]
+    variants: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    @classmethod
+    def prepare(cls, given: Any, context: Mapping[str, Any]) -> Any:
+        """The given options, those of a given variant, and defaults that scale with the run.
+
+        Args:
+            given: options by name.
+            context: may have ``measures``, by name: what defaults scale with, and values are
+                bounded by; and ``partial``: whether options may be missing.
+        """
+        if not isinstance(given, Mapping):
+            return given
+        options = dict(given)
+        if "variant" in options and cls.variants:
+            variant = options.pop("variant")
+            if not isinstance(variant, str) or variant not in cls.variants:
+                known = ", ".join(cls.variants)
+                hint = did_you_mean(str(variant), cls.variants)
+                raise BadInput(f"got {variant!r}{hint} (known: {known})", "variant")
+            options = {**cls.variants[variant], **options}
+        kinds = _kinds(cls)
+        for key, value in options.items():
+            # YAML and JSON may write a whole number as 4.0.
+            if isinstance(value, float) and value.is_integer() and kinds.get(key) == "whole":
+                options[key] = value = int(value)
+            if isinstance(value, int) and abs(value) >= LARGEST:
+                raise BadInput(f"got {value!r}, expected a whole number below 2^63", key)
+            if isinstance(value, list) and kinds.get(key) == "list":
+                options[key] = tuple(value)
+        if measures := context.get("measures"):
+            for key, (measure, whole) in _extras(cls, "share_of").items():
+                if key not in options and measure in measures:
+                    default = cls.model_fields[key].default
+                    scaled = math.floor(default * measures[measure] / whole + 0.5)
+                    options[key] = max(1, scaled)
+        return options
+
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if an option exceeds what it is bounded by."""
+        for key, bound in _extras(type(self), "at_most_of").items():
+            measures = context.get("measures") or {}
+            most = getattr(self, bound) if bound in type(self).model_fields else measures.get(bound)
+            value = getattr(self, key)
+            if value is not None and most is not None and value > most:
+                raise BadInput(f"got {value!r}, expected at most {most:g} ({bound})", key)
+
+    def options(self) -> dict[str, Any]:
+        """The value of every option, as JSON has it."""
+        return self.model_dump(mode="json")
+
+    def canonical(self) -> dict[str, Any]:
+        """``{"name": ..., option: value, ...}`` as JSON has it."""
+        return {"name": self.name, **self.options()}
+
+    @classmethod
+    def extras(cls, name: str) -> dict[str, Any]:
+        """What options declare under a name that pydantic does not know, such as ``share_of``."""
+        return _extras(cls, name)
+
+    @classmethod
+    def check_options(cls, given: Any, where: str = "") -> None:
+        """Raise :class:`BadInput` if options are wrong; they may be missing."""
+        cls.read(given, where, partial=True)
+
+    @classmethod
+    def defaults(cls, measures: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """The defaults of all options that have one, as JSON has them.
+
+        Args:
+            measures: of a run, which some defaults scale with; without them, they are the paper's.
+        """
+        return {**_defaults(cls), **cls.prepare({}, {"measures": measures})}
+
+
+@functools.cache
+def _defaults(cls: type[Component]) -> dict[str, Any]:
+    found = {name: field.default for name, field in cls.model_fields.items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
+        if not cls.model_fields[name].is_required()
+    }
+
+
+@functools.cache
+def _kinds(cls: type[Component]) -> dict[str, str]:
+    """The options that are lists, and those that are whole numbers."""
+    lists = {name: "list" for name, field in cls.model_fields.items() if is_list(field)}
+    whole = {
+        name: "whole"
+        for name, field in cls.model_fields.items()
+        if type_of(field) is int or isinstance((choices_of(field) or ("",))[0], int)
+    }
+    return {**whole, **lists}
+
+
+@functools.cache
+def _extras(cls: type[Component], name: str) -> dict[str, Any]:
+    """What options declare of themselves under a name that pydantic does not know."""
+    found = {key: extra_of(field, name) for key, field in cls.model_fields.items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+C = TypeVar("C", bound=Component)
+D = TypeVar("D", bound=Component)
+
+
+class Registry(Generic[C]):
+    """Components of one kind by name; as an annotation, a field that holds one of them.
+
+    Args:
+        kind: what they are, in the words of the error messages ("partition").
+
+    Attributes:
+        classes: by name, in the order in which they were registered.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.classes: dict[str, type[C]] = {}
+        self._built: dict[str, C] = {}
+
+    def register(self, name: str) -> Callable[[type[D]], type[D]]:
+        """Class decorator: register the class as ``name``."""
+
+        def add(cls: type[D]) -> type[D]:
+            if name in self.classes:
+                raise ValueError(f"two {self.kind}s are called {name!r}")
+            cls.name = name
+            self.classes[name] = cls  # type: ignore[assignment]
+            return cls
+
+        return add
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self.classes)
+
+    def get(self, name: str, where: str = "") -> type[C]:
+        """The class registered as ``name``; :class:`BadInput` if there is none."""
+        return find(self.classes, name, self.kind, where)
+
+    def build(self, given: str | Mapping[str, Any], where: str = "") -> C:
+        """The component that ``given`` (text or mapping) describes.
+
+        Components are cached, since a scale names few, thousands of times each.
+
+        Raises:
+            BadInput: unknown name or key, missing option, wrong type, or value out of range.
+        """
+        key = repr(given)
+        if key not in self._built:
+            name, options = split_component(given, self.kind, where)
+            try:
+                self._built[key] = self.get(name).read(options)
+            except BadInput as error:
+                known = isinstance(name, str) and name in self.classes
+                raise error.within(*([name] if known else []), where=where) from None
+        return self._built[key]
+
+    def canonical(self, given: str | Mapping[str, Any], where: str = "") -> dict[str, Any]:
+        """``{"name": ..., option: value, ...}`` with every default filled in."""
+        return self.build(given, where).canonical()
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """A field annotated with the registry is read by :meth:`build`."""
+        return core_schema.no_info_plain_validator_function(lambda given: self.build(given))
 
 
 @functools.lru_cache
@@ -31,17 +218,13 @@ def _expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-YAML_WORDS = {"true": True, "false": False, "null": None}
-"""YAML's words for constants, which are accepted beside Python's own."""
-
-
 def _literal(node: ast.expr) -> Any:
     if isinstance(node, ast.Name) and node.id in YAML_WORDS:
         return YAML_WORDS[node.id]
     return ast.literal_eval(node)
 
 
-def parse_component(text: str, where: str) -> dict[str, Any]:
+def parse_component(text: str, where: str = "") -> dict[str, Any]:
     """Read ``name`` or ``name(key=value, ...)`` with literal values into a mapping.
 
     Raises:
@@ -49,7 +232,7 @@ def parse_component(text: str, where: str) -> dict[str, Any]:
     """
     expected = "expected name or name(key=value, ...), such as dirichlet(alpha=0.5, clients=100)"
     if len(text) > LONGEST:
-        raise BadInput(f"{where}: got {len(text):,} characters, {expected}")
+        raise BadInput(f"got {len(text):,} characters, {expected}", where=where)
     try:
         match _expression(text):
             case ast.Name(id=name):
@@ -59,11 +242,13 @@ def parse_component(text: str, where: str) -> dict[str, Any]:
             case _:
                 raise ValueError("it is neither")
     except UNREADABLE as error:
-        raise BadInput(f"{where}: cannot read {text!r}; {expected}") from error
+        raise BadInput(f"cannot read {text!r}; {expected}", where=where) from error
     keys = [key for key, _ in options]
     for key in keys:
         if keys.count(key) > 1:
-            raise BadInput(f"{where}: cannot read {text!r}: {key!r} stands twice, expected it once")
+            raise BadInput(
+                f"cannot read {text!r}: {key!r} stands twice, expected it once", where=where
+            )
     return {"name": name, **dict(options)}
 
 
@@ -80,9 +265,7 @@ def split_sum(text: str) -> list[str]:
         return [text]
 
 
-def split_component(
-    given: str | Mapping[str, Any], kind: str, where: str
-) -> tuple[str, dict[str, Any]]:
+def split_component(given: Any, kind: str, where: str = "") -> tuple[str, dict[str, Any]]:
     """The name and the options of a component given as text or as a mapping.
 
     Args:
@@ -92,66 +275,5 @@ def split_component(
     """
     mapping = parse_component(given, where) if isinstance(given, str) else given
     if not isinstance(mapping, Mapping) or not isinstance(mapping.get("name"), str):
-        raise BadInput(f"{where}: got {given!r}, expected the name of a {kind}")
+        raise BadInput(f"got {given!r}, expected the name of a {kind}", where=where)
     return mapping["name"], {key: value for key, value in mapping.items() if key != "name"}
-
-
-class Registry:
-    """Components of one kind by name.
-
-    Args:
-        kind: what they are, in the words of the error messages ("partition").
-    """
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self._classes: dict[str, type] = {}
-        self._checked: dict[str, dict[str, Any]] = {}
-
-    def register(self, name: str) -> Callable[[type[T]], type[T]]:
-        """Class decorator: make the class a frozen dataclass and register it as ``name``."""
-
-        def add(cls: type[T]) -> type[T]:
-            if name in self._classes:
-                raise ValueError(f"two {self.kind}s are called {name!r}")
-            component = dataclasses.dataclass(frozen=True)(cls)
-            component.name = name  # type: ignore[attr-defined]
-            self._classes[name] = component
-            return component
-
-        return add
-
-    def names(self) -> list[str]:
-        """All names, sorted."""
-        return sorted(self._classes)
-
-    def get(self, name: str, where: str) -> type:
-        """The class registered as ``name``; :class:`BadInput` if there is none."""
-        return find(self._classes, name, self.kind, where)
-
-    def build(self, given: str | Mapping[str, Any], where: str) -> Any:
-        """The checked component that ``given`` (text or mapping) describes.
-
-        Raises:
-            BadInput: unknown name or key, missing option, wrong type, or value out of range.
-        """
-        canonical = self.canonical(given, where)
-        cls = self._classes[canonical.pop("name")]
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in canonical.items()})
-
-    def canonical(self, given: str | Mapping[str, Any], where: str) -> dict[str, Any]:
-        """``{"name": ..., option: value, ...}`` with every default filled in.
-
-        Results are cached, since a scale names few components, thousands of times each.
-        """
-        key = repr(given)
-        if key not in self._checked:
-            name, options = split_component(given, self.kind, where)
-            checked = declare(self.get(name, where)).canonical(options, f"{where}.{name}")
-            self._checked[key] = checked
-        known = self._checked[key]
-        return {k: [*v] if isinstance(v, list) else v for k, v in known.items()}
-
-    def declarations(self) -> dict[str, Declaration]:
-        """What every component of this kind declares, by name."""
-        return {name: declare(self._classes[name]) for name in self.names()}

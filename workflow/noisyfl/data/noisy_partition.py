@@ -10,32 +10,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, to_numpy, write_table
-from noisyfl.core.options import BadInput, check_keys
+from noisyfl.core.options import BadInput, within
 from noisyfl.core.randomness import stream
+from noisyfl.core.typed import Typed
 from noisyfl.data.datasets.dataset import Dataset, dataset
-from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, LabelNoise
-from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, Human, LabelNoise
+from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
 from noisyfl.data.partitioning.partition import PARTITIONS, Partition
 from noisyfl.data.roots import Roots
 
 REVISION = 2
 """Increased when the arithmetic of a partition, a noise level or a label noise changes."""
 
-KEYS = ("dataset", "partition", "label_noise", "noise_level", "seed")
-"""The keys that a user gives for a noisy partition."""
-
 COLUMNS = ("client", "sample", "true_label", "given_label")
 
 METADATA = ("spec", "revision", "noise_levels", "realised_noise")
 """The keys of a noisy partition's metadata."""
-
-NONE = {"name": "none"}
 
 UNKNOWN = -1
 """Stands for a true label that is not known; null in the file."""
@@ -83,104 +80,94 @@ class NoisyPartition:
         return None if UNKNOWN in true else float(np.mean(true != given))
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The components that a spec describes."""
+class PartitionSpec(Typed):
+    """What a noisy partition is made from.
 
-    facts: Dataset
-    partition: Partition
-    noise: LabelNoise
-    level: NoiseLevel
+    The noise level may be left out where the label noise does not use one. If either of them is
+    ``none``, both count as ``none``, so that all clean settings share one spec. The exception is
+    human labels, which have no level. Their checksum is filled in, unless it is given, where the
+    validation's context has ``roots``, the data folders in which their files may lie.
+    """
 
+    dataset: Annotated[Dataset, PlainValidator(dataset)]
+    partition: Annotated[Partition, PARTITIONS]
+    noise_level: Annotated[NoiseLevel | None, NOISE_LEVELS] = None
+    label_noise: Annotated[LabelNoise, LABEL_NOISES]
+    seed: int = Field(ge=0)
+
+    @field_validator("label_noise")
     @classmethod
-    def of(cls, spec: Mapping[str, Any], where: str) -> _Parts:
-        return cls(
-            dataset(spec["dataset"], f"{where}.dataset"),
-            PARTITIONS.build(spec["partition"], f"{where}.partition"),
-            LABEL_NOISES.build(spec["label_noise"], f"{where}.label_noise"),
-            NOISE_LEVELS.build(spec["noise_level"], f"{where}.noise_level"),
-        )
+    def _fits(cls, noise: LabelNoise, info: ValidationInfo) -> LabelNoise:
+        facts, roots = info.data.get("dataset"), (info.context or {}).get("roots")
+        if noise.uses_level and isinstance(info.data.get("noise_level"), NoNoise):
+            return Clean()
+        if isinstance(noise, Human) and not noise.sha256 and facts and roots is not None:
+            with within(noise.name):
+                noise.check(facts, 1)
+                return noise.model_copy(update={"sha256": noise.digest(facts, roots)})
+        return noise
+
+    @property
+    def level(self) -> NoiseLevel:
+        """The level of the label noise; none where the label noise does not use one."""
+        return (self.label_noise.uses_level and self.noise_level) or NoNoise()
+
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if no noisy partition can be made, which needs no data: for
+        example, there are more clients than samples, or the dataset lacks the map of classes.
+        """
+        facts, noise, level = self.dataset, self.label_noise, self.noise_level
+        clients = self.partition.clients
+        if noise.uses_level and level is None:
+            raise BadInput(f"key 'noise_level' is missing, and {noise.name} noise needs it")
+        if isinstance(noise, Human) and level is not None and not isinstance(level, NoNoise):
+            raise BadInput(
+                f"got {level.name!r}, expected none, since human labels are as noisy as they are",
+                "noise_level",
+            )
+        if not facts.true_labels and not isinstance(noise, Clean):
+            raise BadInput(
+                f"got {noise.name!r}, expected 'none', since the training labels of {facts.name} "
+                "are noisy as they come, and the true ones not known",
+                "label_noise",
+            )
+        with within("partition", self.partition.name):
+            self.partition.check(facts.train_size)
+        with within("noise_level", self.level.name):
+            self.level.check(clients)
+            if noise.by_client and self.level.before_split:
+                raise BadInput(
+                    f"got 'dataset', expected 'client', since {noise.name} noise depends on the "
+                    "client",
+                    "scope",
+                )
+        with within("label_noise", noise.name):
+            noise.check(facts, clients)
+
+    def noisy_partition(self) -> dict[str, Any]:
+        """The canonical spec of the noisy partition, in which every default is filled in."""
+        return {
+            "dataset": self.dataset.name,
+            "partition": self.partition.canonical(),
+            "label_noise": self.label_noise.canonical(),
+            "noise_level": self.level.canonical(),
+            "seed": self.seed,
+            "revision": REVISION,
+        }
 
 
 def canonical(given: Mapping[str, Any], where: str, roots: Roots | None = None) -> dict[str, Any]:
     """The spec of a noisy partition, checked and with every default filled in.
 
-    If either the label noise or the level is ``none``, both become ``none``, so that all clean
-    settings share one spec. The exception is human labels, which have no level.
-
     Args:
-        given: a mapping with the keys of :data:`KEYS`; the level may be left out where the label
-            noise does not use one.
+        given: the values of a :class:`PartitionSpec`.
         where: what the error messages call it.
-        roots: the data folders, where files of human labels may lie. The checksum of human labels
-            is filled into the spec, unless it is given.
+        roots: the data folders, where files of human labels may lie.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    check_keys(given, KEYS, where)
-    for key in ("dataset", "partition", "label_noise", "seed"):
-        if key not in given:
-            raise BadInput(f"{where}: key {key!r} is missing")
-    seed = given["seed"]
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise BadInput(f"{where}.seed: got {seed!r}, expected a whole number, at least 0")
-    noise, level = _canonical_noise(given, where, roots)
-    return {
-        "dataset": dataset(given["dataset"], f"{where}.dataset").name,
-        "partition": PARTITIONS.canonical(given["partition"], f"{where}.partition"),
-        "label_noise": noise,
-        "noise_level": level,
-        "seed": seed,
-        "revision": REVISION,
-    }
-
-
-def _canonical_noise(
-    given: Mapping[str, Any], where: str, roots: Roots | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The label noise and the noise level, both canonical."""
-    component = LABEL_NOISES.build(given["label_noise"], f"{where}.label_noise")
-    noise = LABEL_NOISES.canonical(given["label_noise"], f"{where}.label_noise")
-    if component.uses_level and "noise_level" not in given:
-        raise BadInput(f"{where}: key 'noise_level' is missing, and {noise['name']} noise needs it")
-    level = NOISE_LEVELS.canonical(given.get("noise_level", NONE), f"{where}.noise_level")
-    if noise["name"] == "human":
-        if level != NONE:
-            raise BadInput(
-                f"{where}.noise_level: got {level['name']!r}, expected none, since human labels "
-                "are as noisy as they are"
-            )
-        if roots is not None and not noise["sha256"]:
-            facts = dataset(given["dataset"], f"{where}.dataset")
-            component.check(facts, 1, f"{where}.label_noise")
-            noise["sha256"] = component.digest(facts, roots, f"{where}.label_noise.human")
-        return noise, level
-    return (NONE, NONE) if NONE in (noise, level) else (noise, level)
-
-
-def check(spec: Mapping[str, Any], where: str) -> None:
-    """Check a canonical spec without reading data, so that mistakes show before any job starts.
-
-    Raises:
-        BadInput: for example, there are more clients than samples, the dataset does not have the
-            map of classes, or noise is to be added to a dataset whose own labels are noisy.
-    """
-    parts = _Parts.of(spec, where)
-    if not parts.facts.true_labels and parts.noise.name != "none":
-        raise BadInput(
-            f"{where}.label_noise: got {parts.noise.name!r}, expected 'none', since the training "
-            f"labels of {parts.facts.name} are noisy as they come, and the true ones not known"
-        )
-    clients = parts.partition.clients
-    parts.partition.check(parts.facts.train_size, f"{where}.partition")
-    parts.level.check(clients, f"{where}.noise_level")
-    parts.noise.check(parts.facts, clients, f"{where}.label_noise")
-    if parts.noise.by_client and parts.level.scope == "dataset":
-        raise BadInput(
-            f"{where}.noise_level.{parts.level.name}.scope: got 'dataset', expected 'client', "
-            f"since {parts.noise.name} noise depends on the client"
-        )
+    return PartitionSpec.read(given, where, roots=roots).noisy_partition()
 
 
 def make(
@@ -211,9 +198,9 @@ def make(
             f"noisy partition: the spec is of revision {spec['revision']}, and this version "
             f"makes revision {REVISION}"
         )
-    check(spec, "noisy partition")
-    parts = _Parts.of(spec, "noisy partition")
-    facts, seed = parts.facts, spec["seed"]
+    given = {key: value for key, value in spec.items() if key != "revision"}
+    parts = PartitionSpec.read(given, "noisy partition")
+    facts, noise, seed = parts.dataset, parts.label_noise, parts.seed
     if len(labels) != facts.train_size:
         raise BadInput(
             f"noisy partition: got {len(labels)} labels, expected the {facts.train_size} of the "
@@ -223,15 +210,16 @@ def make(
     levels = parts.level.draw(len(rows), stream(seed, "noise level"))
     context = Context(facts, seed, roots)
     true = [labels[part] for part in rows]
-    if parts.noise.whole or parts.level.scope == "dataset":
-        (whole,) = parts.noise.flip([labels], levels[:1], context)
-        given = [whole[part] for part in rows]
-    else:
-        given = parts.noise.flip(true, levels, context)
+    with within("label_noise", noise.name):
+        if noise.whole or parts.level.before_split:
+            (whole,) = noise.flip([labels], levels[:1], context)
+            flipped = [whole[part] for part in rows]
+        else:
+            flipped = noise.flip(true, levels, context)
     orders = [stream(seed, "order", k).permutation(len(part)) for k, part in enumerate(rows)]
     ordered = [
         np.concatenate([part[order] for part, order in zip(column, orders, strict=True)])
-        for column in (rows, true, given)
+        for column in (rows, true, flipped)
     ]
     clients = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
     columns = (clients, *ordered)
@@ -239,8 +227,8 @@ def make(
     if not facts.true_labels:
         arrays[COLUMNS.index("true_label")] = pa.nulls(len(clients), pa.int32())
     nothing = [None] * len(rows)
-    known = facts.true_labels and (parts.noise.uses_level or spec["label_noise"] == NONE)
-    realised = [float(np.mean(t != g)) for t, g in zip(true, given, strict=True)]
+    known = facts.true_labels and (noise.uses_level or isinstance(noise, Clean))
+    realised = [float(np.mean(t != g)) for t, g in zip(true, flipped, strict=True)]
     metadata = {
         "spec": dict(spec),
         "revision": REVISION,

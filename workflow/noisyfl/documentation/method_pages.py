@@ -8,17 +8,18 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from noisyfl.core.options import Option
+from pydantic.fields import FieldInfo
+
+from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
 from noisyfl.documentation.option_tables import (
-    declared_methods,
     families,
     option_row,
     summary,
     variant_row,
 )
 from noisyfl.experiments.config import ROOT
-from noisyfl.methods import METHODS
-from noisyfl.specs.catalogue import MethodDeclaration
+from noisyfl.simulation.client_side import Side
+from noisyfl.specs.catalogue import methods
 
 NUMBERS = r"[A-Z]?\d+(?:\.\d+)*(?:(?:, | and | to )\d+)*"
 
@@ -29,7 +30,7 @@ PLACE = re.compile(rf"(?:Eqs?\.|Figs?\.|Algorithm|Tables?|Section|footnote)\s{NU
 def pages() -> dict[str, str]:
     """A page for each method, and one that lists them, by name in the site."""
     found = {"methods/index.md": index()}
-    for name in declared_methods():
+    for name in methods():
         found[f"methods/{name}.md"] = page(name)
     return found
 
@@ -50,17 +51,17 @@ def index() -> str:
 
 def page(name: str) -> str:
     """A method's page."""
-    declared, cls = declared_methods()[name], METHODS.get(name, "methods")
-    path = Path(inspect.getsourcefile(cls) or "")
+    declared = methods()[name]
+    path = Path(inspect.getsourcefile(declared) or "")
     where, source = path.relative_to(ROOT).as_posix(), path.read_text()
     module = inspect.cleandoc(ast.get_docstring(ast.parse(source)) or "")
     lines = [f"# {name}", "", markdown(module), "", *table(*facts(declared, where))]
-    lines += ["", markdown(inspect.getdoc(cls) or "")]
-    if declared.options:
+    lines += ["", markdown(inspect.getdoc(declared) or "")]
+    if declared.model_fields:
         rows = [
-            (row["option"], row["default"], allowed(option), row["what it decides"])
-            for option in declared.options
-            for row in [option_row(option)]
+            (row["option"], row["default"], allowed(field), row["what it decides"])
+            for option, field in declared.model_fields.items()
+            for row in [option_row(declared, option)]
         ]
         lines += ["", "## Options", ""]
         lines += table(("option", "default", "may be", "what it decides"), rows)
@@ -75,7 +76,7 @@ def page(name: str) -> str:
     return "\n".join([*lines, "    ```", ""])
 
 
-def facts(declared: MethodDeclaration, where: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+def facts(declared: type[Side], where: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
     """What a method declares besides its options: the table's header (its source) and the rows."""
     sides = ["server"] * declared.is_server + ["client"] * declared.is_client
     found = [
@@ -93,18 +94,17 @@ def facts(declared: MethodDeclaration, where: str) -> tuple[tuple[str, str], lis
     return ("source", declared.reference), found
 
 
-def allowed(option: Option) -> str:
+def allowed(field: FieldInfo) -> str:
     """What an option may be, in words."""
-    if option.choices is not None:
-        found = ", ".join(f"`{choice}`" for choice in option.choices)
-    elif option.kind == "bool":
-        found = "`true`, `false`"
+    choices = choices_of(field)
+    if choices is not None:
+        found = ", ".join(f"`{choice}`" for choice in choices)
     else:
-        words = {"int": "a whole number", "float": "a number", "str": "text"}[option.kind]
-        bounds = " and ".join(f"{word} {bound:g}" for word, bound in option.limits.items())
-        found = f"{words} {bounds}".strip()
-    found = f"a list: {found}" if option.many else found
-    return f"{found}, or null" if option.nullable else found
+        words = {bool: "`true`, `false`", int: "a whole number", float: "a number", str: "text"}
+        bounds = " and ".join(f"{word} {bound:g}" for word, bound in limits_of(field).items())
+        found = f"{words[type_of(field)]} {bounds}".strip()
+    found = f"a list: {found}" if is_list(field) else found
+    return f"{found}, or null" if is_nullable(field) else found
 
 
 def reasons(name: str) -> str:

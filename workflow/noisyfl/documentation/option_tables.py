@@ -23,23 +23,24 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.options import BadInput, Declaration, Option
-from noisyfl.core.registry import Registry
+from noisyfl.core.options import BadInput
+from noisyfl.core.registry import Component, Registry
+from noisyfl.core.typed import choices_of, type_of
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.methods import METHODS
 from noisyfl.models import MODELS
-from noisyfl.simulation.schedule import SCHEDULES
-from noisyfl.specs.catalogue import MethodDeclaration, methods
+from noisyfl.simulation.client_side import Side
+from noisyfl.simulation.schedule import Schedule
+from noisyfl.specs.catalogue import methods
 from noisyfl.specs.published import read_published
 
-COMPONENTS = {
+COMPONENTS: dict[str, Registry[Any]] = {
     "partition": PARTITIONS,
     "label_noise": LABEL_NOISES,
     "noise_level": NOISE_LEVELS,
@@ -98,7 +99,8 @@ def _rows(kind: str, name: str | None, rows: Sequence[Row], where: str) -> Itera
     elif kind == "methods":
         made = method_rows()
     elif kind == "options":
-        made = [option_row(option) for option in declaration(name or "", where).options]
+        declared = declaration(name or "", where)
+        made = [option_row(declared, option) for option in declared.model_fields]
     else:
         declared = declaration(name or "", where)
         made = [variant_row(declared, variant) for variant in declared.variants]
@@ -106,45 +108,49 @@ def _rows(kind: str, name: str | None, rows: Sequence[Row], where: str) -> Itera
     return [{**own.get(first(row), {}), **row} for row in made]
 
 
-def declaration(name: str, where: str) -> Declaration:
-    """What a method, a partition, a schedule and so on declares."""
-    for registry in (METHODS, SCHEDULES, *COMPONENTS.values()):
-        if name in registry.names():
-            return registry.declarations()[name]
+def declaration(name: str, where: str) -> type[Component]:
+    """The class of a method, a partition, the schedule and so on."""
+    known: dict[str, type[Component]] = {"schedule": Schedule, **METHODS.classes}
+    for registry in COMPONENTS.values():
+        known = {**registry.classes, **known}
+    if name in known:
+        return known[name]
     raise BadInput(f"{where}: nothing is called {name!r}")
 
 
-def option_row(option: Option) -> Row:
+def option_row(declared: type[Component], option: str) -> Row:
     """What an option's declaration says, by header."""
-    does = option.doc.replace("|", r"\|")
+    does = (declared.model_fields[option].description or "").replace("|", r"\|")
     return {
-        "option": f"`{option.name}`",
-        "default": default_of(option),
-        "alternatives": alternatives(option),
+        "option": f"`{option}`",
+        "default": default_of(declared, option),
+        "alternatives": alternatives(declared, option),
         "what it decides": does,
         "meaning": does,
     }
 
 
-def default_of(option: Option) -> str:
+def default_of(declared: type[Component], option: str) -> str:
     """The default in words; if it is a share of something, also what it is a share of."""
-    if option.required:
+    if declared.model_fields[option].is_required():
         return "required"
-    if option.share_of:
-        measure, whole = option.share_of
-        return f"{literal(option.default)} of {whole:g} {measure.replace('_', ' ')}"
-    return "empty" if option.default == "" else literal(option.default).strip('"')
+    default = declared.defaults()[option]
+    if share := declared.extras("share_of").get(option):
+        measure, whole = share
+        return f"{literal(default)} of {whole:g} {measure.replace('_', ' ')}"
+    return "empty" if default == "" else literal(default).strip('"')
 
 
-def alternatives(option: Option) -> str:
+def alternatives(declared: type[Component], option: str) -> str:
     """What an option may be besides its default: the values, or *any*."""
-    values = (True, False) if option.kind == "bool" else option.choices
+    field = declared.model_fields[option]
+    values = (True, False) if type_of(field) is bool else choices_of(field)
     if values is None:
         return "any"
-    return ", ".join(f"`{literal(v)}`".replace('"', "") for v in values if v != option.default)
+    return ", ".join(f"`{literal(v)}`".replace('"', "") for v in values if v != field.default)
 
 
-def variant_row(declared: Declaration, variant: str) -> Row:
+def variant_row(declared: type[Component], variant: str) -> Row:
     """A variant and the options that it sets."""
     options = declared.variants[variant]
     sets = ", ".join(f"`{key}={literal(value)}`" for key, value in options.items())
@@ -154,27 +160,28 @@ def variant_row(declared: Declaration, variant: str) -> Row:
 def components_row(key: str, registry: Registry) -> Row:
     """All components of a kind with their options, as they are written in a configuration."""
     called = []
-    for name, declared in registry.declarations().items():
+    for name, declared in sorted(registry.classes.items()):
+        defaults = {key: python_literal(value) for key, value in declared.defaults().items()}
         options = [
-            f"{option.name}={'...' if option.required else python_literal(option.default)}"
-            for option in declared.options
-            if option.name not in COMMON
+            f"{option}={defaults.get(option, '...')}"
+            for option in declared.model_fields
+            if option not in COMMON
         ]
         called.append(f"`{name}({', '.join(options)})`" if options else f"`{name}`")
     return {"key": f"`{key}`", "components": ", ".join(called)}
 
 
-def families() -> dict[str, list[MethodDeclaration]]:
+def families() -> dict[str, list[type[Side]]]:
     """The methods by family: those of the papers that are reproduced, and the others by side."""
     papers = {line.fields["paper"] for line in read_published(PUBLISHED)}
-    found: dict[str, list[MethodDeclaration]] = {
+    found: dict[str, list[type[Side]]] = {
         "the reproduced papers' own": [],
         "on clients: what is learnt from noisy labels, and how": [],
         "on the server: who takes part, and what models count": [],
         "on both": [],
     }
     own, clients, servers, both = found.values()
-    for declared in declared_methods().values():
+    for declared in methods().values():
         if declared.name in papers:
             own.append(declared)
         elif declared.is_client and declared.is_server:
@@ -182,15 +189,6 @@ def families() -> dict[str, list[MethodDeclaration]]:
         else:
             (clients if declared.is_client else servers).append(declared)
     return found
-
-
-def declared_methods() -> dict[str, MethodDeclaration]:
-    """The declaration of every method, its options and variants in the order of its class."""
-    own = METHODS.declarations()
-    return {
-        name: replace(one, options=own[name].options, variants=own[name].variants)
-        for name, one in methods().items()
-    }
 
 
 def method_rows() -> list[Row]:
@@ -227,11 +225,11 @@ def _declared_cells(row: Mapping[str, str], where: str) -> Row:
         return {}
     made = set()
     for component in re.findall(r"\w+", named[2]):
-        options = {option.name: option for option in declaration(component, where).options}
+        declared = declaration(component, where)
         for name in re.findall(r"\w+", named[1]):
-            if name not in options:
+            if name not in declared.model_fields:
                 raise BadInput(f"{where}: {component} has no option {name!r}")
-            made.add((default_of(options[name]), alternatives(options[name])))
+            made.add((default_of(declared, name), alternatives(declared, name)))
     if len(made) != 1:
         raise BadInput(f"{where}: {named[0]}: expected options with one default, got {made}")
     ((default, others),) = made

@@ -15,23 +15,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.statistics import STATISTICS
 from noisyfl.core.checked_yaml import SCHEMAS
-from noisyfl.core.options import Declaration, Option
-from noisyfl.core.registry import Registry
+from noisyfl.core.registry import Component, Registry
+from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.documentation.option_tables import COMMON, COMPONENTS, declared_methods, summary
+from noisyfl.documentation.option_tables import COMMON, COMPONENTS, summary
 from noisyfl.experiments.config import DEFAULTS, EXECUTORS
 from noisyfl.figures.draw import KINDS
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
+from noisyfl.specs.catalogue import methods
 
 Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-KINDS_OF_VALUES = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
+KINDS_OF_VALUES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 LIMITS = {
     "at least": "minimum",
@@ -85,25 +88,24 @@ def _add_defaults(properties: Schema, defaults: Mapping[str, Any]) -> None:
 
 def declared() -> Schema:
     """Schemas made from the declarations, by what the forms call them."""
-    methods = declared_methods()
     return {
         **{key: _component(registry) for key, registry in COMPONENTS.items()},
-        "schedule": _options(SCHEDULES.declarations()["schedule"]),
+        "schedule": _options(Schedule),
         "dataset": {"enum": list(DATASETS)},
         "augmentation": {"enum": list(AUGMENTATIONS)},
         "normalization": {"enum": list(NORMALIZATIONS)},
-        "method": _method(methods),
+        "method": _method(),
         "methods": {
             "type": "object",
             "additionalProperties": False,
             "properties": {
                 name: {**_options(one), "description": summary(name)}
-                for name, one in methods.items()
+                for name, one in methods().items()
             },
             # A combination has the options of its second method.
             "patternProperties": {
                 rf"^\w+\+{name}$": {"$ref": f"#/$defs/methods/properties/{name}"}
-                for name in methods
+                for name in methods()
             },
         },
     }
@@ -111,13 +113,10 @@ def declared() -> Schema:
 
 def _component(registry: Registry) -> Schema:
     """A component: a name or a name with options, as text; or a mapping, maybe without the name."""
-    declarations = registry.declarations()
-    whats = {
-        name: (inspect.getdoc(registry.get(name, "schema")) or "").split("\n")[0]
-        for name in declarations
-    }
+    classes = [registry.get(name) for name in registry.names()]
+    whats = {one.name: (inspect.getdoc(one) or "").split("\n")[0] for one in classes}
     anything: Schema = {}
-    for one in declarations.values():
+    for one in classes:
         anything |= _options(one)["properties"]
     changed = {
         "type": "object",
@@ -125,15 +124,13 @@ def _component(registry: Registry) -> Schema:
         "additionalProperties": False,
         "properties": anything,
     }
-    return {
-        "anyOf": [*_named(declarations.values(), whats), {"not": {"required": ["name"]}, **changed}]
-    }
+    return {"anyOf": [*_named(classes, whats), {"not": {"required": ["name"]}, **changed}]}
 
 
-def _method(methods: Mapping[str, Declaration]) -> Schema:
+def _method() -> Schema:
     """A method, as text or as a mapping, or two methods that are combined."""
-    found = _named(methods.values(), {name: summary(name) for name in methods})
-    called = rf"({'|'.join(methods)})\s*(\(.*\))?"
+    found = _named(methods().values(), {name: summary(name) for name in methods()})
+    called = rf"({'|'.join(methods())})\s*(\(.*\))?"
     found.append({"type": "string", "pattern": rf"^\s*{called}\s*\+\s*{called}\s*$"})
     parts = {"type": "array", "minItems": 2, "maxItems": 2, "items": {"$ref": "#/$defs/method"}}
     found.append(
@@ -147,12 +144,16 @@ def _method(methods: Mapping[str, Declaration]) -> Schema:
     return {"anyOf": found}
 
 
-def _named(declarations: Iterable[Declaration], whats: Mapping[str, str]) -> list[Schema]:
+def _named(classes: Iterable[type[Component]], whats: Mapping[str, str]) -> list[Schema]:
     """Declared components in the ways they may be written, as text and as a mapping."""
     texts, mappings = [], []
-    for one in declarations:
+    for one in classes:
         what = whats[one.name]
-        needed = [o.name for o in one.options if o.required and o.name not in COMMON]
+        needed = [
+            name
+            for name, field in one.model_fields.items()
+            if field.is_required() and name not in COMMON
+        ]
         if not needed:
             texts.append({"const": one.name, "description": what})
         called = rf"^\s*{one.name}\s*\(.*\)\s*$"
@@ -169,25 +170,26 @@ def _named(declarations: Iterable[Declaration], whats: Mapping[str, str]) -> lis
     return texts + mappings
 
 
-def _options(declared: Declaration) -> Schema:
+def _options(declared: type[Component]) -> Schema:
     """A mapping of a component's options, none of which is required."""
-    properties = {option.name: _option(option) for option in declared.options}
+    properties = {name: _option(field) for name, field in declared.model_fields.items()}
     if declared.variants:
         properties["variant"] = {"enum": list(declared.variants)}
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _option(option: Option) -> Schema:
+def _option(option: FieldInfo) -> Schema:
     """One option: its meaning, its allowed values and its default."""
-    value: Schema = {"type": KINDS_OF_VALUES[option.kind]}
-    value |= {LIMITS[word]: bound for word, bound in option.limits.items()}
-    if option.choices is not None:
-        value = {"enum": list(option.choices)}
-    if option.many:
+    choices = choices_of(option)
+    value: Schema = (
+        {"enum": list(choices)} if choices else {"type": KINDS_OF_VALUES[type_of(option)]}
+    )
+    value |= {LIMITS[word]: bound for word, bound in limits_of(option).items()}
+    if is_list(option):
         value = {"type": "array", "minItems": 1, "items": value}
-    if option.nullable and "enum" in value:
+    if is_nullable(option) and "enum" in value:
         value["enum"].append(None)
-    elif option.nullable:
+    elif is_nullable(option):
         value["type"] = [value["type"], "null"]
-    described: Schema = {"description": option.doc, **value}
-    return described if option.required else {**described, "default": option.default}
+    described: Schema = {"description": option.description, **value}
+    return described if option.is_required() else {**described, "default": option.default}

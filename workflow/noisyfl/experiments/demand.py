@@ -13,7 +13,7 @@ from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, did_you_mean
 from noisyfl.experiments.config import PUBLISHED, ROOT
 from noisyfl.experiments.plan import Plan
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.cost import estimate, likely_seconds
 from noisyfl.specs.descriptions import Description, TableDescription
 from noisyfl.specs.extent import remarks_of
@@ -221,7 +221,7 @@ def demands(
 
 def megabytes(spec: Mapping[str, Any]) -> float:
     """Rough size of a run's artifact on disk: a row per round, and one per participant in each."""
-    schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
+    schedule = Schedule(**spec["schedule"])
     participants = schedule.participants(spec["noisy_partition"]["partition"]["clients"])
     return (8_000 + schedule.rounds * (100 + 40 * participants)) / 1e6
 

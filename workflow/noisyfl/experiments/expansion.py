@@ -10,6 +10,7 @@ from typing import Any
 from noisyfl.core.checked_yaml import checked, read_yaml
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.registry import split_component
+from noisyfl.core.typed import type_of
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
@@ -182,7 +183,10 @@ class Expansion:
     ) -> Iterator[Mark]:
         """The marks of a figure; of an option, at its value in the first drawn run that has one."""
         options = {
-            o.name for method in methods().values() for o in method.options if o.kind == "int"
+            name
+            for method in methods().values()
+            for name, field in method.model_fields.items()
+            if type_of(field) is int
         }
         for mark in given:
             at = mark["at"]

@@ -6,18 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noisyfl.core.options import BadInput, Declaration, check_keys, find
-from noisyfl.core.registry import Registry, split_component
+from noisyfl.core.options import BadInput, check_keys, find
+from noisyfl.core.registry import Component, Registry, split_component
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.models import MODELS
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import methods
 
-REGISTRIES = {
+REGISTRIES: dict[str, Registry[Any]] = {
     "partition": PARTITIONS,
     "label_noise": LABEL_NOISES,
     "noise_level": NOISE_LEVELS,
@@ -44,10 +44,10 @@ def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
         _check_setting(over, f"{where}.experiments.{name}")
     for name, options in overlay.get("methods", {}).items():
         declaration = declared_of(name, f"{where}.methods")
-        declaration.check(options, f"{where}.methods.{name}")
+        declaration.check_options(options, f"{where}.methods.{name}")
 
 
-def declared_of(key: str, where: str) -> Declaration:
+def declared_of(key: str, where: str) -> type[Component]:
     """The declaration of the method whose options stand under a key of ``methods``.
 
     That is the method that the key names; of a combination, such as ``centralized+dividemix``, the
@@ -74,20 +74,18 @@ def _check_setting(given: Mapping[str, Any], where: str) -> None:
         elif key == "normalization":
             find(dict.fromkeys(NORMALIZATIONS), value, "normalization", place)
         elif key == "schedule":
-            SCHEDULES.declarations()["schedule"].check(value, place)
+            Schedule.check_options(value, place)
         elif key in REGISTRIES:
             _check_component(REGISTRIES[key], value, place)
 
 
 def _check_component(registry: Registry, given: Any, where: str) -> None:
     if isinstance(given, Mapping) and "name" not in given:
-        every = registry.declarations().values()
-        known = {option.name for declaration in every for option in declaration.options}
+        known = {name for cls in registry.classes.values() for name in cls.model_fields}
         check_keys(given, sorted(known), where, "option")
         return
     name, options = split_component(given, registry.kind, where)
-    declaration = find(registry.declarations(), name, registry.kind, where)
-    declaration.check(options, f"{where}.{name}")
+    registry.get(name, where).check_options(options, f"{where}.{name}")
 
 
 def blamed(

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.options import Option
+from noisyfl.core.registry import Component
+from noisyfl.core.typed import choices_of
 from noisyfl.explorer.fidelity import Section, sections
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.sources import PACKAGE
@@ -18,7 +19,7 @@ DECLARED = ("default", "alternatives", "what it decides", "meaning")
 
 
 def described() -> dict[str, dict[str, Any]]:
-    """Every method by name, without importing torch."""
+    """Every method by name."""
     known = sections()
     found = {}
     for name, declared in sorted(methods().items()):
@@ -35,24 +36,24 @@ def described() -> dict[str, dict[str, Any]]:
             "revision": declared.revision,
             "variants": {key: dict(value) for key, value in declared.variants.items()},
             "fidelity": [section.heading, section.anchor] if section.heading else None,
-            "options": [option_told(option, section) for option in declared.options],
+            "options": [describe_option(declared, name, section) for name in declared.model_fields],
         }
     return found
 
 
-def option_told(option: Option, section: Section) -> dict[str, Any]:
-    """An option, and what the fidelity page says of it by column header."""
-    line = section.lines.get(option.name, {})
+def describe_option(method: type[Component], name: str, section: Section) -> dict[str, Any]:
+    """An option of a method, and what the fidelity page says of it by column header."""
+    line = section.lines.get(name, {})
     why = {key: text for key, text in line.items() if text and key not in DECLARED}
-    said = section.says_of(option.name)
-    default = "required" if option.required else option.default
-    if option.share_of is not None:
-        default = f"{default} of {option.share_of[1]:g} {option.share_of[0]}"
+    said = section.says_of(name)
+    default = method.defaults().get(name, "required")
+    if share := method.extras("share_of").get(name):
+        default = f"{default} of {share[1]:g} {share[0]}"
     return {
-        "name": option.name,
+        "name": name,
         "default": default,
-        "choices": option.choices,
-        "doc": option.doc,
+        "choices": choices_of(method.model_fields[name]),
+        "doc": method.model_fields[name].description,
         "why": why or ({"reason": said} if said else {}),
     }
 

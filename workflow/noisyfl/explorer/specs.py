@@ -45,7 +45,7 @@ def told(spec: Spec) -> dict[str, Any]:
         "partition": given["partition"]["name"],
         "noise": given["label_noise"]["name"],
         "words": {
-            "partition": in_words(given["partition"], PARTITIONS.declarations()),
+            "partition": in_words(given["partition"], PARTITIONS.classes),
             "noise": _noise(given),
         },
     }
@@ -53,16 +53,16 @@ def told(spec: Spec) -> dict[str, Any]:
 
 def _noise(given: Spec) -> str:
     """The label noise and its level in words, without options that have their default."""
-    noise = in_words(given["label_noise"], LABEL_NOISES.declarations())
+    noise = in_words(given["label_noise"], LABEL_NOISES.classes)
     level = given.get("noise_level") or {"name": "none"}
     if level["name"] == "none":
         return noise
-    return f"{noise} at {in_words(level, NOISE_LEVELS.declarations())}"
+    return f"{noise} at {in_words(level, NOISE_LEVELS.classes)}"
 
 
 def _method(part: Spec, spec: Spec) -> dict[str, Any]:
-    declared, measures = methods()[part["name"]], measures_of(spec["schedule"])
-    defaults = {option.name: option.default_in(measures) for option in declared.options}
+    method = methods()[part["name"]]
+    defaults = dict.fromkeys(method.model_fields) | method.defaults(measures_of(spec["schedule"]))
     return {
         "name": part["name"],
         "revision": part["revision"],

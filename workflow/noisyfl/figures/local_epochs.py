@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from noisyfl.core.options import BadInput
 from noisyfl.figures.looks import legend_of_lines, looks
 from noisyfl.figures.style import new_figure
-from noisyfl.simulation.schedule import SCHEDULES, Schedule
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
 from noisyfl.specs.descriptions import FigureDescription
 
@@ -64,6 +64,6 @@ def epochs_by_round(method: Any, rounds: int, where: str) -> list[int]:
 
 def _schedule(rounds: int, epochs: int) -> Schedule:
     """A run's schedule, in which only the rounds and the local epochs matter."""
-    other = {"participation": 1, "batch_size": 1, "learning_rate": 1}
-    given = {"name": "schedule", "rounds": rounds, "local_epochs": epochs, **other}
-    return SCHEDULES.build(given, "schedule")
+    return Schedule(
+        rounds=rounds, local_epochs=epochs, participation=1, batch_size=1, learning_rate=1
+    )

@@ -11,8 +11,7 @@ learn by it.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -178,21 +177,23 @@ class Apfl(ServerSide, Personal):
         at_least=0,
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "code": {"adaptive": False, "shrinkage": 0.02},
     }
 
     networks = 2
     effort = 1.2
     models_kept = 1
-    refuses = {  # noqa: RUF012 (a class variable, not an option)
+    refuses: ClassVar = {
         "models_kept": {"why": "keeps models of its own, and apfl cannot mix those", "when": {}}
     }
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
         """This server side, and a client side with the partner's loss on w and on the mixture."""
         assert isinstance(partner, ClientSide)
-        return self, Wrapped(partner, self.alpha, self.adaptive, self.shrinkage)
+        return self, Wrapped(
+            side=partner, alpha=self.alpha, adaptive=self.adaptive, shrinkage=self.shrinkage
+        )
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """FedAvg's mean of w. The values of v in the global model have no meaning."""
@@ -219,14 +220,10 @@ class Apfl(ServerSide, Personal):
         return (1 + changed) / 2
 
 
-@dataclass(frozen=True)
 class Wrapped(Personal):
     """:class:`Personal` wrapped around a partner."""
 
     side: ClientSide
-    alpha: float
-    adaptive: bool
-    shrinkage: float
 
     name = "apfl"
 

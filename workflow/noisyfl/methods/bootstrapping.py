@@ -1,5 +1,7 @@
 """Bootstrapping (Reed et al., 2015): a label is mixed with what the network says itself."""
 
+from typing import ClassVar, Literal
+
 from torch import Tensor
 
 from noisyfl.core.options import option
@@ -24,12 +26,12 @@ class Bootstrapping(ClientSide):
         "ICLR 2015 workshop"
     )
 
-    form: str = option("hard", doc="what the prediction is", choices=("soft", "hard"))
+    form: Literal["soft", "hard"] = option("hard", doc="what the prediction is")
     beta: float | None = option(
         None, doc="share of the label; null: 0.95 if soft, 0.8 if hard", at_least=0, at_most=1
     )
 
-    variants = {"soft": {"form": "soft"}}  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {"soft": {"form": "soft"}}
 
     def losses(self, logits: Tensor, target: Tensor) -> Tensor:
         """See the class."""

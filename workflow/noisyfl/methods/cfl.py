@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -41,7 +42,7 @@ class ClusteredFL(ServerSide):
         "Sattler et al., On the Byzantine Robustness of Clustered Federated Learning, ICASSP 2020"
     )
 
-    small = {"warm_up_rounds": 2, "relative": True, "eps1": 5.0, "eps2": 0.1}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"warm_up_rounds": 2, "relative": True, "eps1": 5.0, "eps2": 0.1}
 
     eps1: float = option(
         0.4, doc="a cluster splits if the norm of its mean change is below", at_least=0
@@ -66,25 +67,21 @@ class ClusteredFL(ServerSide):
         at_least=0,
         at_most=1,
     )
-    linkage: str = option(
+    linkage: Literal["complete", "single"] = option(
         "complete",
         doc="how groups are joined until two are left: by their least similar clients (code), or "
         "by their most similar ones, which makes the largest similarity across smallest (paper)",
-        choices=("complete", "single"),
     )
-    weighting: str = option(
-        "samples",
-        doc="clients of a cluster count by their samples (paper), or equally (code)",
-        choices=("samples", "clients"),
+    weighting: Literal["samples", "clients"] = option(
+        "samples", doc="clients of a cluster count by their samples (paper), or equally (code)"
     )
-    rule: str = option(
+    rule: Literal["criterion", "larger"] = option(
         "criterion",
         doc="split clusters for good by the criterion; or in every round average the larger of two "
         "groups",
-        choices=("criterion", "larger"),
     )
 
-    variants = {"larger_group": {"rule": "larger"}}  # noqa: RUF012 (not an option)
+    variants: ClassVar = {"larger_group": {"rule": "larger"}}
 
     def start(self, client: Client, federation: Federation) -> Weights:
         """The model of the client's cluster."""

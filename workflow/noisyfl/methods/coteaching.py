@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -26,17 +26,15 @@ from noisyfl.simulation.types import (
 )
 
 
-@dataclass(frozen=True)
 class ForgetRate(ClientSide):
     """A client side that leaves out a share of each batch: a given one, or the true noise level."""
 
     forget_rate: float | None = option(
         None, doc="tau: share of a batch left out; null: the true noise level", at_least=0, below=1
     )
-    noise_level_of: str = option(
+    noise_level_of: Literal["federation", "client"] = option(
         "federation",
         doc="whose true noise level that is: of all samples of the federation, or of the client's",
-        choices=("federation", "client"),
     )
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
@@ -68,25 +66,23 @@ class CoTeaching(ForgetRate):
     networks = 2
     by_sample = ("picked",)
 
-    small = {"ramp_rounds": 2}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"ramp_rounds": 2}
 
     ramp_rounds: int = option(10, doc="T_k: rounds until the forget rate is reached", at_least=1)
-    ramp: str = option(
+    ramp: Literal["ratio", "linspace"] = option(
         "ratio",
         doc="share of the forget rate in round t from 0: t / T_k (Algorithm 1), or t / (T_k - 1) "
         "(official code and FedRN's)",
-        choices=("ratio", "linspace"),
     )
     double_division: bool = option(
         False, doc="divide the mean loss by the number of picks once more (official code)"
     )
-    tested: str = option(
+    tested: Literal["first", "second", "mean"] = option(
         "first",
         doc="what is tested: the first network, the second, or the mean of both softmax outputs",
-        choices=("first", "second", "mean"),
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "official": {"ramp": "linspace", "double_division": True},
         "fedrn": {"forget_rate": 0.2, "ramp_rounds": 100, "ramp": "linspace"},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -34,14 +35,13 @@ class CoTeachingPlus(CoTeaching):
         False,
         doc="after the warm-up, cross-entropy takes softmax outputs for logits (official code)",
     )
-    full_agreement: str = option(
+    full_agreement: Literal["nothing", "all"] = option(
         "nothing",
         doc="what a batch teaches that the networks agree on: nothing (Algorithm 1), or all of it "
         "(official code, until its step 5000)",
-        choices=("nothing", "all"),
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "official": {
             "ramp": "linspace",
             "double_division": True,
@@ -49,7 +49,7 @@ class CoTeachingPlus(CoTeaching):
             "full_agreement": "all",
         },
     }
-    small = {"ramp_rounds": 2, "warm_up_rounds": 2}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"ramp_rounds": 2, "warm_up_rounds": 2}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Set for each step, and for every number of samples that the networks may disagree on, how

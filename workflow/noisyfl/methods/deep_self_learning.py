@@ -5,6 +5,8 @@ There is no official code; RoFL's authors wrote theirs from the paper, and so is
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -57,15 +59,12 @@ class DeepSelfLearning(ClientSide):
         above=0,
         at_most=1,
     )
-    correction: str = option(
+    correction: Literal["participation", "epoch"] = option(
         "participation",
         doc="when labels are corrected: before the first local epoch, or before each",
-        choices=("participation", "epoch"),
     )
-    view: str = option(
-        "plain",
-        doc="the images that features are of: as they are, or augmented as in training",
-        choices=("plain", "weak"),
+    view: Literal["plain", "weak"] = option(
+        "plain", doc="the images that features are of: as they are, or augmented as in training"
     )
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:

@@ -7,8 +7,8 @@ an option.
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ class DivideMix(ClientSide):
     networks = 2
     effort = 3.5
 
-    small = {"warm_up_rounds": 3, "ramp_rounds": 2}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"warm_up_rounds": 3, "ramp_rounds": 2}
 
     warm_up_rounds: int = option(
         10, doc="rounds of plain cross-entropy", at_least=0, share_of=("rounds", 50)
@@ -80,44 +80,36 @@ class DivideMix(ClientSide):
     confidence_penalty: bool = option(
         False, doc="negative entropy in the warm-up, which the paper has for asymmetric noise"
     )
-    squared_error: str = option(
-        "mean",
-        doc="over the classes: their mean (code), or their sum (Eq. 10)",
-        choices=("mean", "sum"),
+    squared_error: Literal["mean", "sum"] = option(
+        "mean", doc="over the classes: their mean (code), or their sum (Eq. 10)"
     )
     mixture_iterations: int = option(
         10, doc="most iterations of a mixture's fit: 10 in the code, 100 in FedRN's", at_least=1
     )
-    split_view: str = option(
+    split_view: Literal["plain", "weak"] = option(
         "plain",
         doc="the images whose losses are split: plain (code), or as in training (FedRN's code)",
-        choices=("plain", "weak"),
     )
-    own_guess: str = option(
-        "training",
-        doc="mode in which the network that learns guesses labels (code: training)",
-        choices=("training", "evaluation"),
+    own_guess: Literal["training", "evaluation"] = option(
+        "training", doc="mode in which the network that learns guesses labels (code: training)"
     )
-    unlabelled_batches: str = option(
+    unlabelled_batches: Literal["filled", "short"] = option(
         "filled",
         doc="how many samples without label a step has: as many as with one (Algorithm 1), or what "
         "a pass over them in batches has left, so that the last batch is short (codes)",
-        choices=("filled", "short"),
     )
-    momentum: str = option(
+    momentum: Literal["update", "epoch"] = option(
         "update",
         doc="after the warm-up, where momentum starts anew: in a local update, or for each network "
         "in each local epoch (FedRN's code)",
-        choices=("update", "epoch"),
     )
-    tested: str = option(
+    tested: Literal["sum", "mean", "first"] = option(
         "sum",
         doc="what is tested: the sum of both networks' logits (code), their mean softmax, or the "
         "first network",
-        choices=("sum", "mean", "first"),
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "fedrn": {
             "warm_up_rounds": 100,
             "mixture_iterations": 100,
@@ -138,7 +130,7 @@ class DivideMix(ClientSide):
         epochs = schedule.local_epochs
         if self.local_epochs is not None and round >= self.warm_up_rounds:
             epochs = self.local_epochs
-        return dataclasses.replace(schedule, local_epochs=2 * epochs)  # type: ignore[type-var]
+        return schedule.model_copy(update={"local_epochs": 2 * epochs})
 
     def epochs_of_round(self, round: int, schedule: Schedule) -> int:
         """Half of the epochs, as each network learns in every other one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from noisyfl.core.options import option
@@ -33,7 +35,7 @@ class EarlyLearning(ClientSide):
     )
     weight: float = option(3.0, doc="lambda, of the regulariser; 7 on CIFAR-100", at_least=0)
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "asymmetric": {"target_momentum": 0.9, "weight": 1.0},
         "cifar100": {"target_momentum": 0.9, "weight": 7.0},
     }

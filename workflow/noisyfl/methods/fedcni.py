@@ -6,6 +6,7 @@ Equation and table numbers are the paper's; there is no official code.
 from __future__ import annotations
 
 import math
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ class FedCNI(ClientSide):
     )
     effort = 2.2
 
-    small = {"pseudo_label_round": 3, "aggregation_round": 3}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"pseudo_label_round": 3, "aggregation_round": 3}
 
     pseudo_label_round: int = option(
         15,
@@ -63,21 +64,19 @@ class FedCNI(ClientSide):
     similarity_weight: float = option(
         0.7, doc="lambda_sim: weight of the distance to prototypes (Eq. 13)", at_least=0
     )
-    loss_mean: str = option(
+    loss_mean: Literal["parts", "batch"] = option(
         "parts",
         doc="parts: the mean over a batch's noisy samples plus that over its clean ones (Eq. 11); "
         "batch: one mean over both",
-        choices=("parts", "batch"),
     )
     mixup_alpha: float = option(1.0, doc="of mixup's Beta distribution", above=0)
-    detection_view: str = option(
-        "plain", doc="how images are shown where labels are checked", choices=("plain", "weak")
+    detection_view: Literal["plain", "weak"] = option(
+        "plain", doc="how images are shown where labels are checked"
     )
-    prototype: str = option(
+    prototype: Literal["mean", "unit"] = option(
         "mean",
         doc="mean: of features (Eq. 5); unit: of features of length one (the text's normalised "
         "mean)",
-        choices=("mean", "unit"),
     )
     scaled: bool = option(
         True, doc="fit mixtures to similarities scaled to [0, 1] in each class, else as they are"
@@ -89,20 +88,18 @@ class FedCNI(ClientSide):
     dynamic_confidence: bool = option(
         True, doc="a threshold for each class (Eqs. 7, 8), else tau for all (Table 4)"
     )
-    mixup: str = option(
+    mixup: Literal["denoise", "vanilla", "none"] = option(
         "denoise",
         doc="what noisy samples are mixed with: clean ones of their class, or any (vanilla); none: "
         "plain cross-entropy (Table 6)",
-        choices=("denoise", "vanilla", "none"),
     )
-    aggregation: str = option(
+    aggregation: Literal["clean_samples", "data_size", "always_clean_samples"] = option(
         "clean_samples",
         doc="what a client counts for: its samples and, from T_s2 on, the clean ones (Eq. 14); or "
         "either throughout (Table 7)",
-        choices=("clean_samples", "data_size", "always_clean_samples"),
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "without_dynamic_confidence": {"dynamic_confidence": False},
         "without_mixup": {"mixup": "none"},
         "vanilla_mixup": {"mixup": "vanilla"},

@@ -8,7 +8,7 @@ choice is an option; the defaults are the code's, which made the published numbe
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -45,7 +45,7 @@ class FedCorr(ServerSide, ClientSide):
         "Xu et al., FedCorr: Multi-Stage Federated Learning for Label Noise Correction, CVPR 2022"
     )
 
-    small = {"preprocessing_iterations": 2, "finetuning_rounds": 2}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"preprocessing_iterations": 2, "finetuning_rounds": 2}
 
     preprocessing_iterations: int = option(
         5, doc="T1: visits of every client", at_least=1, share_of=("visits", 100)
@@ -73,54 +73,48 @@ class FedCorr(ServerSide, ClientSide):
     lid_neighbours: int = option(20, doc="k of the LID score (Eq. 2)", at_least=1)
     mixup_alpha: float = option(1.0, doc="of mixup's Beta distribution", above=0)
 
-    prox_form: str = option(
+    prox_form: Literal["norm", "squared"] = option(
         "norm",
         doc="norm: plain distance, left out in the first step of an epoch (code); "
         "squared: Eq. 5 in every step",
-        choices=("norm", "squared"),
     )
-    loss_form: str = option(
+    loss_form: Literal["double_softmax", "cross_entropy"] = option(
         "double_softmax",
         doc="losses that noise levels are read from: cross-entropy of the softmax taken for logits "
         "(code), or cross-entropy (paper)",
-        choices=("double_softmax", "cross_entropy"),
     )
-    ranking: str = option(
+    ranking: Literal["local", "global"] = option(
         "local",
         doc="losses that order samples for relabelling: the local model's (code), or the global "
         "model's (Eq. 6)",
-        choices=("local", "global"),
     )
-    mixup_stages: str = option(
+    mixup_stages: Literal["all", "first_two", "preprocessing"] = option(
         "all",
         doc="mixup in every stage (code), also where another method has the third; in the first "
         "two; or in pre-processing alone (paper)",
-        choices=("all", "first_two", "preprocessing"),
     )
-    finetuning_relabels: str = option(
+    finetuning_relabels: Literal["noisy_clients", "above_threshold"] = option(
         "noisy_clients",
         doc="whose labels finetuning corrects: clients the last mixture called noisy (code), or "
         "those above clean_threshold (Algorithm 1)",
-        choices=("noisy_clients", "above_threshold"),
     )
 
     correction: bool = option(True, doc="replace labels at all (Table 6)")
     fraction_scheduling: bool = option(
         True, doc="one client a round in pre-processing, else as many as ordinarily (Table 6)"
     )
-    preprocessing_sampling: str = option(
+    preprocessing_sampling: Literal["without_replacement", "with_replacement"] = option(
         "without_replacement",
         doc="how a round of several clients is drawn in pre-processing: without replacement "
         "(paper), or with, from those not yet visited (code), so that some are visited twice in a "
         "round, by two updates, and some never, which look clean",
-        choices=("without_replacement", "with_replacement"),
     )
     local_proximal: bool = option(True, doc="the adaptive proximal term (Table 6)")
     finetuning: bool = option(True, doc="the second stage and its correction (Table 6)")
     usual_training: bool = option(True, doc="the third stage (Table 6)")
     mixup: bool = option(True, doc="mixup (Table 6)")
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "paper": {
             "prox_form": "squared",
             "loss_form": "cross_entropy",
@@ -140,7 +134,7 @@ class FedCorr(ServerSide, ClientSide):
     }
 
     partner: ClassVar[str] = "server"
-    refuses = {  # noqa: RUF012 (a class variable, not an option)
+    refuses: ClassVar = {
         "own_batches": {
             "why": "decides its own batches, which mixup cannot mix; expected "
             "mixup_stages='first_two' or 'preprocessing' of fedcorr",
@@ -157,7 +151,7 @@ class FedCorr(ServerSide, ClientSide):
         if isinstance(partner, ClientSide):
             mixup = self.mixup and self.mixup_stages == "all"
             client = MixedUp(partner, self.mixup_alpha) if mixup else partner
-        return Continued(self, partner), client
+        return Continued(first=self, second=partner), client
 
     # ---------------------------------------------------------------- the stages
 

@@ -16,7 +16,6 @@ from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.types import Batch, Client, Epoch, Outputs
 
 
-@dataclass(frozen=True)
 class Continued(ServerSide):
     """FedCorr until finetuning ends, then another method's sides.
 

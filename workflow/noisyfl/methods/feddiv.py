@@ -7,6 +7,7 @@ authors have withdrawn theirs.
 from __future__ import annotations
 
 import math
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -73,14 +74,13 @@ class FedDiv(ServerSide, ClientSide):
         1.0, doc="eta, of the uniform prior (Eq. 15); 0 in the paper's IID settings", at_least=0
     )
     mixup_alpha: float = option(1.0, doc="alpha: of mixup's Beta distribution", above=0)
-    filter_losses: str = option(
+    filter_losses: Literal["cross_entropy", "scaled_double_softmax"] = option(
         "cross_entropy",
         doc="what mixtures are of: cross-entropies (Eq. 2), or those of softmax outputs taken for "
         "logits, scaled to [0, 1] (withdrawn code)",
-        choices=("cross_entropy", "scaled_double_softmax"),
     )
 
-    small = {"warm_up_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"warm_up_rounds": 3}
 
     # ---------------------------------------------------------------- before a local update
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -43,23 +43,20 @@ class FedDyn(ServerSide, ClientSide):
         10.0, doc="largest norm of a step's gradient (code); null: the schedule's", above=0
     )
     momentum: bool = option(False, doc="use the schedule's momentum; paper and code have none")
-    tested_model: str = option(
+    tested_model: Literal["average", "server"] = option(
         "average",
         doc="average: the mean of the participants' models (the code plots that of all clients' "
         "last ones); server: the model that is sent, drift included",
-        choices=("average", "server"),
     )
 
-    variants = {"server_model": {"tested_model": "server"}}  # noqa: RUF012 (not an option)
+    variants: ClassVar = {"server_model": {"tested_model": "server"}}
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
         """The round's schedule, with gradients clipped and, by default, without momentum."""
         schedule = super().local_schedule(round, schedule)
-        return dataclasses.replace(  # type: ignore[type-var]
-            schedule,
-            momentum=schedule.momentum if self.momentum else 0.0,
-            clip_norm=schedule.clip_norm if self.clip_norm is None else self.clip_norm,
-        )
+        clip = schedule.clip_norm if self.clip_norm is None else self.clip_norm
+        momentum = schedule.momentum if self.momentum else 0.0
+        return schedule.model_copy(update={"momentum": momentum, "clip_norm": clip})
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """d_k, and the client's alpha."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,7 +49,7 @@ class FedELC(TwoStages):
     )
     entropy_weight: float = option(0.2, doc="beta: weight of the predictions' entropy", at_least=0)
 
-    small = {"warm_up_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"warm_up_rounds": 3}
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """FedNoRo's ``log_prior``, and the client's ``label_logits`` [samples, classes]."""

@@ -6,7 +6,7 @@ The code that is meant is the first author's, in which the method is called FedT
 
 from __future__ import annotations
 
-import dataclasses
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -68,15 +68,13 @@ class FedFixer(ServerSide, ClientSide):
         1, doc="K: the personal model's steps on a batch for one of the global's", at_least=1
     )
 
-    variants = {"official": {"personal_steps": 5}}  # noqa: RUF012 (a class variable, not an option)
-    small = {"selection_round": 2}  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {"official": {"personal_steps": 5}}
+    small: ClassVar = {"selection_round": 2}
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
         """Plain SGD."""
         current = super().local_schedule(round, schedule)
-        return dataclasses.replace(  # type: ignore[type-var]
-            current, momentum=0.0, weight_decay=0.0
-        )
+        return current.model_copy(update={"momentum": 0.0, "weight_decay": 0.0})
 
     def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
         """The received global model, as both the global and the personal one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -36,25 +37,22 @@ class FedLSR(ClientSide):
     ramp_rounds: int = option(
         20, doc="T_w: rounds until gamma is reached", at_least=0, share_of=("rounds", 100)
     )
-    loss_form: str = option(
+    loss_form: Literal["double_softmax", "cross_entropy"] = option(
         "double_softmax",
         doc="what cross-entropy and entropy are of: probabilities taken for logits, and the first "
         "view's entropy alone (official code), or the probabilities themselves, and both views'",
-        choices=("double_softmax", "cross_entropy"),
     )
-    first_view: str = option(
+    first_view: Literal["plain", "weak"] = option(
         "plain",
         doc="the image beside the augmented one: as it is (official code), or as in training",
-        choices=("plain", "weak"),
     )
-    second_view: str = option(
+    second_view: Literal["mild", "strong", "weak"] = option(
         "mild",
         doc="the augmented image: turned, or mirrored and in other colours, alike in a batch "
         "(paper, official code); RandAugment's and cutout's; or as in training",
-        choices=("mild", "strong", "weak"),
     )
 
-    small = {"ramp_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"ramp_rounds": 3}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Ask for two views, and set the first view's share in the mixture, and gamma, for each

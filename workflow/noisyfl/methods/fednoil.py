@@ -6,8 +6,8 @@ Equation and algorithm numbers are the paper's, which has no official code.
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -65,7 +65,7 @@ class FedNoiL(ServerSide, ClientSide):
     )
     effort = 1.3
 
-    small = {  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {
         "most_epochs": 4,
         "least_epochs": 2,
         "least_from": 4,
@@ -81,29 +81,25 @@ class FedNoiL(ServerSide, ClientSide):
         above=0,
         at_most=1,
     )
-    subset_size: str = option(
+    subset_size: Literal["share", "score", "mean_noise"] = option(
         "share",
         doc="labelled samples of a client: rho of its own; score: rho of all the federation's, by "
         "the client's probability to be drawn; mean_noise: as share, rho being what is clean of "
         "all labels",
-        choices=("share", "score", "mean_noise"),
     )
     confidence: float = option(
         0.95, doc="xi: softmax from which on a pseudo-label counts (FixMatch)", at_least=0
     )
     unlabelled_weight: float = option(1.0, doc="lambda_u (FixMatch)", at_least=0)
     guesses: int = option(2, doc="weak views that a pseudo-label is the mean of", at_least=1)
-    batch: str = option(
+    batch: Literal["labelled", "all"] = option(
         "all",
         doc="a step's batch size counts its labelled samples, to which their share of the others "
         "is added; or all of its samples, so that an epoch has as many steps as FedAvg's",
-        choices=("labelled", "all"),
     )
 
-    epochs: str = option(
-        "logarithm",
-        doc="local epochs from round to round: Eq. 10, Eq. 11, or the schedule's",
-        choices=("cosine", "logarithm", "constant"),
+    epochs: Literal["cosine", "logarithm", "constant"] = option(
+        "logarithm", doc="local epochs from round to round: Eq. 10, Eq. 11, or the schedule's"
     )
     most_epochs: int = option(
         100, doc="T_max, local epochs of the first round", at_least=1, share_of=("local_epochs", 30)
@@ -127,7 +123,7 @@ class FedNoiL(ServerSide, ClientSide):
     data_sampling: bool = option(True, doc="by confidence, else uniform (Table 3)")
     semi_supervised: bool = option(True, doc="learn from the other samples as well (Table 4)")
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "logarithm": {"epochs": "logarithm"},
         "cosine": {"epochs": "cosine"},
         "constant": {"epochs": "constant"},
@@ -173,7 +169,7 @@ class FedNoiL(ServerSide, ClientSide):
             epochs = self.even_epochs(round + 1, schedule.rounds)
         else:
             epochs = self.local_epochs(round + 1)
-        return dataclasses.replace(schedule, local_epochs=epochs)  # type: ignore[type-var]
+        return schedule.model_copy(update={"local_epochs": epochs})
 
     # ---------------------------------------------------------------- who takes part
 

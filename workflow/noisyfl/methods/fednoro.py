@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -43,7 +43,6 @@ NOISY = "noisy"
 """Key in a client's state of whether the client is noisy; set once that is known."""
 
 
-@dataclass(frozen=True)
 class TwoStages(ServerSide, ClientSide):
     """A warm-up with logits adjusted by the client's class shares, then a stage for which the noisy
     clients are found, once.
@@ -124,7 +123,7 @@ class FedNoRo(TwoStages):
         share_of=("rounds", 100),
     )
 
-    small = {"warm_up_rounds": 3, "ramp_end": 6}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"warm_up_rounds": 3, "ramp_end": 6}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Set the weight of distillation for each step, if the client is noisy and the second stage

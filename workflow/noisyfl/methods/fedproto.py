@@ -7,7 +7,7 @@ as its paper has it, where prototypes are all that is exchanged, is the variant 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -39,26 +39,23 @@ class FedProto(ServerSide, ClientSide):
     partner: ClassVar[str] = ""
 
     weight: float = option(1.0, doc="lambda, of the distance to prototypes", at_least=0)
-    sharing: str = option(
+    sharing: Literal["weights", "nothing"] = option(
         "weights",
         doc="what is exchanged beside prototypes: weights, averaged; or nothing, and each client "
         "keeps its own network (paper, code)",
-        choices=("weights", "nothing"),
     )
-    prototype_mean: str = option(
+    prototype_mean: Literal["clients", "samples"] = option(
         "clients",
         doc="global prototypes: the mean over the clients that have the class (code), or weighted "
         "by how many samples of it they have (paper)",
-        choices=("clients", "samples"),
     )
-    inference: str = option(
+    inference: Literal["head", "prototype"] = option(
         "head",
         doc="what decides in a test: the linear classifier, or the nearest global prototype "
         "(paper)",
-        choices=("head", "prototype"),
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "faithful": {"sharing": "nothing", "inference": "prototype"},
     }
 

@@ -1,5 +1,7 @@
 """FedProx (Li et al., 2020): a proximal term holds each local model near the received one."""
 
+from typing import Literal
+
 from torch import Tensor
 
 from noisyfl.core.options import option
@@ -21,8 +23,8 @@ class FedProx(ClientSide):
     reference = "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020"
 
     mu: float = option(0.01, doc="weight of the proximal term", at_least=0)
-    prox_form: str = option(
-        "squared", doc="half the squared distance, or the distance", choices=("squared", "norm")
+    prox_form: Literal["squared", "norm"] = option(
+        "squared", doc="half the squared distance, or the distance"
     )
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:

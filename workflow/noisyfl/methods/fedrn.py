@@ -6,9 +6,8 @@ an option; the defaults are the code's, which made the published numbers.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -57,7 +56,7 @@ class FedRN(ClientSide):
     effort = 1.6
     models_kept = 1
 
-    small = {"warm_up_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"warm_up_rounds": 3}
 
     neighbours: int = option(2, doc="k: models that a client gets beside the global", at_least=0)
     alpha: float = option(
@@ -67,27 +66,22 @@ class FedRN(ClientSide):
         100, doc="rounds of FedAvg before", at_least=0, share_of=("rounds", 500)
     )
     finetune: bool = option(True, doc="fine-tune the neighbours' classifiers (Table 5)")
-    neighbour_choice: str = option(
-        "reliable",
-        doc="the most reliable, or any, with equal reliability weights (Table 9)",
-        choices=("reliable", "random"),
+    neighbour_choice: Literal["reliable", "random"] = option(
+        "reliable", doc="the most reliable, or any, with equal reliability weights (Table 9)"
     )
-    similarity: str = option(
-        "logits",
-        doc="what the cosine of Eq. 5 compares: logits (code) or softmax (paper)",
-        choices=("logits", "softmax"),
+    similarity: Literal["logits", "softmax"] = option(
+        "logits", doc="what the cosine of Eq. 5 compares: logits (code) or softmax (paper)"
     )
-    target_model: str = option(
+    target_model: Literal["stale", "received"] = option(
         "stale",
         doc="what counts as the client's own: its model as its last local update left it (code; "
         "on a first visit the global one), or the global one",
-        choices=("stale", "received"),
     )
     threshold: float = option(
         0.5, doc="probability above which a sample is clean (Eqs. 8, 9)", at_least=0, below=1
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "paper": {"similarity": "softmax"},
         "one_neighbour": {"neighbours": 1},
         "random_neighbours": {"neighbour_choice": "random"},
@@ -215,9 +209,7 @@ class FineTuning(ClientSide):
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
         """One epoch."""
-        return dataclasses.replace(  # type: ignore[type-var]
-            super().local_schedule(round, schedule), local_epochs=1
-        )
+        return super().local_schedule(round, schedule).model_copy(update={"local_epochs": 1})
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Draw batches from the auxiliary set; only the classifier learns."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -34,7 +34,7 @@ class JointOpt(ClientSide):
     effort = 1.1
     by_sample = ("outputs", "written")
 
-    small = {"start_round": 2, "history": 2}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"start_round": 2, "history": 2}
 
     alpha: float = option(1.2, doc="weight of the prior's divergence L_p", at_least=0)
     beta: float = option(0.8, doc="weight of the entropy L_e", at_least=0)
@@ -45,22 +45,20 @@ class JointOpt(ClientSide):
         at_least=0,
         share_of=("rounds", 500),
     )
-    underfilled: str = option(
+    underfilled: Literal["written", "history"] = option(
         "written",
         doc="what the sum of fewer than Q outputs is divided by: their number, or Q (codes), "
         "which makes labels that sum to less than 1",
-        choices=("written", "history"),
     )
-    warm_up_loss: str = option(
+    warm_up_loss: Literal["joint", "cross_entropy"] = option(
         "joint",
         doc="before start_round: all three terms, or cross-entropy alone (FedCorr's baseline)",
-        choices=("joint", "cross_entropy"),
     )
     local_epochs: int | None = option(
         None, doc="local epochs from start_round on; null: the schedule's", at_least=1
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "fedcorr": {"start_round": 20, "warm_up_loss": "cross_entropy", "local_epochs": 20},
         "fedrn": {"history": 15, "underfilled": "history"},
     }
@@ -74,9 +72,7 @@ class JointOpt(ClientSide):
         current = super().local_schedule(round, schedule)
         if self.local_epochs is None or round < self.start_round:
             return current
-        return dataclasses.replace(  # type: ignore[type-var]
-            current, local_epochs=self.local_epochs
-        )
+        return current.model_copy(update={"local_epochs": self.local_epochs})
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """``outputs`` [samples, Q, classes], ring buffers of softmax outputs, and ``written``

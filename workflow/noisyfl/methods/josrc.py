@@ -7,6 +7,7 @@ What the paper and its code say by epochs of one training is said here by rounds
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -40,7 +41,7 @@ class JoSRC(ClientSide):
     effort = 1.5
     by_sample = ("clean",)
 
-    small = {"warm_up": 0.25}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"warm_up": 0.25}
 
     smoothing: float = option(
         0.6, doc="epsilon: share of a label that goes to the other classes", at_least=0, below=1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -45,7 +46,7 @@ class Krum(ServerSide):
         participants=(1, 0),
     )
 
-    variants = {"single": {"selected": 1}}  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {"single": {"selected": 1}}
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from noisyfl.core.options import option
@@ -31,7 +33,7 @@ class PowerOfChoice(ServerSide):
     )
     effort = 1.3
 
-    small = {"candidates": 5}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"candidates": 5}
 
     candidates: int | None = option(
         None,

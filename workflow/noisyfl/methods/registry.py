@@ -1,5 +1,6 @@
 """Where methods are known by name."""
 
 from noisyfl.core.registry import Registry
+from noisyfl.simulation.client_side import Side
 
-METHODS = Registry("method")
+METHODS = Registry[Side]("method")

@@ -6,6 +6,7 @@ Equation and algorithm numbers are the paper's; there is no official code.
 from __future__ import annotations
 
 import math
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -47,7 +48,7 @@ class RoFL(ClientSide):
     effort = 1.3
     by_sample = ("confident", "pseudo_label")
 
-    small = {"pseudo_label_round": 3, "forget_ramp_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"pseudo_label_round": 3, "forget_ramp_rounds": 3}
 
     pseudo_label_round: int = option(
         100,
@@ -73,42 +74,35 @@ class RoFL(ClientSide):
         below=1,
     )
     forget_ramp_rounds: int = option(10, doc="T: rounds until tau is reached", at_least=1)
-    reduction: str = option(
-        "mean",
-        doc="the three terms as means over a batch, or as sums (as printed)",
-        choices=("mean", "sum"),
+    reduction: Literal["mean", "sum"] = option(
+        "mean", doc="the three terms as means over a batch, or as sums (as printed)"
     )
-    centroid_distance: str = option(
+    centroid_distance: Literal["mean_squared", "squared"] = option(
         "mean_squared",
         doc="from a centroid: the squared norm over the number of features, or the squared norm "
         "itself (Eq. 5 as printed), beside which cross-entropy hardly counts",
-        choices=("mean_squared", "squared"),
     )
-    pseudo_label_form: str = option(
+    pseudo_label_form: Literal["soft", "hard"] = option(
         "soft",
         doc="soft: the softmax output itself (Eq. 8 and the text under Eq. 9); hard: the class "
         "that is largest in it",
-        choices=("soft", "hard"),
     )
-    pseudo_label_view: str = option(
+    pseudo_label_view: Literal["weak", "batch", "plain"] = option(
         "weak",
         doc="on which view of an image its label is guessed: weak, plain: once, before the step, "
         "an augmented or a plain one; batch: in each step, the one that the step learns from. "
         "Naive labels and the first centroids come before any step: for them batch means weak",
-        choices=("weak", "batch", "plain"),
     )
-    centroid_update: str = option(
+    centroid_update: Literal["batch", "epoch"] = option(
         "batch",
         doc="when a client's centroids change, and by which of its samples: after each batch, by "
         "those of small loss in it (Algorithm 1, Eq. 13), or after each local epoch, by those of "
         "small loss among all that it has (Eqs. 2 to 4)",
-        choices=("batch", "epoch"),
     )
-    learns_from: str = option(
+    learns_from: Literal["all", "small_losses"] = option(
         "all",
         doc="which samples of a batch are learnt from: all (Eq. 1), or those of small loss (the "
         "unofficial code, FedRN's port), whose number is then rounded down",
-        choices=("all", "small_losses"),
     )
 
     mask: bool = option(
@@ -116,11 +110,10 @@ class RoFL(ClientSide):
         doc="tell confident samples; else all are drawn to their centroid, and all learn "
         "pseudo-labels where there are any (Table 4)",
     )
-    pseudo_labels: str = option(
+    pseudo_labels: Literal["global", "naive", "none"] = option(
         "global",
         doc="whose: the received model's; naive: the local one's before each epoch; none: from "
         "pseudo_label_round on, what is not confident is not learnt (Table 4)",
-        choices=("global", "naive", "none"),
     )
     global_centroids: bool = option(
         True,
@@ -128,7 +121,7 @@ class RoFL(ClientSide):
         "replaces them, without Eq. 4 (Fig. 4)",
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "without_mask": {"mask": False},
         "without_pseudo_label": {"pseudo_labels": "none"},
         "naive_pseudo_label": {"pseudo_labels": "naive"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -44,21 +44,20 @@ class Scaffold(ServerSide, ClientSide):
     models_kept = 1
 
     server_learning_rate: float = option(1.0, doc="eta_g", above=0)
-    momentum: str = option(
+    momentum: Literal["corrected", "off", "as_written"] = option(
         "corrected",
         doc="corrected: the schedule's, and control variates that account for it; off: none; "
         "as_written: the schedule's, and control variates divided by the steps alone",
-        choices=("corrected", "off", "as_written"),
     )
 
-    variants = {"without_momentum": {"momentum": "off"}}  # noqa: RUF012 (not an option)
+    variants: ClassVar = {"without_momentum": {"momentum": "off"}}
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
         """The round's schedule, without momentum if the option ``momentum`` is ``off``."""
         schedule = super().local_schedule(round, schedule)
         if self.momentum != "off":
             return schedule
-        return dataclasses.replace(schedule, momentum=0.0)  # type: ignore[type-var]
+        return schedule.model_copy(update={"momentum": 0.0})
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """``correction``, c - c_i, which is added to the gradient of every step."""

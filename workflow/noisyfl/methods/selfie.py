@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -37,7 +38,7 @@ class Selfie(ForgetRate):
     effort = 1.4
     by_sample = ("predictions", "written", "refurbished", "picked")
 
-    small = {"warm_up_rounds": 2, "history": 2}  # noqa: RUF012 (a class variable, not an option)
+    small: ClassVar = {"warm_up_rounds": 2, "history": 2}
 
     uncertainty: float = option(
         0.05,
@@ -53,17 +54,15 @@ class Selfie(ForgetRate):
         at_least=0,
         share_of=("rounds", 500),
     )
-    empty_entries: str = option(
+    empty_entries: Literal["wait", "class_zero"] = option(
         "wait",
         doc="a history of fewer than q predictions: its sample is not refurbishable yet, or class "
         "0 stands for what is missing (codes)",
-        choices=("wait", "class_zero"),
     )
-    current_prediction: str = option(
+    current_prediction: Literal["after", "before"] = option(
         "after",
         doc="a step's predictions enter the history after its samples are judged (official code), "
         "or before (FedRN's)",
-        choices=("after", "before"),
     )
     own_forward: bool = option(
         True,
@@ -72,7 +71,7 @@ class Selfie(ForgetRate):
         "dropout or batch normalisation",
     )
 
-    variants = {  # noqa: RUF012 (a class variable, not an option)
+    variants: ClassVar = {
         "official": {"empty_entries": "class_zero"},
         "fedrn": {
             "forget_rate": 0.2,

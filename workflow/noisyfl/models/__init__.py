@@ -5,17 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from noisyfl.core.options import BadInput, option
+from noisyfl.core.options import BadInput, option, within
 from noisyfl.core.randomness import torch_seed
-from noisyfl.core.registry import Registry
+from noisyfl.core.registry import Component, Registry
 from noisyfl.data.roots import Roots
 
 if TYPE_CHECKING:
     from torch import nn
 
-MODELS = Registry("model")
 Shape = tuple[int, int, int]
 """The shape of an image: height, width, channels."""
 
@@ -48,7 +47,8 @@ def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None
     Raises:
         BadInput: unknown model or option, or images that the model cannot take.
     """
-    MODELS.build(spec, where).check(shape, where)
+    with within(where=where):
+        MODELS.build(spec).check(shape)
 
 
 def build_model(
@@ -81,7 +81,8 @@ def build_model(
     import torch
 
     model = MODELS.build(spec, "model")
-    model.check(shape, "model")
+    with within("model"):
+        model.check(shape)
     with torch.random.fork_rng(devices=[]):
         # Not torch.manual_seed, which reseeds every GPU as well.
         torch.default_generator.manual_seed(torch_seed(seed, "model", network))
@@ -90,23 +91,21 @@ def build_model(
     return module
 
 
-class Model(ABC):
+class Model(Component, ABC):
     """What every model declares.
 
     Attributes:
-        name: set by the registry.
         minimum: the smallest height and width of an image that it takes.
     """
 
-    name: ClassVar[str]
     minimum: ClassVar[int]
 
-    def check(self, shape: Shape, where: str) -> None:
+    def check(self, shape: Shape) -> None:
         """Raise :class:`BadInput` if the model cannot take images of this shape."""
         height, width, _ = shape
         if min(height, width) < self.minimum:
             raise BadInput(
-                f"{where}: {self.name} cannot take images of {height}x{width}, expected at least "
+                f"{self.name} cannot take images of {height}x{width}, expected at least "
                 f"{self.minimum}x{self.minimum}"
             )
 
@@ -114,8 +113,11 @@ class Model(ABC):
     def build(self, shape: Shape, classes: int) -> nn.Module:
         """The module, initialised from torch's generator."""
 
-    def pretrain(self, module: nn.Module, files: WeightFiles) -> None:  # noqa: B027
+    def pretrain(self, module: nn.Module, files: WeightFiles) -> None:
         """Replace the initial weights by published ones, if an option says so."""
+
+
+MODELS = Registry[Model]("model")
 
 
 @MODELS.register("cnn")
@@ -219,20 +221,20 @@ class ResNet50(Model):
     # The network halves an image five times; of smaller ones the last stage sees mostly padding.
     minimum = 32
 
-    pretrained: str = option(
+    pretrained: Literal["none", "imagenet"] = option(
         "none",
         doc="where all weights but the classifier's start: at random, or from ImageNet's as "
         "torchvision publishes them",
-        choices=("none", "imagenet"),
     )
 
-    def check(self, shape: Shape, where: str) -> None:
+    def check(self, shape: Shape) -> None:
         """See :meth:`Model.check`; ImageNet's weights also need images of three channels."""
-        super().check(shape, where)
+        super().check(shape)
         if self.pretrained != "none" and shape[2] != 3:
             raise BadInput(
-                f"{where}.pretrained: got {self.pretrained!r}, but ImageNet's weights take 3 "
-                f"channels and these images have {shape[2]}"
+                f"got {self.pretrained!r}, but ImageNet's weights take 3 "
+                f"channels and these images have {shape[2]}",
+                "pretrained",
             )
 
     def build(self, shape: Shape, classes: int) -> nn.Module:

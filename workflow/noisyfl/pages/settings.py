@@ -13,7 +13,6 @@ from noisyfl.analysis.metrics import SYMBOLS
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, POINTS
-from noisyfl.core.options import Option
 from noisyfl.core.provenance import is_checked
 from noisyfl.core.registry import Registry
 from noisyfl.data.noise.label_noise import LABEL_NOISES
@@ -22,7 +21,7 @@ from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.models import MODELS
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import methods as declared_methods
 from noisyfl.specs.catalogue import parts_of
 from noisyfl.specs.extent import remarks_of
@@ -56,14 +55,13 @@ def setting_of(spec: Mapping[str, Any]) -> dict[str, Words]:
     partition = spec["noisy_partition"]
 
     def told(registry: Registry, given: Mapping[str, Any]) -> Words:
-        return component(given, registry.declarations()[given["name"]])
+        return component(given, registry.get(given["name"]))
 
     human = partition["label_noise"]["name"] == "human"
+    defaults = Schedule.defaults()
     schedule = {
-        option.name.replace("_", " "): Words(
-            ((str(spec["schedule"][option.name]), _is_changed(option, spec["schedule"])),)
-        )
-        for option in SCHEDULES.declarations()["schedule"].options
+        name.replace("_", " "): Words(((str(value), defaults.get(name, value) != value),))
+        for name, value in ((name, spec["schedule"][name]) for name in Schedule.model_fields)
     }
     return {
         "dataset": plain(partition["dataset"]),
@@ -78,10 +76,6 @@ def setting_of(spec: Mapping[str, Any]) -> dict[str, Words]:
         "normalization": plain(spec["normalization"]),
         **schedule,
     }
-
-
-def _is_changed(option: Option, given: Mapping[str, Any]) -> bool:
-    return not option.required and given[option.name] != option.default
 
 
 def settings(content: Content) -> list[Setting]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noisyfl.core.options import Declaration
+from noisyfl.core.registry import Component
 
 UNTOLD = ("name", "revision", "sha256")
 """Keys of a component that are not written as options, since they stand elsewhere: every checksum
@@ -34,21 +34,17 @@ def plain(text: str) -> Words:
 
 def component(
     given: Mapping[str, Any],
-    declared: Declaration,
+    declared: type[Component],
     measures: Mapping[str, float] | None = None,
 ) -> Words:
     """A component as a configuration writes it: ``name(option=value, ...)``.
 
     Args:
         given: the component in canonical form.
-        declared: what the component declares.
+        declared: its class.
         measures: the run's measures, which some defaults scale with.
     """
-    defaults = {
-        option.name: option.default_in(measures or {})
-        for option in declared.options
-        if not option.required
-    }
+    defaults = declared.defaults(measures)
     pieces = [(given["name"], False)]
     for key, value in given.items():
         if key not in UNTOLD:

@@ -63,7 +63,7 @@ def lines(
     by_files: dict[str, list[str]] = defaultdict(list)
     for run in edited:
         parts = parts_of(specs[run]["method"])
-        names = sorted({method_file(methods()[part["name"]].module).name for part in parts})
+        names = sorted({method_file(methods()[part["name"]].__module__).name for part in parts})
         by_files[" or ".join(names)].append(run)
     return [_line(files, runs, results) for files, runs in by_files.items()]
 

@@ -11,7 +11,7 @@ from noisyfl.runs.kept_model import KeptModel, read_model
 from noisyfl.runs.train import EXECUTORS, choose_device
 from noisyfl.simulation.encoded import images_of
 from noisyfl.simulation.rounds import tested
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.types import Tested
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import identity
@@ -41,7 +41,7 @@ def evaluate_kept(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
             f"{files.model}: expected the run {identity(spec)}, got {told['run']}"
         )
     _, client = build_method(spec["method"], "method")
-    schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
+    schedule = Schedule(**spec["schedule"])
     images = images_of(test, where)
     executor = EXECUTORS[read_json(files.provenance)["executor"]](
         networks=KeptModel(told, weights).networks.to(where),

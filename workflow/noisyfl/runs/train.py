@@ -41,7 +41,7 @@ from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.rounds import Report, simulate, unreported
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods_digest
@@ -251,7 +251,7 @@ def build_federation(
         options: of the executor.
     """
     facts = DATASETS[train.name]
-    schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
+    schedule = Schedule(**spec["schedule"])
     view = augment.View(facts, spec["augmentation"], spec["normalization"], device)
     images = images_of(train, device)
     if augment.AUGMENTATIONS[spec["augmentation"]].client_light:

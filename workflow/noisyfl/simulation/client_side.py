@@ -15,6 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from noisyfl.core.randomness import stream, torch_seed
+from noisyfl.core.registry import Component
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
@@ -60,15 +61,13 @@ class Turn:
         return (purpose, self.round, self.client, self.number, *again)
 
 
-class Side:
+class Side(Component):
     """What client sides and server sides both declare.
 
     Attributes:
-        name: set by the registry.
         revision: raised when the arithmetic changes; runs of older revisions go stale. As long as
             it is 0, the method is being written, and each edit of its code makes new runs.
         reference: where the method comes from.
-        variants: named sets of options, as the papers' ablations have them.
         small: options with which everything that the method does happens within eight rounds; the
             tests that run every method use them.
         networks: how many networks a model of this method has.
@@ -89,10 +88,8 @@ class Side:
             own options for which this holds.
     """
 
-    name: ClassVar[str]
     revision: ClassVar[int] = 1
     reference: ClassVar[str]
-    variants: ClassVar[dict[str, dict]] = {}
     small: ClassVar[dict] = {}
     networks: ClassVar[int] = 1
     effort: ClassVar[float] = 1.0

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from typing import Literal
 
 from noisyfl.core.options import option
-from noisyfl.core.registry import Registry
-
-SCHEDULES = Registry("schedule")
+from noisyfl.core.registry import Component
 
 
-@SCHEDULES.register("schedule")
-class Schedule:
+class Schedule(Component):
     """Rounds, participation and the local optimizer (SGD with momentum, new in every round)."""
 
     rounds: int = option(doc="ordinary rounds that the run's local updates amount to", at_least=1)
@@ -46,11 +43,10 @@ class Schedule:
         "batch it is given (cnn4conv)",
         at_least=1,
     )
-    precision: str = option(
+    precision: Literal["float32", "tf32", "bfloat16"] = option(
         "float32",
         doc="what training computes with; tf32 rounds the factors of products on a GPU, bfloat16 "
         "computes the networks in half as many bits",
-        choices=("float32", "tf32", "bfloat16"),
     )
     pass_batch_size: int = option(
         500, doc="the same for the passes that methods ask for", at_least=1
@@ -61,7 +57,7 @@ class Schedule:
         if self.decay_every is None:
             return self
         rate = self.learning_rate / 10 ** (round // self.decay_every)
-        return dataclasses.replace(self, learning_rate=rate)  # type: ignore[type-var]
+        return self.model_copy(update={"learning_rate": rate})
 
     def evaluations(self, ordinary_rounds: float) -> int:
         """How many evaluations are due once so many ordinary rounds' local updates are done."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noisyfl.methods.registry import METHODS
+from noisyfl.methods import METHODS
+from noisyfl.methods.fedavg import FedAvg
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.catalogue import canonical_method, parts_of, without_revisions
@@ -26,9 +27,10 @@ def build_method(given: str | Mapping[str, Any], where: str) -> tuple[ServerSide
     )
     parts = [METHODS.build(without_revisions(part), where) for part in parts_of(canonical)]
     if len(parts) == 2:
+        assert isinstance(parts[0], ServerSide)
         return parts[0].with_partner(parts[1])
-    fedavg = METHODS.build("fedavg", where)
+    fedavg, (method,) = FedAvg(), parts
     return (
-        parts[0] if isinstance(parts[0], ServerSide) else fedavg,
-        parts[0] if isinstance(parts[0], ClientSide) else fedavg,
+        method if isinstance(method, ServerSide) else fedavg,
+        method if isinstance(method, ClientSide) else fedavg,
     )

@@ -1,64 +1,26 @@
-"""What every method declares, known without importing torch.
-
-The id of a run depends on its method's options, defaults and revision. These are read from the
-methods' classes, and the classes need torch, which takes seconds to import: too long for a
-Snakefile that every job parses anew. So what was read is kept in the user's cache folder, under a
-digest of the sources that it was read from. Where that folder cannot be written to, the classes are
-read every time.
-"""
+"""Every method by name, and what a user writes for a method."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
 from noisyfl.core.artifacts import replacing
-from noisyfl.core.options import BadInput, Declaration, Option, check_keys, find
+from noisyfl.core.options import BadInput, check_keys, find, within
 from noisyfl.core.registry import split_component, split_sum
-from noisyfl.specs.sources import digest_of, method_digest
+from noisyfl.specs.sources import method_digest
+
+if TYPE_CHECKING:
+    from noisyfl.simulation.client_side import Side
 
 KEPT_SECONDS = 30 * 24 * 3600
 """The age after which a file is removed from the cache folder."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MethodDeclaration(Declaration):
-    """What a method declares; :class:`noisyfl.simulation.client_side.Side` explains the fields.
-
-    Attributes:
-        module: the module that the method is written in.
-    """
-
-    module: str
-    revision: int
-    reference: str
-    networks: int
-    effort: float
-    models_kept: int
-    is_server: bool
-    is_client: bool
-    partner: str
-    needs_truth: bool
-    least_participants: int
-    own_batches: bool
-    predicts_by_features: bool
-    refuses: dict[str, dict]
-
-
-OWN = [
-    field.name
-    for field in dataclasses.fields(MethodDeclaration)
-    if field.name not in {"module", *(field.name for field in dataclasses.fields(Declaration))}
-]
-"""The fields that methods declare and other components do not."""
 
 
 def kept_file(name: str, digest: str) -> Path:
@@ -77,43 +39,14 @@ def keep(path: Path, text: str) -> None:
 
 
 @functools.cache
-def methods() -> dict[str, MethodDeclaration]:
-    """The declaration of every method, by name."""
-    file = kept_file("methods", digest_of("methods", "simulation", "core", "specs"))
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {name: _restore(item) for name, item in json.loads(file.read_text()).items()}
-    found = _read_classes()
-    keep(file, json.dumps({name: dataclasses.asdict(item) for name, item in found.items()}))
-    return found
-
-
-def _read_classes() -> dict[str, MethodDeclaration]:
+def methods() -> dict[str, type[Side]]:
+    """The class of every method, by name. Importing them takes torch, hence seconds."""
     from noisyfl.methods import METHODS
 
-    found = {}
-    for name, declared in METHODS.declarations().items():
-        cls = METHODS.get(name, "methods")
-        common = {
-            field.name: getattr(declared, field.name) for field in dataclasses.fields(declared)
-        }
-        own = {key: getattr(cls, key) for key in OWN}
-        found[name] = MethodDeclaration(module=cls.__module__, **common, **own)
-    return found
+    return dict(sorted(METHODS.classes.items()))
 
 
-TUPLES = ("choices", "share_of", "participants")
-"""Fields of an option that hold a tuple or None; read from JSON, a tuple is a list."""
-
-
-def _restore(item: dict[str, Any]) -> MethodDeclaration:
-    options = tuple(
-        Option(**option | {key: option[key] and tuple(option[key]) for key in TUPLES})
-        for option in item.pop("options")
-    )
-    return MethodDeclaration(options=options, **item)
-
-
-def split_method(given: str | Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+def split_method(given: str | Mapping[str, Any], where: str = "") -> list[dict[str, Any]]:
     """The one or two methods that a method is made of, each with its name and its given options.
 
     Args:
@@ -128,11 +61,11 @@ def split_method(given: str | Mapping[str, Any], where: str) -> list[dict[str, A
         parts = given["parts"]
         check_keys(given, ("name", "parts"), where)
         if not isinstance(parts, list) or len(parts) != 2:
-            raise BadInput(f"{where}.parts: got {parts!r}, expected two methods")
+            raise BadInput(f"got {parts!r}, expected two methods", "parts", where=where)
     else:
         parts = split_sum(given) if isinstance(given, str) else [given]
         if len(parts) > 2:
-            raise BadInput(f"{where}: got {given!r}, expected one method or two")
+            raise BadInput(f"got {given!r}, expected one method or two", where=where)
     split = [split_component(part, "method", where) for part in parts]
     return [{"name": name, **options} for name, options in split]
 
@@ -159,55 +92,64 @@ def canonical_method(
         BadInput: unknown method, variant or option, a value out of range, or a combination of
             methods that cannot be combined.
     """
-    parts = []
-    for part in split_method(given, where):
-        declaration = find(methods(), part["name"], "method", where)
-        options = {key: value for key, value in part.items() if key != "name"}
-        canonical = declaration.canonical(options, f"{where}.{part['name']}", measures)
-        parts.append({**canonical, "revision": revision_of(declaration)})
-    if len(parts) == 1:
-        return parts[0]
+    with within(where=where):
+        parts = [_canonical_part(part, measures) for part in split_method(given)]
+        return parts[0] if len(parts) == 1 else _combined(parts)
+
+
+def _canonical_part(
+    given: Mapping[str, Any], measures: Mapping[str, float] | None
+) -> dict[str, Any]:
+    method = find(methods(), given["name"], "method")
+    options = {key: value for key, value in given.items() if key != "name"}
+    with within(method.name):
+        canonical = method.read(options, measures=measures).canonical()
+    return {**canonical, "revision": revision_of(method)}
+
+
+def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The combination of two canonical methods, if they can be combined."""
     first, second = (part["name"] for part in parts)
     wanted = methods()[first].partner
     if not wanted:
         raise BadInput(
-            f"{where}: {first}+{second}: {first} has no server side that another method could use, "
+            f"{first}+{second}: {first} has no server side that another method could use, "
             "so nothing can stand behind it"
         )
     behind = methods()[second]
     if not (behind.is_client if wanted == "client" else behind.is_server):
         raise BadInput(
-            f"{where}: {first}+{second}: what stands behind {first} needs a {wanted} side, and "
+            f"{first}+{second}: what stands behind {first} needs a {wanted} side, and "
             f"{second} has none"
         )
     if wanted == "client" and behind.is_server and second != "fedavg":
         raise BadInput(
-            f"{where}: {first}+{second}: {second} is a client side and a server side that need "
+            f"{first}+{second}: {second} is a client side and a server side that need "
             f"each other, so it cannot stand behind {first}"
         )
     for trait, refusal in methods()[first].refuses.items():
         meant = all(parts[0][key] == value for key, value in refusal["when"].items())
         if meant and getattr(behind, trait):
-            raise BadInput(f"{where}: {first}+{second}: {second} {refusal['why']}")
+            raise BadInput(f"{first}+{second}: {second} {refusal['why']}")
     if first == "fedavg":
         return parts[1]
     return {"name": f"{first}+{second}", "parts": parts}
 
 
-def revision_of(declaration: MethodDeclaration) -> int | str:
+def revision_of(method: type[Side]) -> int | str:
     """What stands for a method's arithmetic in a spec: its revision.
 
     As long as that is 0, the method is being written: its digest stands there too, so that each
     edit makes other runs.
     """
-    if declaration.revision:
-        return declaration.revision
-    return f"0-{method_digest(declaration.module)[:12]}"
+    if method.revision:
+        return method.revision
+    return f"0-{method_digest(method.__module__)[:12]}"
 
 
 def methods_digest(method: Mapping[str, Any]) -> str:
     """SHA-256 of what a canonical method is made of (:func:`method_digest` of all of its parts)."""
-    modules = sorted({methods()[part["name"]].module for part in parts_of(method)})
+    modules = sorted({methods()[part["name"]].__module__ for part in parts_of(method)})
     return method_digest(*modules)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS, Dataset
-from noisyfl.simulation.schedule import SCHEDULES, Schedule
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.stream_slots import CONTEXT_MB, LARGE_IMAGE, SHOWN_AT_ONCE, STREAM_SLOTS
 from noisyfl.specs.catalogue import methods, parts_of
 from noisyfl.specs.extent import Layer, extent_of, layers_of
@@ -107,7 +107,7 @@ class _Work:
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> _Work:
         """From a canonical spec."""
-        schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
+        schedule = Schedule(**spec["schedule"])
         partition = spec["noisy_partition"]
         facts = DATASETS[partition["dataset"]]
         declared = [methods()[part["name"]] for part in parts_of(spec["method"])]

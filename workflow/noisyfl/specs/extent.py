@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import parts_of
 from noisyfl.specs.kept import kept
 
@@ -91,7 +91,7 @@ def _extent(given: str) -> dict[str, Any]:
     spec = json.loads(given)
     clients = spec["clients"]
     server, client = build_method(spec["method"], "method")
-    schedule = SCHEDULES.build({"name": "schedule", **spec["schedule"]}, "schedule")
+    schedule = Schedule(**spec["schedule"])
     own = server.own_schedule(schedule, clients)
     # All of a federation that methods may ask for before it has data.
     outline: Any = SimpleNamespace(

@@ -5,38 +5,110 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from noisyfl.core.options import BadInput, Declaration, check_keys, did_you_mean
-from noisyfl.data import noisy_partition
+from pydantic import ValidationInfo, field_validator
+
+from noisyfl.core.options import BadInput, find, within
+from noisyfl.core.registry import Component
 from noisyfl.data.augmentation import augment
-from noisyfl.data.datasets.dataset import DATASETS, dataset
+from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
+from noisyfl.data.noisy_partition import PartitionSpec
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.data.roots import Roots
-from noisyfl.models import MODELS, check_model
-from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.models import MODELS, Model
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import canonical_method, methods, parts_of, without_revisions
 
 SIMULATION_REVISION = 2
 """Increased when the simulation's own arithmetic changes, which makes every run stale."""
 
-PARTITION_KEYS = ("dataset", "partition", "label_noise", "noise_level")
-KEYS = (
-    *PARTITION_KEYS,
-    "seed",
-    "model",
-    "augmentation",
-    "normalization",
-    "schedule",
-    "method",
-)
-"""What a user gives for a run; the noise level may be left out if the label noise does not use one.
-All keys but the method and the seed make up the run's setting."""
-
 PROBES = ("features", "local_models", "samples")
 """What may be measured after a run's last round (:mod:`noisyfl.simulation.probes`)."""
+
+
+class RunSpec(PartitionSpec):
+    """What a user gives for a run; all but the method and the seed make up the run's setting.
+
+    Attributes:
+        method: canonical.
+        probes: in alphabetical order, since their order makes no other run.
+    """
+
+    model: Annotated[Model, MODELS]
+    augmentation: str
+    normalization: str
+    schedule: Schedule
+    method: dict[str, Any]
+    probes: tuple[str, ...] = ()
+
+    @field_validator("augmentation", "normalization")
+    @classmethod
+    def _is_known(cls, name: str, info: ValidationInfo) -> str:
+        known: Mapping[str, Any] = augment.AUGMENTATIONS
+        if info.field_name == "normalization":
+            known = augment.NORMALIZATIONS
+        find(known, name, str(info.field_name))
+        return name
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _canonical(cls, given: Any, info: ValidationInfo) -> dict[str, Any]:
+        schedule, partition = info.data.get("schedule"), info.data.get("partition")
+        if schedule is None or partition is None:
+            return {}
+        return canonical_method(given, "", measures_of(schedule, partition.clients))
+
+    @field_validator("probes", mode="before")
+    @classmethod
+    def _sorted(cls, given: Any) -> tuple[str, ...]:
+        if not isinstance(given, list | tuple):
+            raise BadInput(f"got {given!r}, expected a list of names")
+        for name in given:
+            find(dict.fromkeys(PROBES), name, "probe")
+        if len(set(given)) < len(given):
+            raise BadInput(f"got {given!r}, expected each name once")
+        return tuple(sorted(given))
+
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if parts of the run do not fit together."""
+        super().verify(context)
+        facts, clients = self.dataset, self.partition.clients
+        with within("model"):
+            self.model.check(facts.shape)
+        if augment.AUGMENTATIONS[self.augmentation].client_light and facts.encoded:
+            raise BadInput(
+                f"got {self.augmentation!r}, which needs all pixels in memory, and {facts.name} is "
+                "kept encoded",
+                "augmentation",
+            )
+        augment.statistics(self.normalization, facts)
+        with within("method"):
+            for part in parts_of(self.method):
+                if methods()[part["name"]].needs_truth and not facts.true_labels:
+                    raise BadInput(
+                        f"got {part['name']!r}, which has to know the true labels, and those of "
+                        f"{facts.name} are not known"
+                    )
+            for part in parts_of(self.method):
+                _check_participants(part, self.schedule.participants(clients))
+
+    def canonical(self) -> dict[str, Any]:
+        """Everything that decides the run's result, as JSON has it."""
+        probes = {"probes": list(self.probes)} if self.probes else {}
+        return {
+            "noisy_partition": self.noisy_partition(),
+            "seed": self.seed,
+            "model": self.model.canonical(),
+            "augmentation": self.augmentation,
+            "normalization": self.normalization,
+            "schedule": self.schedule.options(),
+            "method": self.method,
+            "simulation_revision": SIMULATION_REVISION,
+            **probes,
+        }
 
 
 def canonical_run(
@@ -45,104 +117,46 @@ def canonical_run(
     """Check a run and fill in every default.
 
     Args:
-        given: a mapping with the keys of :data:`KEYS` and, if anything is to be probed, with
-            ``probes``, a list of names in :data:`PROBES`. A spec without probes lacks that key.
+        given: the values of a :class:`RunSpec`.
         where: what the error messages call it.
         roots: the data folders, where files of human labels may lie.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    check_keys(given, (*KEYS, "probes"), where)
-    for key in KEYS:
-        if key not in given and key != "noise_level":
-            raise BadInput(f"{where}: key {key!r} is missing")
-    facts = dataset(given["dataset"], f"{where}.dataset")
-    partition = noisy_partition.canonical(
-        {key: given[key] for key in (*PARTITION_KEYS, "seed") if key in given}, where, roots
-    )
-    noisy_partition.check(partition, where)
-    model = MODELS.canonical(given["model"], f"{where}.model")
-    check_model(model, facts.shape, f"{where}.model")
-    for key, known in (
-        ("augmentation", augment.AUGMENTATIONS),
-        ("normalization", augment.NORMALIZATIONS),
-    ):
-        if given[key] not in known:
-            hint = did_you_mean(str(given[key]), known)
-            raise BadInput(f"{where}.{key}: got {given[key]!r}{hint} (known: {', '.join(known)})")
-    if augment.AUGMENTATIONS[given["augmentation"]].client_light and facts.encoded:
-        raise BadInput(
-            f"{where}.augmentation: got {given['augmentation']!r}, which needs all pixels in "
-            f"memory, and {facts.name} is kept encoded"
-        )
-    augment.statistics(given["normalization"], facts, f"{where}.normalization")
-    schedule = SCHEDULES.canonical({"name": "schedule", **given["schedule"]}, where)
-    measures = measures_of(schedule) | {"clients": partition["partition"]["clients"]}
-    method = canonical_method(given["method"], f"{where}.method", measures)
-    for part in parts_of(method):
-        if methods()[part["name"]].needs_truth and not facts.true_labels:
-            raise BadInput(
-                f"{where}.method: got {part['name']!r}, which has to know the true labels, and "
-                f"those of {facts.name} are not known"
-            )
-    for part in parts_of(method):
-        _check_participants(part, schedule, partition["partition"]["clients"], f"{where}.method")
-    probes = _probes(given.get("probes", []), f"{where}.probes")
-    return {
-        "noisy_partition": partition,
-        "seed": given["seed"],
-        "model": model,
-        "augmentation": given["augmentation"],
-        "normalization": given["normalization"],
-        "schedule": {key: value for key, value in schedule.items() if key != "name"},
-        "method": method,
-        "simulation_revision": SIMULATION_REVISION,
-        **({"probes": probes} if probes else {}),
-    }
+    return RunSpec.read(given, where, roots=roots).canonical()
 
 
-def _check_participants(
-    method: Mapping[str, Any], schedule: Mapping[str, Any], clients: int, where: str
-) -> None:
+def _check_participants(method: Mapping[str, Any], there: int) -> None:
     """Raise :class:`BadInput` if a round has fewer participants than a method or option needs."""
-    declaration = methods()[method["name"]]
-    there = SCHEDULES.build(schedule, where).participants(clients)
-    takes = {f"{where}.{method['name']}": declaration.least_participants}
-    for option in declaration.options:
-        if option.participants and (value := method[option.name]) is not None:
-            each, more = option.participants
-            place = f"{where}.{method['name']}.{option.name}: got {value}, which"
-            takes[place] = each * value + more
-    place, most = max(takes.items(), key=lambda each: each[1])
+    declared = methods()[method["name"]]
+    takes = {"": declared.least_participants}
+    for option, (each, more) in declared.extras("participants").items():
+        if method[option] is not None:
+            takes[option] = each * method[option] + more
+    option, most = max(takes.items(), key=lambda each: each[1])
     if there < most:
-        raise BadInput(f"{place} takes {most} participants in a round; there are {there}")
+        words = f"takes {most} participants in a round; there are {there}"
+        words = f"got {method[option]}, which {words}" if option else words
+        raise BadInput(words, method["name"], *([option] if option else []))
 
 
-def measures_of(schedule: Mapping[str, Any]) -> dict[str, float]:
-    """The measures of a run's length that the defaults of methods' options may scale with.
+def measures_of(
+    schedule: Schedule | Mapping[str, Any], clients: int | None = None
+) -> dict[str, float]:
+    """The measures of a run that the defaults of methods' options may scale with.
 
     These are ``rounds``; ``visits``, the number of rounds that each client takes part in on
-    average; and ``local_epochs``.
+    average; ``local_epochs``; and if it is given, the number of ``clients``.
     """
+    if isinstance(schedule, Mapping):
+        schedule = Schedule(**schedule)
     return {
-        "rounds": schedule["rounds"],
-        "visits": schedule["rounds"] * schedule["participation"],
-        "local_epochs": schedule["local_epochs"],
+        "rounds": schedule.rounds,
+        "visits": schedule.rounds * schedule.participation,
+        "local_epochs": schedule.local_epochs,
+        **({} if clients is None else {"clients": clients}),
     }
-
-
-def _probes(given: Any, where: str) -> list[str]:
-    """Checked names of probes, in alphabetical order since their order makes no other run."""
-    if not isinstance(given, list):
-        raise BadInput(f"{where}: got {given!r}, expected a list of names")
-    for name in given:
-        if name not in PROBES:
-            hint = did_you_mean(str(name), PROBES)
-            raise BadInput(f"{where}: got {name!r}{hint} (known: {', '.join(PROBES)})")
-    if len(set(given)) < len(given):
-        raise BadInput(f"{where}: got {given!r}, expected each name once")
-    return sorted(given)
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -162,32 +176,31 @@ def describe_run(spec: Mapping[str, Any]) -> str:
     """A run in words: its method, dataset, partition, noise and seed."""
     given = spec["noisy_partition"]
     method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
-    partition = in_words(given["partition"], PARTITIONS.declarations())
+    partition = in_words(given["partition"], PARTITIONS.classes)
     words = f"{method} on {given['dataset']}, {partition}"
     if not DATASETS[given["dataset"]].true_labels:
         return f"{words}, label noise as it comes, seed {spec['seed']}"
     if given["label_noise"]["name"] == "none":
         return f"{words}, no label noise, seed {spec['seed']}"
-    noise = in_words(given["label_noise"], LABEL_NOISES.declarations())
-    level = in_words(given["noise_level"], NOISE_LEVELS.declarations())
+    noise = in_words(given["label_noise"], LABEL_NOISES.classes)
+    level = in_words(given["noise_level"], NOISE_LEVELS.classes)
     at = "" if level == "none" else f" at {level}"
     return f"{words}, {noise} label noise{at}, seed {spec['seed']}"
 
 
-def in_words(component: Mapping[str, Any], declared: Mapping[str, Declaration]) -> str:
+def in_words(component: Mapping[str, Any], declared: Mapping[str, type[Component]]) -> str:
     """``name(option=value, ...)`` with the options that have no default or differ from it.
 
     Of a component that nobody declares any more, such as a method whose file is gone, all options.
     """
     one = declared.get(component["name"])
-    options = {option.name: option for option in one.options} if one else {}
-
-    def counts(key: str, value: Any) -> bool:
-        if one is None:
-            return key not in ("name", "revision")
-        return key in options and (options[key].required or value != options[key].default)
-
-    changed = [f"{key}={value}" for key, value in component.items() if counts(key, value)]
+    known = component.keys() - {"name", "revision"} if one is None else one.model_fields
+    defaults = {} if one is None else one.defaults()
+    changed = [
+        f"{key}={value}"
+        for key, value in component.items()
+        if key in known and not (key in defaults and defaults[key] == value)
+    ]
     return component["name"] + (f"({', '.join(changed)})" if changed else "")
 
 
@@ -198,9 +211,9 @@ def check_run(spec: Any, where: str) -> None:
     """
     try:
         partition = spec["noisy_partition"]
-        given = {key: partition[key] for key in PARTITION_KEYS}
-        given |= {key: spec[key] for key in KEYS if key not in given}
-        given |= {key: spec[key] for key in ("probes",) if key in spec}
+        keys = [key for key in RunSpec.model_fields if key != "probes" or key in spec]
+        given = {key: partition[key] if key in partition else spec[key] for key in keys}
+        given["seed"] = spec["seed"]
         given["method"] = without_revisions(spec["method"])
         canonical = canonical_run(given, where)
     except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:

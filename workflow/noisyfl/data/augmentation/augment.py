@@ -186,15 +186,12 @@ def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     return images.float().div_(255).sub_(mean).div_(std)
 
 
-def statistics(
-    normalization: str, dataset: Dataset, where: str
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def statistics(normalization: str, dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel.
 
     Args:
         normalization: a name in :data:`NORMALIZATIONS`.
         dataset: what is to be normalised.
-        where: what the error messages call the normalisation.
 
     Raises:
         BadInput: the normalisation is for another number of channels than the dataset has, or the
@@ -206,13 +203,15 @@ def statistics(
     if not mean:
         others = [name for name, values in NORMALIZATIONS.items() if values is not None]
         raise BadInput(
-            f"{where}: got {normalization}, and nobody has published the mean and standard "
-            f"deviation of {dataset.name}; expected {' or '.join(others)}"
+            f"got {normalization}, and nobody has published the mean and standard "
+            f"deviation of {dataset.name}; expected {' or '.join(others)}",
+            "normalization",
         )
     if len(mean) not in (1, channels):
         raise BadInput(
-            f"{where}: {normalization} is for {len(mean)} channels, and the images of "
-            f"{dataset.name} have {channels}"
+            f"{normalization} is for {len(mean)} channels, and the images of "
+            f"{dataset.name} have {channels}",
+            "normalization",
         )
     return mean, std
 
@@ -252,7 +251,7 @@ class View:
     ) -> None:
         import torch
 
-        mean, std = statistics(normalization, dataset, "normalization")
+        mean, std = statistics(normalization, dataset)
         self.shape = dataset.shape
         self.train_shape = dataset.train_shape or dataset.shape
         self.augmentation = augmentation

@@ -187,10 +187,10 @@ DATASETS = {
 }
 
 
-def dataset(name: str, where: str) -> Dataset:
+def dataset(name: str, where: str = "") -> Dataset:
     """The facts about a dataset; :class:`BadInput` if there is none of that name."""
     if not isinstance(name, str):
-        raise BadInput(f"{where}: got {name!r}, expected the name of a dataset")
+        raise BadInput(f"got {name!r}, expected the name of a dataset", where=where)
     return find(DATASETS, name, "dataset", where)
 
 

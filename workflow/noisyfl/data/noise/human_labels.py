@@ -71,8 +71,8 @@ def load_labels(
 
     Raises:
         BadInput: there is no such file or key, or its labels are not in the dataset's order, not
-            as many as there are samples, or not among its classes. The message begins with ``file``
-            or ``key``.
+            as many as there are samples, or not among its classes. The path is ``file`` or
+            ``key``.
     """
     path = find_file(file, dataset.name, roots)
     arrays = _read(path)
@@ -83,9 +83,10 @@ def load_labels(
         said = _whole(path, arrays[clean], dataset)
         if (said != true).any():
             raise BadInput(
-                f"file: {path} has its labels in another order than {dataset.name}: its "
+                f"{path} has its labels in another order than {dataset.name}: its "
                 f"{clean!r} differ in {int((said != true).sum()):,} places (the files called "
-                "'ordered' have that of TensorFlow Datasets; take the .pt file)"
+                "'ordered' have that of TensorFlow Datasets; take the .pt file)",
+                "file",
             )
     return labels
 
@@ -99,22 +100,23 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
         roots: the data folders.
 
     Raises:
-        LabelsMissing: there is none. The message begins with ``file``, as does that of the next.
+        LabelsMissing: there is none. The path is ``file``, as is that of the next.
         BadInput: the file's suffix is not a known one, or no file is known for the dataset.
     """
     if file is not None:
         if Path(file).suffix not in SUFFIXES:
-            raise BadInput(f"file: got {file!r}, expected a {', '.join(SUFFIXES)} file")
+            raise BadInput(f"got {file!r}, expected a {', '.join(SUFFIXES)} file", "file")
         paths = [root / file for root in each(roots)]
         for path in paths:
             if path.is_file():
                 return path
         listed = " or ".join(map(str, paths))
-        raise LabelsMissing(f"file: cannot read {listed} (No such file or directory)")
+        raise LabelsMissing(f"cannot read {listed} (No such file or directory)", "file")
     if dataset not in OFFICIAL:
         known = ", ".join(OFFICIAL)
         raise BadInput(
-            f"file: got null, and no file of human labels is known for {dataset} (but for {known})"
+            f"got null, and no file of human labels is known for {dataset} (but for {known})",
+            "file",
         )
     names = (*OFFICIAL[dataset], REPACKED)
     places = [root / place for root in each(roots) for place in FOLDERS]
@@ -123,10 +125,11 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
             return path
     folders = " or ".join(map(str, each(roots)))
     raise LabelsMissing(
-        f"file: there is none of {', '.join(names)} in {folders}; the human labels of {dataset} "
+        f"there is none of {', '.join(names)} in {folders}; the human labels of {dataset} "
         "are given by their authors (Wei et al., ICLR 2022; "
         "https://github.com/UCSC-REAL/cifar-10-100n; CC BY-NC 4.0): put that file there. Only "
-        "tables with human labels need it (snakemake --keep-going makes all others)"
+        "tables with human labels need it (snakemake --keep-going makes all others)",
+        "file",
     )
 
 
@@ -144,7 +147,7 @@ def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) 
             return str(name)
     known = ", ".join(arrays) if list(arrays) != [""] else "only one array, so null"
     hint = did_you_mean(str(key), arrays)
-    raise BadInput(f"key: got {key!r}{hint} (in {path}: {known})")
+    raise BadInput(f"got {key!r}{hint} (in {path}: {known})", "key")
 
 
 def _whole(path: Path, values: Any, dataset: Dataset) -> np.ndarray:
@@ -152,14 +155,16 @@ def _whole(path: Path, values: Any, dataset: Dataset) -> np.ndarray:
     labels, samples, classes = np.asarray(values), dataset.train_size, len(dataset.classes)
     if labels.shape != (samples,) or labels.dtype.kind not in "iu":
         raise BadInput(
-            f"file: {path} holds {labels.dtype} {labels.shape}, expected whole numbers, one for "
-            f"each of the {samples} training samples"
+            f"{path} holds {labels.dtype} {labels.shape}, expected whole numbers, one for "
+            f"each of the {samples} training samples",
+            "file",
         )
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(outside):
         raise BadInput(
-            f"file: {path} gives sample {outside[0]} the label {labels[outside[0]]}, expected 0 "
-            f"to {classes - 1}"
+            f"{path} gives sample {outside[0]} the label {labels[outside[0]]}, expected 0 "
+            f"to {classes - 1}",
+            "file",
         )
     return labels.astype(np.int64)
 
@@ -173,7 +178,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         *(ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError),
         *(zipfile.BadZipFile, pickle.UnpicklingError, ArrowInvalid),
     ) as error:
-        raise BadInput(f"file: cannot read {path}: {' '.join(str(error).split())}") from error
+        raise BadInput(f"cannot read {path}: {' '.join(str(error).split())}", "file") from error
 
 
 def _read_npz(path: Path) -> Mapping[str, Any]:

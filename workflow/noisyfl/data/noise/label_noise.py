@@ -11,20 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
-from noisyfl.core.registry import Registry
+from noisyfl.core.registry import Component, Registry
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.data.noise.human_labels import OFFICIAL, SUFFIXES, digest, find_file, load_labels
 from noisyfl.data.noise.noise_level import consecutive_groups
 from noisyfl.data.noise.transitions import MAPS, Transition, by_table, shifted, uniform
 from noisyfl.data.roots import Roots
-
-LABEL_NOISES = Registry("label noise")
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,7 @@ class Context:
     roots: Roots | None = None
 
 
-@dataclass(frozen=True)
-class LabelNoise(ABC):
+class LabelNoise(Component, ABC):
     """What all label noises share.
 
     Attributes:
@@ -53,24 +50,21 @@ class LabelNoise(ABC):
         whole: it is given the whole training set as if that were one client.
     """
 
-    name: ClassVar[str]
     uses_level: ClassVar[bool] = True
     by_client: ClassVar[bool] = False
     least_clients: ClassVar[int] = 1
     whole: ClassVar[bool] = False
 
-    def check(self, dataset: Dataset, clients: int, where: str) -> None:
+    def check(self, dataset: Dataset, clients: int) -> None:
         """Raise :class:`BadInput` if it cannot be applied to this dataset or to so few clients.
 
         Args:
             dataset: facts about it.
             clients: the number of clients.
-            where: what the error messages call the label noise.
         """
         if clients < self.least_clients:
             raise BadInput(
-                f"{where}.{self.name}: needs at least {self.least_clients} clients, "
-                f"got clients={clients}"
+                f"needs at least {self.least_clients} clients, got clients={clients}",
             )
 
     @abstractmethod
@@ -89,15 +83,13 @@ class LabelNoise(ABC):
         """
 
 
-@dataclass(frozen=True)
 class Flipping(LabelNoise):
     """A noise that flips the labels of random samples, in each client as many as its level says."""
 
-    count: str = option(
+    count: Literal["exact", "floor", "bernoulli"] = option(
         "exact",
         doc="how many labels of n are flipped at a level: round(level n), floor(level n), or each "
         "with the level as its chance",
-        choices=("exact", "floor", "bernoulli"),
     )
 
     def flip(
@@ -132,6 +124,9 @@ class Flipping(LabelNoise):
     @abstractmethod
     def transitions(self, clients: int, context: Context) -> list[Transition]:
         """For each client, what its labels are flipped into."""
+
+
+LABEL_NOISES = Registry[LabelNoise]("label noise")
 
 
 @LABEL_NOISES.register("none")
@@ -170,13 +165,14 @@ class Symmetric(Flipping):
         at_least=2,
     )
 
-    def check(self, dataset: Dataset, clients: int, where: str) -> None:
+    def check(self, dataset: Dataset, clients: int) -> None:
         """Raise :class:`BadInput` if the dataset has fewer classes than are to be drawn from."""
         classes = len(dataset.classes)
         if self.noise_classes is not None and self.noise_classes > classes:
             raise BadInput(
-                f"{where}.{self.name}.noise_classes: got {self.noise_classes}, "
-                f"expected at most {classes}, the classes of {dataset.name}"
+                f"got {self.noise_classes}, "
+                f"expected at most {classes}, the classes of {dataset.name}",
+                "noise_classes",
             )
 
     def transitions(self, clients: int, context: Context) -> list[Transition]:
@@ -193,7 +189,7 @@ class Pair(Flipping):
     -1 in its official code, floor.
     """
 
-    direction: int = option(1, doc="1: the next class; -1: the one before", choices=(1, -1))
+    direction: Literal[1, -1] = option(1, doc="1: the next class; -1: the one before")
 
     def transitions(self, clients: int, context: Context) -> list[Transition]:
         """The same for all clients."""
@@ -229,15 +225,16 @@ class Asymmetric(Flipping):
     and its levels are reached. FedCNI counts exactly.
     """
 
-    map: str = option(doc="which map of classes", choices=("classic", "full"))
+    map: Literal["classic", "full"] = option(doc="which map of classes")
 
-    def check(self, dataset: Dataset, clients: int, where: str) -> None:
+    def check(self, dataset: Dataset, clients: int) -> None:
         """Raise :class:`BadInput` if the dataset does not have the map."""
         if self.map == "classic" and (dataset.name, "classic") not in MAPS:
             known = ", ".join(name for name, kind in sorted(MAPS) if kind == "classic")
             raise BadInput(
-                f"{where}.{self.name}.map: got 'classic', which {dataset.name} does not have "
-                f"({known} do); use 'full' for a map that every dataset has"
+                f"got 'classic', which {dataset.name} does not have "
+                f"({known} do); use 'full' for a map that every dataset has",
+                "map",
             )
 
     def transitions(self, clients: int, context: Context) -> list[Transition]:
@@ -258,8 +255,8 @@ class Mixed(Flipping):
 
     by_client = True
     least_clients = 2
-    direction: int = option(
-        -1, doc="of the pair noise; 1: the next class; -1: the one before", choices=(1, -1)
+    direction: Literal[1, -1] = option(
+        -1, doc="of the pair noise; 1: the next class; -1: the one before"
     )
 
     def transitions(self, clients: int, context: Context) -> list[Transition]:
@@ -282,13 +279,13 @@ class PairFourGroups(Flipping):
     least_clients = 4
     least_classes: ClassVar[int] = 7  # with fewer, one of the maps is another one, or no flip
 
-    def check(self, dataset: Dataset, clients: int, where: str) -> None:
+    def check(self, dataset: Dataset, clients: int) -> None:
         """Raise :class:`BadInput` if there are too few clients, or too few classes."""
-        super().check(dataset, clients, where)
+        super().check(dataset, clients)
         if len(dataset.classes) < self.least_classes:
             raise BadInput(
-                f"{where}.{self.name}: got {dataset.name} with {len(dataset.classes)} classes, "
-                f"expected at least {self.least_classes}, with which the four maps differ"
+                f"got {dataset.name} with {len(dataset.classes)} classes, "
+                f"expected at least {self.least_classes}, with which the four maps differ",
             )
 
     def transitions(self, clients: int, context: Context) -> list[Transition]:
@@ -343,22 +340,25 @@ class Human(LabelNoise):
         "", doc="of the labels as int64; filled in from the file where it is not given"
     )
 
-    def check(self, dataset: Dataset, clients: int, where: str) -> None:
+    def check(self, dataset: Dataset, clients: int) -> None:
         """Raise :class:`BadInput` if no file is known, its kind is unknown, or a key is missing."""
-        where = f"{where}.{self.name}"
         if self.file is None and dataset.name not in OFFICIAL:
             raise BadInput(
-                f"{where}.file: got null, expected a file, since no human labels are known of "
-                f"{dataset.name} (but of {', '.join(OFFICIAL)})"
+                f"got null, expected a file, since no human labels are known of "
+                f"{dataset.name} (but of {', '.join(OFFICIAL)})",
+                "file",
             )
         suffix = Path(self.file).suffix if self.file is not None else ".pt"
         if suffix not in SUFFIXES:
             raise BadInput(
-                f"{where}.file: got {self.file!r}, expected a file that ends in one of "
-                f"{', '.join(SUFFIXES)}"
+                f"got {self.file!r}, expected a file that ends in one of {', '.join(SUFFIXES)}",
+                "file",
             )
         if self.key is None and suffix != ".npy":
-            raise BadInput(f"{where}.key: got null, expected the name of an array or column")
+            raise BadInput(
+                "got null, expected the name of an array or column",
+                "key",
+            )
 
     def flip(
         self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
@@ -369,33 +369,27 @@ class Human(LabelNoise):
             BadInput: no such file or key, another checksum, or labels that are not the dataset's.
         """
         (true,) = clients
-        where = f"label_noise.{self.name}"
         if context.roots is None:
-            raise BadInput(f"{where}.file: got {self.file!r}, but not the data folder it lies in")
-        labels = self._labels(true, context.dataset, context.roots, where)
+            raise BadInput(
+                f"got {self.file!r}, but not the data folder it lies in",
+                "file",
+            )
+        labels = load_labels(self.file, self.key, true, context.dataset, context.roots)
         found = digest(labels)
         if self.sha256 and found != self.sha256:
             raise BadInput(
-                f"{where}.sha256: the labels {self.key!r} in "
+                f"the labels {self.key!r} in "
                 f"{find_file(self.file, context.dataset.name, context.roots)} have {found}, "
-                f"expected {self.sha256}"
+                f"expected {self.sha256}",
+                "sha256",
             )
         return [labels]
 
-    def digest(self, dataset: Dataset, roots: Roots, where: str) -> str:
+    def digest(self, dataset: Dataset, roots: Roots) -> str:
         """The labels' SHA-256; :class:`BadInput` if they cannot be read.
 
         Args:
             dataset: facts about it.
             roots: the data folders.
-            where: what the error messages call the label noise.
         """
-        return digest(self._labels(None, dataset, roots, where))
-
-    def _labels(
-        self, true: np.ndarray | None, dataset: Dataset, roots: Roots, where: str
-    ) -> np.ndarray:
-        try:
-            return load_labels(self.file, self.key, true, dataset, roots)
-        except BadInput as error:
-            raise type(error)(f"{where}.{error}") from error
+        return digest(load_labels(self.file, self.key, None, dataset, roots))

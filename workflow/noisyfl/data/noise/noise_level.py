@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
-from noisyfl.core.registry import Registry
-
-NOISE_LEVELS = Registry("noise level")
+from noisyfl.core.registry import Component, Registry
 
 
-@dataclass(frozen=True)
-class NoiseLevel(ABC):
-    """What all noise levels share.
+class NoiseLevel(Component, ABC):
+    """What all noise levels share."""
 
-    Attributes:
-        scope: ``client``: each client's labels are flipped at its own level. ``dataset``: the
-            training set's labels are flipped at one level before it is split, so that the levels
-            that clients end up with scatter around it.
-    """
-
-    name: ClassVar[str]
-    scope = "client"
+    @property
+    def before_split(self) -> bool:
+        """Whether the training set's labels are flipped at one level before it is split, so that
+        the levels that clients end up with scatter around it.
+        """
+        return False
 
     def groups(self) -> int:
         """The number of groups that it divides the clients into."""
         return 1
 
-    def check(self, clients: int, where: str) -> None:
+    def check(self, clients: int) -> None:
         """Raise :class:`BadInput` if a level would be outside of [0, 1], or clients are too few."""
         if clients < self.groups():
             raise BadInput(
-                f"{where}.{self.name}: {self.groups()} groups of clients need as many clients, "
-                f"got clients={clients}"
+                f"{self.groups()} groups of clients need as many clients, got clients={clients}",
             )
 
     @abstractmethod
     def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
         """The level of each client: float64 [clients], from 0 to 1."""
+
+
+NOISE_LEVELS = Registry[NoiseLevel]("noise level")
 
 
 @NOISE_LEVELS.register("none")
@@ -59,11 +56,15 @@ class Constant(NoiseLevel):
     """One level for all. RoFL's main tables: of the dataset, before it is split (appendix)."""
 
     level: float = option(doc="share of labels flipped", at_least=0, at_most=1)
-    scope: str = option(
+    scope: Literal["client", "dataset"] = option(
         "client",
         doc="whether each client's labels are flipped, or the dataset's before it is split",
-        choices=("client", "dataset"),
     )
+
+    @property
+    def before_split(self) -> bool:
+        """As the option ``scope`` says."""
+        return self.scope == "dataset"
 
     def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
         """The level, for every client."""
@@ -88,11 +89,11 @@ class ClientLinear(NoiseLevel):
         """One per ramp."""
         return self.ramps
 
-    def check(self, clients: int, where: str) -> None:
+    def check(self, clients: int) -> None:
         """Raise :class:`BadInput` if ramps would fall, or one would have no client."""
         if self.low > self.high:
-            raise BadInput(f"{where}.{self.name}: low={self.low} is more than high={self.high}")
-        super().check(clients, where)
+            raise BadInput(f"low={self.low} is more than high={self.high}")
+        super().check(clients)
 
     def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
         """The ramps, one after the other."""
@@ -110,7 +111,9 @@ class Groups(NoiseLevel):
     0.5, 0.6, 0.8 and low 0.3, 0.4, 0.5, 0.6.
     """
 
-    levels: tuple[float, ...] = option(doc="level of each group", at_least=0, at_most=1)
+    levels: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
+        min_length=1, description="level of each group"
+    )
 
     def groups(self) -> int:
         """One per level."""
@@ -135,15 +138,15 @@ class ClientVariance(NoiseLevel):
         """Five, whatever the options."""
         return 5
 
-    def check(self, clients: int, where: str) -> None:
+    def check(self, clients: int) -> None:
         """Raise :class:`BadInput` if a level would be outside of [0, 1], or a group empty."""
         low, high = self.level - self.eta, self.level + self.eta
         if low < -1e-9 or high > 1 + 1e-9:  # allows for rounding errors, as in 0.4 - 0.4
             raise BadInput(
-                f"{where}.{self.name}: level={self.level} and eta={self.eta} make levels from "
-                f"{low:g} to {high:g}, expected levels from 0 to 1"
+                f"level={self.level} and eta={self.eta} make levels from "
+                f"{low:g} to {high:g}, expected levels from 0 to 1",
             )
-        super().check(clients, where)
+        super().check(clients)
 
     def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
         """The level of each client's group."""

@@ -7,25 +7,19 @@ and its official code differ, the code's version has a name or an option of its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from noisyfl.core.options import BadInput, option
-from noisyfl.core.registry import Registry
-
-PARTITIONS = Registry("partition")
+from noisyfl.core.options import BadInput, option, within
+from noisyfl.core.registry import Component, Registry
 
 TRIES = 2_000
 """The maximum number of draws until one leaves no client with too little."""
 
 
-@dataclass(frozen=True)
-class Partition(ABC):
+class Partition(Component, ABC):
     """What all partitions share."""
 
-    name: ClassVar[str]
     clients: int = option(doc="number of clients", at_least=1)
     samples: int | None = option(
         None,
@@ -38,21 +32,20 @@ class Partition(ABC):
         """The fewest training samples that it can be made from, and the options that say so."""
         return self.clients, f"clients={self.clients}"
 
-    def check(self, samples: int, where: str) -> None:
+    def check(self, samples: int) -> None:
         """Raise :class:`BadInput` if a training set of this many samples cannot be partitioned."""
         owner = "the dataset has"
         if self.samples is not None:
             if self.samples > samples:
                 raise BadInput(
-                    f"{where}.{self.name}.samples: got {self.samples}, and the dataset has "
-                    f"{samples}"
+                    f"got {self.samples}, and the dataset has {samples}",
+                    "samples",
                 )
             samples, owner = self.samples, "samples leaves"
         needed, reason = self.takes()
         if needed > samples:
             raise BadInput(
-                f"{where}.{self.name}: {reason} needs {needed} training samples, and {owner} "
-                f"{samples}"
+                f"{reason} needs {needed} training samples, and {owner} {samples}",
             )
 
     def assign(
@@ -72,7 +65,8 @@ class Partition(ABC):
         Raises:
             BadInput: there are too few samples, or a client would have none.
         """
-        self.check(len(labels), "partition")
+        with within("partition", self.name):
+            self.check(len(labels))
         known = np.arange(len(labels))
         if self.samples is not None:
             known = np.sort(_balanced_subset(labels, classes, self.samples, rng))
@@ -89,6 +83,9 @@ class Partition(ABC):
     @abstractmethod
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         """The rows of each client, in any order."""
+
+
+PARTITIONS = Registry[Partition]("partition")
 
 
 @PARTITIONS.register("iid")
@@ -181,13 +178,13 @@ class Dirichlet(Partition):
             return _total(self.clients, "per_client", self.per_client)
         return _total(self.clients, "min_size", self.min_size)
 
-    def check(self, samples: int, where: str) -> None:
+    def check(self, samples: int) -> None:
         """Also raise :class:`BadInput` if the minimum size is above the mean size."""
-        super().check(samples, where)
+        super().check(samples)
         if self.per_client is not None and self.min_size > self.per_client:
             raise BadInput(
-                f"{where}.{self.name}: min_size={self.min_size} is more than the mean size, "
-                f"per_client={self.per_client}"
+                f"min_size={self.min_size} is more than the mean size, "
+                f"per_client={self.per_client}",
             )
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -1,0 +1,226 @@
+"""Models of what users configure, and pydantic's errors in the words of this project."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from noisyfl.core.options import BadInput, did_you_mean, unknown
+
+LONGEST = 300
+"""Most characters of a value that a message quotes."""
+
+NO_CONTEXT: Mapping[str, Any] = types.MappingProxyType({})
+
+
+class Typed(BaseModel):
+    """A mapping with known keys, each with a type; it never changes.
+
+    Attributes:
+        key_word: what the error messages call a key.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        protected_namespaces=(),
+    )
+
+    key_word: ClassVar[str] = "key"
+
+    @classmethod
+    def read(cls, given: Any, where: str = "", **context: Any) -> Self:
+        """Check what a user gave.
+
+        Args:
+            given: keys and values.
+            where: what the error messages call it; a file's name ends with ``": "``.
+            context: what :meth:`prepare` and :meth:`verify` are given; with ``partial``, keys may
+                be missing, and the model is good for nothing but to have been checked.
+
+        Raises:
+            BadInput: naming ``where``, the key, the value and what was expected.
+        """
+        try:
+            return cls.model_validate(given, context=context)
+        except ValidationError as error:
+            raise in_words(error, cls, given).within(where=where) from None
+
+    @classmethod
+    def prepare(cls, given: Any, context: Mapping[str, Any]) -> Any:
+        """What is validated in place of what was given."""
+        return given
+
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if values that are right by themselves do not fit together."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check(
+        cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
+        context = info.context or NO_CONTEXT
+        try:
+            made = handler(cls.prepare(given, context))
+        except ValidationError as error:
+            missing = [problem["type"] == "missing" for problem in error.errors()]
+            if context.get("partial") and all(missing):
+                return cls.model_construct()
+            raise in_words(error, cls, given, context.get("partial", False)) from None
+        if not context.get("partial"):
+            made.verify(context)
+        return made
+
+
+EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
+    "model_attributes_type": "keys and values",
+    "too_short": "a list that is not empty",
+}
+"""By pydantic's name of an error, what was expected."""
+
+LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+"""By pydantic's name of a bound, its words."""
+
+BOUNDS = {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}
+
+
+def in_words(
+    error: ValidationError, cls: type[Typed], given: Any, partial: bool = False
+) -> BadInput:
+    """The first of the errors that pydantic found, those about unknown keys before all others.
+
+    Args:
+        error: of the validation.
+        cls: what was validated.
+        given: what it was given.
+        partial: whether keys may be missing.
+    """
+    problems = error.errors(include_url=False)
+    problems = [p for p in problems if not (partial and p["type"] == "missing")]
+    one = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    path, value = _followed(one["loc"], given)
+    cause = one.get("ctx", {}).get("error")
+    if isinstance(cause, BadInput):
+        return cause.within(*path)
+    field = cls.model_fields.get(str(path[0])) if path else None
+    if field is not None and len(path) > 1 + is_list(field):
+        field = None  # it is another model's
+    match one["type"]:
+        case "extra_forbidden":
+            return BadInput(unknown(path[-1], cls.model_fields, cls.key_word), *path[:-1])
+        case "missing":
+            meaning = f" ({field.description})" if field and field.description else ""
+            return BadInput(f"{cls.key_word} {path[-1]!r} is missing{meaning}", *path[:-1])
+        case "union_tag_not_found":
+            key = one["ctx"]["discriminator"].strip("'")
+            return BadInput(f"{cls.key_word} {key!r} is missing{did_you_mean(key, value)}", *path)
+    same = [p for p in problems if _followed(p["loc"], given)[0] == path]
+    expected = " or ".join(dict.fromkeys(_expected(p, field) for p in same))
+    if field is not None and len(path) == 1 and is_nullable(field):
+        expected += ", or null"
+    shown = repr(value)
+    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
+    hint = did_you_mean(str(value), map(str, choices_of(field) or ())) if field else ""
+    return BadInput(f"got {shown}, expected {expected}{hint}", *path)
+
+
+def _followed(loc: tuple[int | str, ...], given: Any) -> tuple[tuple[int | str, ...], Any]:
+    """The path to a value and the value; pydantic's place, without its names of union members."""
+    path: list[int | str] = []
+    for number, key in enumerate(loc):
+        is_item = isinstance(given, list | tuple) and isinstance(key, int) and key < len(given)
+        if is_item or (isinstance(given, Mapping) and key in given):
+            given = given[key]
+        elif not (isinstance(given, Mapping) and number == len(loc) - 1):
+            continue
+        path.append(key)
+    return tuple(path), given
+
+
+def _expected(problem: ErrorDetails, field: FieldInfo | None) -> str:
+    if problem["type"] in BOUNDS:
+        known = limits_of(field) if field else {}
+        known = known or {LIMITS[key]: bound for key, bound in problem["ctx"].items()}
+        return " and ".join(f"{word} {bound}" for word, bound in known.items())
+    if problem["type"] == "literal_error":
+        return f"one of {problem['ctx']['expected'].replace(' or ', ', ')}"
+    message = problem["msg"]
+    return EXPECTED.get(problem["type"], message[:1].lower() + message[1:])
+
+
+# ---------------------------------------------------------------- what a field declares
+
+
+def limits_of(field: FieldInfo) -> dict[str, float]:
+    """The bounds of a field, or of the items of its list, by word ("at least", "above", ...)."""
+    metadata = [*field.metadata, *getattr(_item(field.annotation), "__metadata__", ())]
+    flat = [one for held in metadata for one in getattr(held, "metadata", [held])]
+    return {
+        word: getattr(one, key)
+        for key, word in LIMITS.items()
+        for one in flat
+        if getattr(one, key, None) is not None
+    }
+
+
+def choices_of(field: FieldInfo) -> tuple[Any, ...] | None:
+    """The only values that a field may have besides null; None: there is no such list."""
+    kind = type_of(field)
+    return typing.get_args(kind) if typing.get_origin(kind) is Literal else None
+
+
+def type_of(field: FieldInfo) -> Any:
+    """The type of a field, or of the items of its list, without null."""
+    kind = _item(field.annotation)
+    return typing.get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
+
+
+def is_nullable(field: FieldInfo) -> bool:
+    """Whether null is allowed."""
+    return types.NoneType in typing.get_args(field.annotation)
+
+
+def is_list(field: FieldInfo) -> bool:
+    """Whether the value is a list."""
+    return typing.get_origin(_without_null(field.annotation)) is tuple
+
+
+def extra_of(field: FieldInfo, name: str) -> Any:
+    """What a field declares under a name that pydantic does not know; None if it does not."""
+    extra = field.json_schema_extra
+    return extra.get(name) if isinstance(extra, dict) else None
+
+
+def _item(annotation: Any) -> Any:
+    kind = _without_null(annotation)
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else kind
+
+
+def _without_null(annotation: Any) -> Any:
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return next(part for part in typing.get_args(annotation) if part is not types.NoneType)
+    return annotation
