@@ -70,6 +70,7 @@ docs: .venv/installed
 
 generated: .venv/installed
 	$(bin)/python -m noisyfl.documentation
+	$(bin)/python -m noisyfl schema
 
 ids: .venv/installed
 	$(bin)/python tests/specs/test_ids.py
@@ -99,6 +100,7 @@ clean:
 .venv/installed: .venv/uv envs/requirements.txt pyproject.toml
 	$(uv) install --quiet --compile-bytecode --python $(bin)/python --require-hashes -r envs/requirements.txt
 	$(uv) install --quiet --python $(bin)/python --no-deps --no-build-isolation --editable .
+	$(bin)/python -m noisyfl schema > /dev/null
 	@touch $@
 
 .venv/uv: envs/uv.txt

@@ -9,13 +9,17 @@ from typing import Literal
 
 import jsonschema
 import pytest
+from pydantic import TypeAdapter
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.registry import Component, Registry
-from noisyfl.documentation import option_tables, schemas
+from noisyfl.documentation import option_tables
 from noisyfl.documentation.generated import generated
+from noisyfl.experiments import editor_schemas
 from noisyfl.experiments.config import ROOT
+from noisyfl.experiments.experiment import AnyFigure
+from noisyfl.figures.draw import KINDS
 from noisyfl.specs.catalogue import methods
 
 FILES = generated()
@@ -27,7 +31,7 @@ EXPERIMENTS = sorted((ROOT / "config" / "papers").glob("*.yaml"))
 def editors():
     """By form, the check that an editor makes."""
     return {
-        form: jsonschema.Draft202012Validator(schemas.for_editors(form))
+        form: jsonschema.Draft202012Validator(editor_schemas.for_editors(form))
         for form in ("config", "experiment")
     }
 
@@ -123,18 +127,28 @@ def test_every_file_of_the_configuration_fits_what_editors_are_told(path, editor
     form = "experiment" if path in EXPERIMENTS else "config"
     head = path.read_text().split("\n")[0]
     named = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", head)
-    assert (path.parent / named[1]).resolve() in FILES
+    assert (path.parent / named[1]).resolve().parent == editor_schemas.FOLDER
     assert Path(named[1]).name == f"{form}.schema.json"
     assert [error.message for error in editors[form].iter_errors(read_yaml(path))] == []
 
 
 def test_a_schema_for_editors_needs_no_other_file():
     for form in ("config", "experiment"):
-        schema = schemas.for_editors(form)
+        schema = editor_schemas.for_editors(form)
         for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(schema))):
             assert functools.reduce(
                 operator.getitem, reference.removeprefix("#/").split("/"), schema
             )
+
+
+def test_a_schema_is_written_for_each_kind_of_file(tmp_path):
+    for path in editor_schemas.write_schemas(tmp_path):
+        assert json.loads(path.read_text()) == editor_schemas.for_editors(path.name.split(".")[0])
+
+
+def test_experiments_know_the_kinds_of_figures_that_can_be_drawn():
+    kinds = TypeAdapter(AnyFigure).json_schema()["discriminator"]["mapping"]
+    assert set(kinds) == set(KINDS)
 
 
 OVERLAYS = [
@@ -199,7 +213,7 @@ def test_a_list_of_choices_that_may_be_null_is_described_so():
         words: tuple[Literal["a", "b"], ...] | None = option(("a",), doc="which")
         share: float = option(doc="how much", above=0, at_most=1)
 
-    assert schemas._component(registry)["anyOf"][-2]["properties"] == {
+    assert editor_schemas._component(registry)["anyOf"][-2]["properties"] == {
         "name": {"const": "sample"},
         "words": {
             "description": "which",

@@ -160,8 +160,12 @@ def test_a_figure_of_runs_of_its_own_asks_for_probes(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("columns", 1, "metric"), "accuracy", "'accuracy' is not one of ['test_accuracy'"),
-        (("rows", 1, "statistic"), "median", "'median' is not one of ['best'"),
+        (("columns", 1, "metric"), "accuracy", "no metric is called 'accuracy'; did you mean"),
+        (
+            ("rows", 1, "statistic"),
+            "median",
+            "no statistic is called 'median'; did you mean",
+        ),
         (("columns", 1, "method"), {"mu": 3}, "unknown option 'mu'"),
         (("rows", 0, "setting"), "bass", "no setting is called 'bass'; did you mean"),
         (("rows", 0, "method"), "krum+coteaching", "got options {'alpha': 1}"),

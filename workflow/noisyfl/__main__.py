@@ -134,6 +134,12 @@ def parser() -> argparse.ArgumentParser:
     )
     archive.add_argument("--commit", help="of other sources than these")
     add("methods", commands.list_methods, "list the methods with their options", "methods | less")
+    add(
+        "schema",
+        commands.write_editor_schemas,
+        "write the schemas with which editors check configurations",
+        "schema",
+    )
     new = add(
         "new-method",
         commands.new_method,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ from noisyfl.experiments.demand import (
     runs_by_target,
     runs_of,
 )
+from noisyfl.experiments.editor_schemas import write_schemas
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.progress import progress_text
 from noisyfl.runs.artifact import read_artifact, read_spec, verify
@@ -239,6 +241,12 @@ def list_methods() -> None:
                 measure, whole = shares[option]
                 default += f" of {whole:g} {measure.replace('_', ' ')}, in proportion"
             print(f"    {option}: {field.description} ({default})")
+
+
+def write_editor_schemas() -> None:
+    """Write the JSON schemas of scales and experiments, with which editors complete and check."""
+    for path in write_schemas():
+        print(os.path.relpath(path))
 
 
 def new_method(name: str) -> None:

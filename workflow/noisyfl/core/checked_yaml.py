@@ -1,23 +1,20 @@
-"""Read YAML files and check them against a schema, with errors in plain words."""
+"""Read YAML files, with errors in plain words."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import jsonschema
 import yaml
-from referencing import Registry, Resource
 
-from noisyfl.core.options import LARGEST, BadInput, did_you_mean
+from noisyfl.core.options import LARGEST, BadInput
+from noisyfl.core.typed import Typed
 
-SCHEMAS = Path(__file__).parents[2] / "schemas"
+T = TypeVar("T", bound=Typed)
 
 FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's loader where PyYAML was built with it: ten times as fast."""
@@ -28,9 +25,6 @@ DEEPEST = 40
 
 MOST = 200_000
 """Most values in a file; those that aliases repeat are counted each time."""
-
-LONGEST = 600
-"""Most characters of a message that quotes what is wrong."""
 
 
 OTHERWISE = {
@@ -175,7 +169,7 @@ def check_values(content: Any, where: str) -> None:
         elif count > MOST:
             problem = f"got more than {MOST:,} values, expected fewer"
         if problem:
-            raise BadInput(f"{where}: {_place(place[:10])}{problem}")
+            raise BadInput(problem, *place[:10], where=f"{where}: ")
 
 
 def _values(place: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -189,63 +183,16 @@ def _values(place: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...
             yield from _values((*place, number), held)
 
 
-def _place(parts: Sequence[Any]) -> str:
-    """A place in a file, with a colon; empty for the file itself."""
-    names = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-    return f"{names.lstrip('.')}: " if parts else ""
-
-
-def checked(content: dict[str, Any], schema: str, where: str) -> dict[str, Any]:
-    """``content`` if it fits ``workflow/schemas/<schema>.schema.json``.
+def checked(content: dict[str, Any], model: type[T], where: str) -> T:
+    """A file's content as a model.
 
     Args:
         content: of a file, as read from YAML.
-        schema: its name.
+        model: what the file holds.
         where: what the error messages call the file.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
     check_values(content, where)
-    error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(content))
-    if error is not None:
-        words = _in_words(error)
-        raise BadInput(f"{where}: {words[:LONGEST]}{'…' if len(words) > LONGEST else ''}")
-    return content
-
-
-_Validator = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator,
-    # JSON Schema accepts 1.0 as an integer, but Python's range() does not.
-    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
-        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
-    ),
-)
-
-
-@cache
-def _validator(schema: str) -> Any:
-    schemas = {path.name: json.loads(path.read_text()) for path in SCHEMAS.glob("*.schema.json")}
-    registry: Registry = Registry().with_resources(
-        (name, Resource.from_contents(text)) for name, text in schemas.items()
-    )
-    return _Validator(schemas[f"{schema}.schema.json"], registry=registry)
-
-
-def _in_words(error: jsonschema.ValidationError) -> str:
-    """A validation error in words: the key, the value, and what was expected."""
-    prefix = _place(error.absolute_path)
-    if error.validator == "additionalProperties" and isinstance(error.instance, Mapping):
-        known = error.schema.get("properties", {})
-        unknown = next(key for key in error.instance if key not in known)
-        hint = did_you_mean(str(unknown), known)
-        return f"{prefix}unknown key {unknown!r}{hint} (known: {', '.join(known)})"
-    if error.validator == "required":
-        return f"{prefix}{error.message.replace('is a required property', 'is missing')}"
-    if error.validator == "type":
-        kinds = error.validator_value
-        expected = kinds if isinstance(kinds, str) else " or ".join(kinds)
-        return f"{prefix}got {error.instance!r}, expected {expected}"
-    if error.validator == "pattern":
-        return f"{prefix}got {error.instance!r}, expected {error.schema['title']}"
-    return f"{prefix}{error.message}"
+    return model.read(content, f"{where}: ")

@@ -41,7 +41,13 @@ class BadInput(ValueError):
 
 def place_of(path: Iterable[str | int], where: str = "") -> str:
     """A path in words, such as ``rows[2].method``, behind what it begins at."""
-    words = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+
+    def word(key: str | int) -> str:
+        if isinstance(key, int):
+            return f"[{key}]"
+        return f".{key if key.isprintable() else repr(key)}"
+
+    words = "".join(map(word, path))
     if where and not where.endswith(": "):
         return where + words
     return where + words.removeprefix(".") if words else where.removesuffix(": ")

@@ -94,7 +94,9 @@ EXPECTED = {
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "text",
+    "string_too_short": "text that is not empty",
     "tuple_type": "a list",
+    "list_type": "a list",
     "dict_type": "keys and values",
     "model_type": "keys and values",
     "model_attributes_type": "keys and values",
@@ -122,7 +124,7 @@ def in_words(
     problems = error.errors(include_url=False)
     problems = [p for p in problems if not (partial and p["type"] == "missing")]
     one = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path, value = _followed(one["loc"], given)
+    path, value = _followed(one, given)
     cause = one.get("ctx", {}).get("error")
     if isinstance(cause, BadInput):
         return cause.within(*path)
@@ -137,8 +139,13 @@ def in_words(
             return BadInput(f"{cls.key_word} {path[-1]!r} is missing{meaning}", *path[:-1])
         case "union_tag_not_found":
             key = one["ctx"]["discriminator"].strip("'")
-            return BadInput(f"{cls.key_word} {key!r} is missing{did_you_mean(key, value)}", *path)
-    same = [p for p in problems if _followed(p["loc"], given)[0] == path]
+            hint = did_you_mean(key, value).replace("did you mean", "is it written as")
+            return BadInput(f"{cls.key_word} {key!r} is missing{hint}", *path)
+        case "union_tag_invalid":
+            key, known = one["ctx"]["discriminator"].strip("'"), one["ctx"]["expected_tags"]
+            hint = did_you_mean(str(value[key]), known.replace("'", "").split(", "))
+            return BadInput(f"got {value[key]!r}, expected one of {known}{hint}", *path, key)
+    same = [p for p in problems if _followed(p, given)[0] == path]
     expected = " or ".join(dict.fromkeys(_expected(p, field) for p in same))
     if field is not None and len(path) == 1 and is_nullable(field):
         expected += ", or null"
@@ -148,16 +155,18 @@ def in_words(
     return BadInput(f"got {shown}, expected {expected}{hint}", *path)
 
 
-def _followed(loc: tuple[int | str, ...], given: Any) -> tuple[tuple[int | str, ...], Any]:
+def _followed(problem: ErrorDetails, given: Any) -> tuple[tuple[int | str, ...], Any]:
     """The path to a value and the value; pydantic's place, without its names of union members."""
     path: list[int | str] = []
-    for number, key in enumerate(loc):
+    for key in problem["loc"]:
         is_item = isinstance(given, list | tuple) and isinstance(key, int) and key < len(given)
         if is_item or (isinstance(given, Mapping) and key in given):
             given = given[key]
-        elif not (isinstance(given, Mapping) and number == len(loc) - 1):
+        elif problem["type"] != "missing" or key != problem["loc"][-1]:
             continue
         path.append(key)
+    if problem["loc"][-1:] == ("[key]",):
+        return tuple(path[:-1]), path[-1]
     return tuple(path), given
 
 

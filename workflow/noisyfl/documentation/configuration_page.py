@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from noisyfl.documentation.method_pages import table
-from noisyfl.documentation.schemas import Schema, for_editors
+from noisyfl.experiments.editor_schemas import Schema, for_editors
+
+SETTINGS = ("Setting", "Overlaid")
+"""Models that have a table of their own."""
 
 FORMS = {
     "config": ("A scale", "config/*.yaml"),
@@ -19,7 +22,7 @@ def pages() -> dict[str, str]:
     """The reference page, by its name in the site."""
     lines = ["# Reference of the configuration", ""]
     lines += [
-        "Every key, as the schemas in `workflow/schemas/editor/` have it; "
+        "Every key, as the schemas in `workflow/schemas/` have it; "
         "[Configuration](configuration.md) explains them and has examples, and",
         "[Methods](methods/index.md) has the options of methods.",
     ]
@@ -27,7 +30,7 @@ def pages() -> dict[str, str]:
         schema = for_editors(form)
         lines += ["", f"## {title}: `{files}`", "", *_table(schema, schema["$defs"])]
     setting = for_editors("config")
-    lines += ["", "## A setting", "", *_table(setting["$defs"]["setting"], setting["$defs"])]
+    lines += ["", "## A setting", "", *_table(setting["$defs"]["Overlaid"], setting["$defs"])]
     for key in ("schedule", "partition", "label_noise", "noise_level", "model"):
         lines += ["", f"## `{key}`", ""]
         one = setting["$defs"][key]
@@ -59,11 +62,19 @@ def _rows(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tuple[st
         meaning = value.get("description", "").replace("|", r"\|").replace("<", "&lt;")
         name = f"{prefix}{key}"
         yield f"`{name}`", _kind(value, definitions), "required" if required else default, meaning
+        value = _resolved(value, definitions)
         inner = value.get("additionalProperties")
+        inner = _resolved(inner, definitions) if isinstance(inner, dict) else inner
         if "properties" in value:
             yield from _rows(value, definitions, f"{name}.")
         elif isinstance(inner, dict) and "properties" in inner:
             yield from _rows(inner, definitions, f"{name}.*.")
+
+
+def _resolved(value: Schema, definitions: Schema) -> Schema:
+    """A model's schema for a reference to one; anything else as it is."""
+    name = str(value.get("$ref", "")).rpartition("/")[2]
+    return definitions[name] if name[:1].isupper() and name not in SETTINGS else value
 
 
 def _kind(value: Schema, definitions: Schema) -> str:
@@ -71,7 +82,9 @@ def _kind(value: Schema, definitions: Schema) -> str:
     if "$ref" in value:
         name = value["$ref"].rpartition("/")[2]
         known = definitions.get(name, {})
-        return _kind(known, definitions) if "enum" in known else name.replace("_", " ")
+        if "enum" in known:
+            return _kind(known, definitions)
+        return "setting" if name in SETTINGS else name.replace("_", " ")
     if "enum" in value:
         return ", ".join(f"`{json.dumps(one)}`".replace('"', "") for one in value["enum"])
     if "anyOf" in value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from noisyfl.documentation import option_tables, schemas
+from noisyfl.documentation import option_tables
 from noisyfl.experiments.config import ROOT
 
 
@@ -14,4 +14,4 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     Raises:
         BadInput: a comment in a page names something that is not declared.
     """
-    return {**option_tables.pages(root), **schemas.files(root)}
+    return option_tables.pages(root)

@@ -14,12 +14,11 @@ from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type
 from noisyfl.documentation.option_tables import (
     families,
     option_row,
-    summary,
     variant_row,
 )
 from noisyfl.experiments.config import ROOT
 from noisyfl.simulation.client_side import Side
-from noisyfl.specs.catalogue import methods
+from noisyfl.specs.catalogue import methods, summary
 
 NUMBERS = r"[A-Z]?\d+(?:\.\d+)*(?:(?:, | and | to )\d+)*"
 

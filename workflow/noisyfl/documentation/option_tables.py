@@ -18,7 +18,6 @@ comment                 rows                                       columns that 
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import json
 import re
@@ -29,27 +28,14 @@ from typing import Any
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import choices_of, type_of
-from noisyfl.data.noise.label_noise import LABEL_NOISES
-from noisyfl.data.noise.noise_level import NOISE_LEVELS
-from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.experiments.config import PUBLISHED
+from noisyfl.experiments.editor_schemas import COMMON
+from noisyfl.experiments.setting import REGISTRIES
 from noisyfl.methods import METHODS
-from noisyfl.models import MODELS
 from noisyfl.simulation.client_side import Side
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.specs.catalogue import methods
+from noisyfl.specs.catalogue import methods, summary
 from noisyfl.specs.published import read_published
-
-COMPONENTS: dict[str, Registry[Any]] = {
-    "partition": PARTITIONS,
-    "label_noise": LABEL_NOISES,
-    "noise_level": NOISE_LEVELS,
-    "model": MODELS,
-}
-"""By key of a setting, the components that may stand there."""
-
-COMMON = ("clients", "samples")
-"""Options that every partition has."""
 
 MARK = re.compile(r"<!-- (options|variants|defaults|components|methods)(?:: (\w+))? -->")
 
@@ -95,7 +81,7 @@ def _rows(kind: str, name: str | None, rows: Sequence[Row], where: str) -> Itera
     if kind == "defaults":
         return [{**row, **_declared_cells(row, where)} for row in rows]
     if kind == "components":
-        made = [components_row(key, registry) for key, registry in COMPONENTS.items()]
+        made = [components_row(key, registry) for key, registry in REGISTRIES.items()]
     elif kind == "methods":
         made = method_rows()
     elif kind == "options":
@@ -111,7 +97,7 @@ def _rows(kind: str, name: str | None, rows: Sequence[Row], where: str) -> Itera
 def declaration(name: str, where: str) -> type[Component]:
     """The class of a method, a partition, the schedule and so on."""
     known: dict[str, type[Component]] = {"schedule": Schedule, **METHODS.classes}
-    for registry in COMPONENTS.values():
+    for registry in REGISTRIES.values():
         known = {**registry.classes, **known}
     if name in known:
         return known[name]
@@ -199,13 +185,6 @@ def method_rows() -> list[Row]:
         listed = ", ".join(f"`{name}`: {head}" for name, head in heads.items())
         rows.append({"family": family, "methods": listed.replace(", `", "; `")})
     return rows
-
-
-def summary(method: str) -> str:
-    """The first sentence of the module that a method is in."""
-    module = inspect.getmodule(METHODS.get(method, "methods"))
-    paragraph = " ".join((inspect.getdoc(module) or "").split("\n\n")[0].split())
-    return re.split(r"\. ", paragraph)[0].rstrip(".")
 
 
 def pages(root: Path) -> dict[Path, str]:

@@ -17,41 +17,27 @@ from typing import Any
 from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import checked, read_yaml
 from noisyfl.core.options import BadInput, find, reading
+from noisyfl.core.typed import choices_of
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.roots import Roots, checked_folder, data_roots
 from noisyfl.experiments.expansion import USED, Expansion
 from noisyfl.experiments.headers import only
 from noisyfl.experiments.kept_plans import kept_plan
-from noisyfl.experiments.overlay import check_overlay
+from noisyfl.experiments.overlay import check_methods
 from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.scale import Scale
 from noisyfl.runs.events import check_tensorboard
 from noisyfl.specs.published import Published, read_published
 
 ROOT = Path(__file__).parents[3]
 
-EXECUTORS = ("fast", "loop")
+EXECUTORS = choices_of(Scale.model_fields["executor"]) or ()
 """The names in :data:`noisyfl.runs.train.EXECUTORS`, whose import would need torch."""
-
-BOOLEANS = {"true": True, "false": False}
 
 PUBLISHED = ROOT / "config" / "published.csv"
 
-DEFAULTS: dict[str, Any] = {
-    "note": "",
-    "results": "results",
-    "data": {"folder": "data", "download": False, "prepared": []},
-    "device": "auto",
-    "executor": "fast",
-    "checkpoint_seconds": 60,
-    "reproduced": True,
-    "train_missing": True,
-    "keep_models": False,
-    "tensorboard": False,
-    "targets": None,
-    "trials": None,
-    "allow_years": False,
-    "overlay": {},
-}
+DEFAULTS: dict[str, Any] = Scale.model_construct().to_json()
+"""By key of a scale, its default."""
 
 
 TAKEN = sorted(
@@ -73,7 +59,7 @@ TAKEN = sorted(
 
 
 def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A scale's configuration, checked against its schema, with defaults filled in.
+    """A scale's configuration, checked, with defaults filled in.
 
     Environment variables and ``~`` in the names of folders are expanded.
 
@@ -85,18 +71,13 @@ def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    # Snakemake's `--config key=true` gives the text "true".
-    words = {
-        key: BOOLEANS.get(value, value) if isinstance(value, str) else value
-        for key, value in config.items()
-    }
-    given = {**DEFAULTS, **checked(words, "config", where)}
+    given = checked(dict(config), Scale, where).to_json()
     if given["scale"] in TAKEN:
         raise BadInput(
             f"{where}: scale: got {given['scale']!r}, expected another name than those of the "
             f"folders that scales share ({', '.join(TAKEN)})"
         )
-    data = {**DEFAULTS["data"], **given["data"]}
+    data = given["data"]
     if isinstance(data["folder"], str):
         data["folder"] = checked_folder(data["folder"], f"{where}: data.folder", to_be_made=True)
     else:
@@ -190,7 +171,7 @@ def make_plan(
     """
     plan = Plan(config["scale"])
     with reading(where):
-        check_overlay(config["overlay"], f"{where}: overlay")
+        check_methods(config["overlay"].get("methods", {}), f"{where}: overlay.methods")
     known = {path.stem: path for path in sorted(experiments.glob("*.yaml"))}
     used = {key: config[key] for key in USED}
 

@@ -13,6 +13,7 @@ from noisyfl.core.registry import split_component
 from noisyfl.core.typed import type_of
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.roots import Roots
+from noisyfl.experiments.experiment import Experiment
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
 from noisyfl.experiments.overlay import blamed, declared_of
 from noisyfl.experiments.plan import Plan
@@ -75,7 +76,8 @@ class Expansion:
         self.name = name
         self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
-        self.content = checked(read_yaml(path), "experiment", self.where)
+        self.content = read_yaml(path)
+        checked(self.content, Experiment, self.where)
         for key in self.content.get("methods", {}):
             declared_of(key, f"{self.where}: methods")
 
@@ -350,7 +352,7 @@ class Expansion:
         A setting that is wrong without the overlay too raises its own error instead.
         """
         self._specs(setting, method, seeds[:1], where, options, overlay=False)
-        key = blamed(error, where, self.overlay, (self.part, self.name), setting.get("dataset"))
+        key = blamed(error, self.overlay, (self.part, self.name), setting.get("dataset"))
         place = f"{self.config_name}: overlay{'.' if key else ''}{key}"
         raise BadInput(f"{place}: laid over {error}") from error
 

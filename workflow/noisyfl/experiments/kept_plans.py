@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.checked_yaml import SCHEMAS
 from noisyfl.core.options import reading
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.catalogue import keep, kept_file
@@ -36,7 +35,7 @@ def kept_plan(make: Callable[[], Plan], config: Mapping[str, Any], *files: Path)
     """
     digest = hashlib.sha256(digest_of(".").encode())
     digest.update(json.dumps(config).encode())
-    for path in (*files, *sorted(SCHEMAS.glob("*.json"))):
+    for path in files:
         with reading(str(path)):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     file = kept_file(f"plan_{files[0].stem}", digest.hexdigest())

@@ -1,53 +1,29 @@
-"""Check what a scale lays over the experiments, before and independently of these."""
+"""The methods that a scale or an experiment names, and which key of a scale is to blame."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from noisyfl.core.options import BadInput, check_keys, find
-from noisyfl.core.registry import Component, Registry, split_component
-from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
-from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.noise.label_noise import LABEL_NOISES
-from noisyfl.data.noise.noise_level import NOISE_LEVELS
-from noisyfl.data.partitioning.partition import PARTITIONS
-from noisyfl.models import MODELS
-from noisyfl.simulation.schedule import Schedule
+from noisyfl.core.options import BadInput, find
 from noisyfl.specs.catalogue import methods
 
-REGISTRIES: dict[str, Registry[Any]] = {
-    "partition": PARTITIONS,
-    "label_noise": LABEL_NOISES,
-    "noise_level": NOISE_LEVELS,
-    "model": MODELS,
-}
-"""By key of a setting, the registry of the components that it may name."""
+if TYPE_CHECKING:
+    from noisyfl.simulation.client_side import Side
 
 
-def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
-    """Check all of an overlay that can be checked without the experiments.
+def check_methods(given: Mapping[str, Any], where: str) -> None:
+    """Raise :class:`BadInput` if options of methods are wrong; required ones may be missing.
 
     Args:
-        overlay: of a configuration that fits the schema.
-        where: what the error messages call it.
-
-    Raises:
-        BadInput: naming the key, the value and what was expected.
+        given: options, by method or combination.
+        where: what the error messages call them.
     """
-    for name, over in overlay.get("datasets", {}).items():
-        dataset(name, f"{where}.datasets")
-        _check_setting(over, f"{where}.datasets.{name}")
-    _check_setting(overlay.get("setting", {}), f"{where}.setting")
-    for name, over in overlay.get("experiments", {}).items():
-        _check_setting(over, f"{where}.experiments.{name}")
-    for name, options in overlay.get("methods", {}).items():
-        declaration = declared_of(name, f"{where}.methods")
-        declaration.check_options(options, f"{where}.methods.{name}")
+    for name, options in given.items():
+        declared_of(name, where).check_options(options, f"{where}.{name}")
 
 
-def declared_of(key: str, where: str) -> type[Component]:
+def declared_of(key: str, where: str) -> type[Side]:
     """The declaration of the method whose options stand under a key of ``methods``.
 
     That is the method that the key names; of a combination, such as ``centralized+dividemix``, the
@@ -63,34 +39,8 @@ def declared_of(key: str, where: str) -> type[Component]:
     return found[-1]
 
 
-def _check_setting(given: Mapping[str, Any], where: str) -> None:
-    """Check values laid over a setting; a component without a name changes single options only."""
-    for key, value in given.items():
-        place = f"{where}.{key}"
-        if key == "dataset":
-            dataset(value, place)
-        elif key == "augmentation":
-            find(AUGMENTATIONS, value, "augmentation", place)
-        elif key == "normalization":
-            find(dict.fromkeys(NORMALIZATIONS), value, "normalization", place)
-        elif key == "schedule":
-            Schedule.check_options(value, place)
-        elif key in REGISTRIES:
-            _check_component(REGISTRIES[key], value, place)
-
-
-def _check_component(registry: Registry, given: Any, where: str) -> None:
-    if isinstance(given, Mapping) and "name" not in given:
-        known = {name for cls in registry.classes.values() for name in cls.model_fields}
-        check_keys(given, sorted(known), where, "option")
-        return
-    name, options = split_component(given, registry.kind, where)
-    registry.get(name, where).check_options(options, f"{where}.{name}")
-
-
 def blamed(
     error: BadInput,
-    where: str,
     overlay: Mapping[str, Any],
     experiments: Sequence[str],
     dataset: Any,
@@ -98,16 +48,14 @@ def blamed(
     """The key of the overlay that a run's mistake comes from; empty if it comes from none.
 
     Args:
-        error: what is wrong with the run, whose message begins with ``where``.
-        where: what that message calls the run.
+        error: what is wrong with the run; its path begins at the run.
         overlay: what was laid over the experiment.
         experiments: the keys of ``experiments`` that were laid over it, the last one first.
         dataset: of the experiment's setting.
     """
-    words = re.findall(r"\w+", str(error).removeprefix(where).partition(": ")[0])
-    if not words:
+    if not error.path:
         return ""
-    key, *options = words
+    key, *options = map(str, error.path)
     if key == "method":
         name = options[0] if options else ""
         return f"methods.{name}" if name in overlay.get("methods", {}) else ""

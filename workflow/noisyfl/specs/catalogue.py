@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -44,6 +46,13 @@ def methods() -> dict[str, type[Side]]:
     from noisyfl.methods import METHODS
 
     return dict(sorted(METHODS.classes.items()))
+
+
+def summary(method: str) -> str:
+    """The first sentence of the module that a method is in."""
+    module = inspect.getmodule(methods()[method])
+    paragraph = " ".join((inspect.getdoc(module) or "").split("\n\n")[0].split())
+    return re.split(r"\. ", paragraph)[0].rstrip(".")
 
 
 def split_method(given: str | Mapping[str, Any], where: str = "") -> list[dict[str, Any]]:

@@ -1,10 +1,4 @@
-"""Make JSON schemas of the configuration's files for editors, and lists of names for the forms.
-
-The forms are the schemas in ``workflow/schemas``: they say which keys a file has, and every start
-checks the configuration against them. The values of keys (methods, components, their options) are
-checked by their declarations, whose messages say more than a schema's. A schema for editors is a
-form with the declarations written into it.
-"""
+"""JSON schemas of scales and experiments for editors: the models, and what components declare."""
 
 from __future__ import annotations
 
@@ -19,20 +13,26 @@ from pydantic.fields import FieldInfo
 
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.statistics import STATISTICS
-from noisyfl.core.checked_yaml import SCHEMAS
+from noisyfl.core.artifacts import replacing
 from noisyfl.core.registry import Component, Registry
-from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
+from noisyfl.core.typed import Typed, choices_of, is_list, is_nullable, limits_of, type_of
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.documentation.option_tables import COMMON, COMPONENTS, summary
-from noisyfl.experiments.config import DEFAULTS, EXECUTORS
-from noisyfl.figures.draw import KINDS
+from noisyfl.experiments.experiment import Experiment
+from noisyfl.experiments.scale import Scale
+from noisyfl.experiments.setting import REGISTRIES
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.specs.catalogue import methods
+from noisyfl.specs.catalogue import methods, summary
 
 Schema = dict[str, Any]
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+FOLDER = Path(__file__).parents[2] / "schemas"
+
+FORMS: dict[str, type[Typed]] = {"config": Scale, "experiment": Experiment}
+"""What files hold, by the name of their schema."""
+
+COMMON = ("clients", "samples")
+"""Options that every partition has."""
 
 KINDS_OF_VALUES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
@@ -44,52 +44,37 @@ LIMITS = {
 }
 
 
-def files(root: Path) -> dict[Path, str]:
-    """The generated schemas, by path: the names, and for each form one for editors."""
-    folder = root / SCHEMAS.relative_to(SCHEMAS.parents[1])
-    found = {folder / "names.schema.json": {"$schema": DIALECT, "$defs": names()}}
-    for form in ("config", "experiment"):
-        found[folder / "editor" / f"{form}.schema.json"] = for_editors(form)
-    return {path: json.dumps(it, indent=1, ensure_ascii=False) + "\n" for path, it in found.items()}
-
-
-def names() -> Schema:
-    """The allowed values of keys whose values are names, by what the forms call them."""
-    return {
-        "metric": {"enum": list(METRICS)},
-        "statistic": {"enum": list(STATISTICS)},
-        "figure_kind": {"enum": list(KINDS)},
-        "executor": {"enum": list(EXECUTORS)},
-    }
+def write_schemas(folder: Path = FOLDER) -> list[Path]:
+    """Write a schema for each of :data:`FORMS`; return their paths."""
+    paths = []
+    for form in FORMS:
+        paths.append(folder / f"{form}.schema.json")
+        with replacing(paths[-1]) as draft:
+            draft.write_text(json.dumps(for_editors(form), indent=1, ensure_ascii=False) + "\n")
+    return paths
 
 
 def for_editors(form: str) -> Schema:
-    """A form with all that is declared, as one schema that refers to no other file.
+    """A schema that refers to no other file.
 
     Args:
-        form: ``config`` or ``experiment``.
+        form: a key of :data:`FORMS`.
     """
-    text = (SCHEMAS / f"{form}.schema.json").read_text()
-    scales = json.loads((SCHEMAS / "config.schema.json").read_text())
-    schema = json.loads(re.sub(r'"\w+\.schema\.json#', '"#', text))
-    schema["$defs"] = {**schema["$defs"], **scales["$defs"], **names(), **declared()}
-    if form == "config":
-        _add_defaults(schema["properties"], DEFAULTS)
-    return schema
-
-
-def _add_defaults(properties: Schema, defaults: Mapping[str, Any]) -> None:
-    for key, default in defaults.items():
-        if isinstance(default, dict) and default:
-            _add_defaults(properties[key]["properties"], default)
-        else:
-            properties[key]["default"] = default
+    text = json.dumps(FORMS[form].model_json_schema())
+    schema = json.loads(re.sub(r'"declared": "(\w+)"', r'"$ref": "#/$defs/\1"', text))
+    for setting in ("Setting", "Overlaid"):
+        for value in schema["$defs"].get(setting, {}).get("properties", {}).values():
+            value.pop("default", None)  # what a setting lacks is taken from another one
+    schema["$defs"] |= declared()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def declared() -> Schema:
-    """Schemas made from the declarations, by what the forms call them."""
+    """Schemas made from what components declare, by the names that the models give them."""
     return {
-        **{key: _component(registry) for key, registry in COMPONENTS.items()},
+        **{key: _component(registry) for key, registry in REGISTRIES.items()},
+        "metric": {"enum": list(METRICS)},
+        "statistic": {"enum": list(STATISTICS)},
         "schedule": _options(Schedule),
         "dataset": {"enum": list(DATASETS)},
         "augmentation": {"enum": list(AUGMENTATIONS)},
@@ -192,4 +177,7 @@ def _option(option: FieldInfo) -> Schema:
     elif is_nullable(option):
         value["type"] = [value["type"], "null"]
     described: Schema = {"description": option.description, **value}
-    return described if option.is_required() else {**described, "default": option.default}
+    if not option.is_required():
+        default = option.default
+        described["default"] = list(default) if isinstance(default, tuple) else default
+    return described

@@ -1,0 +1,256 @@
+"""An experiment (``config/papers/*.yaml``): settings, and the tables and figures made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from noisyfl.core.typed import Typed
+from noisyfl.experiments.setting import (
+    Heading,
+    Line,
+    Method,
+    Methods,
+    Metric,
+    Name,
+    Names,
+    Setting,
+    Statistic,
+    Trials,
+)
+
+Published = Annotated[
+    dict[str, str],
+    Field(description="columns of config/published.csv and the values that select a cell's row"),
+]
+OfClients = Literal[
+    "label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"
+]
+Number = int | float
+
+
+class Laid(Typed):
+    """Something with a name and, under ``with``, a part of a setting that is laid over another."""
+
+    name: Line
+    with_: Setting = Field(default_factory=Setting.model_construct, alias="with")
+
+
+class Header(Laid):
+    """What rows and columns share."""
+
+    group: Line = ""
+    setting: str = ""
+    metric: Metric = ""
+    statistic: Statistic = ""
+    published: Published | None = None
+
+
+class Column(Header):
+    """A column."""
+
+    method: dict[str, Any] = Field({}, description="options added to every row's method")
+    x: Number = Field(0, description="where a figure draws it")
+    mean_of: Names = Field([])
+    average_rank: bool = Field(False, description="of the rows in the columns with runs")
+
+
+class Row(Header):
+    """A row."""
+
+    method: Method
+    method_in: dict[str, Method] = Field(
+        {}, description="by setting: the method there, where it is another"
+    )
+    ranked: bool = True
+
+
+def _form(columns: Any) -> str:
+    is_product = isinstance(columns, list) and all(isinstance(axis, list) for axis in columns)
+    return "product" if is_product and columns else "list"
+
+
+Columns = Annotated[list[Column], Field(min_length=1)]
+
+
+class Table(Typed):
+    """A table."""
+
+    title: Heading
+    note: str = ""
+    setting: str
+    trials: Trials
+    metric: Metric = "test_accuracy"
+    statistic: Statistic
+    published: Published = Field({})
+    columns: Annotated[
+        Annotated[Columns, Tag("list")] | Annotated[list[Columns], Tag("product")],
+        Discriminator(_form),
+        Field(description="columns; or lists of them, whose product they are, the outermost first"),
+    ]
+    rows: Annotated[list[Row], Field(min_length=1)]
+
+
+class Figure(Typed):
+    """What all figures have."""
+
+    kind: str
+    title: Heading
+    caption: str
+
+
+class Mark(Typed):
+    """A vertical line after so many rounds, or at the value of an option."""
+
+    at: Number | str
+    label: Line
+
+
+class OfTable(Figure):
+    """A figure of a table's rows and columns."""
+
+    table: str
+    rows: Names = Field([])
+    columns: Names = Field([])
+
+
+class ByRound(OfTable):
+    """Curves by round."""
+
+    kind: Literal["by_round"]
+    metrics: Annotated[list[Metric], Field(min_length=1)] = Field(["test_accuracy"])
+    x: Literal["ordinary_rounds", "batches"] = "ordinary_rounds"
+    marks: list[Mark] = Field([])
+
+
+class BySetting(OfTable):
+    """Curves by setting."""
+
+    kind: Literal["by_setting"]
+    xlabel: Line
+
+
+class Compared(OfTable):
+    """All methods of a table, compared."""
+
+    kind: Literal["tradeoff", "critical_difference"]
+
+
+class OfCell(Figure):
+    """A figure of the clients of a table's cell."""
+
+    table: str
+    row: str
+    column: str
+
+
+class ByClient(OfCell):
+    """What is measured of clients, by what they are."""
+
+    kind: Literal["by_client"]
+    x: Annotated[list[Literal["noise_level", "samples", "imbalance"]], Field(min_length=1)]
+    y: Annotated[list[OfClients], Field(min_length=1)]
+
+
+class AmongClients(OfCell):
+    """What is measured of clients, as distributions."""
+
+    kind: Literal["among_clients"]
+    metrics: Annotated[list[OfClients], Field(min_length=1)]
+
+
+class OfMethod(Typed):
+    """A method and what it is called."""
+
+    name: Line
+    method: Method
+
+
+class LocalEpochs(Figure):
+    """The local epochs of methods, by round."""
+
+    kind: Literal["local_epochs"]
+    rounds: int = Field(ge=1)
+    methods: Annotated[list[OfMethod], Field(min_length=1)]
+
+
+class OfSetting(Figure):
+    """A figure with runs or noisy partitions of its own."""
+
+    setting: str
+    seed: int = Field(1, ge=0)
+
+
+class LidScores(OfSetting):
+    """LID scores of clients."""
+
+    kind: Literal["lid_scores"]
+    with_: Setting = Field(default_factory=Setting.model_construct, alias="with")
+    method: Method
+
+
+class Partitions(OfSetting):
+    """Noisy partitions."""
+
+    kind: Literal["class_counts", "noisy_partition"]
+    panels: Annotated[list[Laid], Field(min_length=1)]
+
+
+class LaidMethod(Laid):
+    """A method in a setting."""
+
+    method: Method
+
+
+class ProbePanel(LaidMethod):
+    """A panel of what a run measures after its last round."""
+
+    classes: Literal["majority", "minority"] = "majority"
+    score: Literal["loss", "similarity"] = "loss"
+
+
+class Probes(OfSetting):
+    """What runs measure after their last rounds."""
+
+    kind: Literal["similarity", "detection", "features"]
+    panels: Annotated[list[ProbePanel], Field(min_length=1)]
+
+
+class LinesPanel(Laid):
+    """A panel with several runs."""
+
+    lines: Annotated[list[LaidMethod], Field(min_length=1)]
+
+
+class LocalModels(OfSetting):
+    """Accuracies of local models."""
+
+    kind: Literal["local_models"]
+    y: Literal["test_accuracy", "own_classes_accuracy", "train_accuracy"]
+    panels: Annotated[list[LinesPanel], Field(min_length=1)]
+
+
+AnyFigure = Annotated[
+    ByRound
+    | BySetting
+    | ByClient
+    | AmongClients
+    | Compared
+    | LocalEpochs
+    | LidScores
+    | Partitions
+    | Probes
+    | LocalModels,
+    Field(discriminator="kind"),
+]
+
+
+class Experiment(Typed):
+    """An experiment."""
+
+    title: Heading
+    settings: dict[str, Setting]
+    methods: Methods = Field({}, description="by method: the options that this paper runs it with")
+    tables: dict[Name, Table] = Field({})
+    figures: dict[Name, AnyFigure] = Field({})
