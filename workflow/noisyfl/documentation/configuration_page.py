@@ -84,7 +84,9 @@ def _kind(value: Schema, definitions: Schema) -> str:
         known = definitions.get(name, {})
         if "enum" in known:
             return _kind(known, definitions)
-        return "setting" if name in SETTINGS else name.replace("_", " ")
+        if name in SETTINGS:
+            return "setting"
+        return "object" if name[:1].isupper() else name.replace("_", " ")
     if "enum" in value:
         return ", ".join(f"`{json.dumps(one)}`".replace('"', "") for one in value["enum"])
     if "anyOf" in value:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from noisyfl.core.options import BadInput
 from noisyfl.specs.catalogue import split_method
@@ -49,7 +52,7 @@ class Heading:
     published: Labels | None = field(default_factory=dict)
     metric: str | None = None
     statistic: str | None = None
-    x: float | None = None
+    x: int | float | None = None
     mean_of: tuple[str, ...] = ()
     average_rank: bool = False
     ranked: bool = True
@@ -153,15 +156,7 @@ class TableDescription:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> TableDescription:
         """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
-        headings = {
-            kind: tuple(Heading(**{**one, "mean_of": tuple(one["mean_of"])}) for one in given[kind])
-            for kind in ("rows", "columns", "left_out")
-        }
-        lists = {key: tuple(map(tuple, given[key])) for key in ("as_published", "labels")}
-        runs = tuple(tuple(map(tuple, row)) for row in given["runs"])
-        return cls(
-            **{**given, **headings, **lists, "runs": runs, "numbers": tuple(given["numbers"])}
-        )
+        return _reader(cls).validate_python(given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +185,7 @@ class Panel:
 class Mark:
     """A vertical line with a label, drawn after ``at`` ordinary rounds."""
 
-    at: float
+    at: int | float
     label: str
 
 
@@ -250,12 +245,12 @@ class FigureDescription:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> FigureDescription:
         """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
-        table = given["table"] and TableDescription.read(given["table"])
-        marks = tuple(Mark(**mark) for mark in given["marks"])
-        lists = {k: _tuple(given[k]) for k in ("runs", "partitions", "metrics", "x", "y")}
-        return cls(
-            **{**given, **lists, "table": table, "panels": _panels(given["panels"]), "marks": marks}
-        )
+        return _reader(cls).validate_python(given)
+
+
+@functools.cache
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def complete_block(runs: Runs) -> tuple[list[int], list[int]]:
@@ -302,11 +297,3 @@ def read_description(text: str) -> Description:
     """Read what :func:`description_text` has written, of a table or of a figure."""
     kind = FigureDescription if "kind" in json.loads(text) else TableDescription
     return kind.from_json(text)
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _panels(given: Sequence[Mapping[str, Any]]) -> tuple[Panel, ...]:
-    return tuple(Panel(**{**panel, "lines": _panels(panel["lines"])}) for panel in given)
