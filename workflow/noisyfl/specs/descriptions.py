@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -156,7 +155,7 @@ class TableDescription:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> TableDescription:
         """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
-        return _reader(cls).validate_python(given)
+        return _TABLES.validate_python(given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,12 +244,11 @@ class FigureDescription:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> FigureDescription:
         """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
-        return _reader(cls).validate_python(given)
+        return _FIGURES.validate_python(given)
 
 
-@functools.cache
-def _reader(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_TABLES = TypeAdapter(TableDescription)
+_FIGURES = TypeAdapter(FigureDescription)
 
 
 def complete_block(runs: Runs) -> tuple[list[int], list[int]]:
