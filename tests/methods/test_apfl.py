@@ -120,7 +120,7 @@ def test_alone_w_learns_by_itself_and_v_within_the_mixture():
 def test_around_two_networks_each_loss_sees_two():
     """Against the partner's own loss on models of two networks each, mixed by hand."""
     model, nets = model_of(4)
-    side = Wrapped(Pair(), alpha=0.5, adaptive=True, shrinkage=0.0)
+    side = Wrapped(side=Pair(), alpha=0.5, adaptive=True, shrinkage=0.0)
     assert side.networks == 4
     memory = memory_of(
         0.4, **{f"{kind} seen": torch.zeros(COUNT) for kind in ("shared", "private")}

@@ -21,12 +21,12 @@ from noisyfl.specs.new_method import write_new_method
 def written(tmp_path, monkeypatch):
     """The file of a new method, which is registered as long as the test lasts."""
     path = write_new_method("fed_example", tmp_path)
-    monkeypatch.setattr(METHODS, "_classes", dict(METHODS._classes))
+    monkeypatch.setattr(METHODS, "classes", dict(METHODS.classes))
     found = importlib.util.spec_from_file_location("fed_example", path)
     module = importlib.util.module_from_spec(found)
     monkeypatch.setitem(sys.modules, "fed_example", module)
     found.loader.exec_module(module)
-    known = catalogue._read_classes()
+    known = dict(METHODS.classes)
     for module in (catalogue, spec_module):
         monkeypatch.setattr(module, "methods", lambda: known)
     return path
