@@ -31,6 +31,7 @@ def count(module: nn.Module) -> int:
         ("cnn4conv", CIFAR, 100, 138_788, 256),
         ("cnn4conv", FASHION, 10, 112_586, 64),
         ("cnn4narrow", CIFAR, 10, 68_522, 256),
+        ("cnn4pooled", CIFAR, 10, 94_346, 64),
         ("cnn9", CIFAR, 10, 4_434_570, 128),
         ("cnn9", FASHION, 10, 4_432_266, 128),
         ("resnet18", CIFAR, 10, 11_173_962, 512),

@@ -173,6 +173,19 @@ class Cnn4Narrow(Model):
         return cnn4narrow(shape, classes)
 
 
+@MODELS.register("cnn4pooled")
+class Cnn4Pooled(Model):
+    """The project's own variant of FedRN's network for half as large images, which learns noise."""
+
+    minimum = 32
+
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """See :func:`noisyfl.models.cnn.cnn4pooled`."""
+        from noisyfl.models.cnn import cnn4pooled
+
+        return cnn4pooled(shape, classes)
+
+
 @MODELS.register("cnn9")
 class Cnn9(Model):
     """Co-teaching's nine-layer network, which RoFL uses for MNIST and CIFAR-10."""
