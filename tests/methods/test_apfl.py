@@ -21,7 +21,8 @@ from noisyfl.simulation import rounds
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.losses import cross_entropy, squared_distance
 from noisyfl.simulation.model import Model, Networks
-from noisyfl.simulation.types import Batch, Epoch, Outputs, Update
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Epoch, Update
 from noisyfl.specs.catalogue import canonical_method
 
 SHAPE, CLASSES, COUNT = (8, 8, 1), 4, 6

@@ -8,7 +8,7 @@ from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation import rounds
 from noisyfl.simulation.executor import LoopExecutor
-from noisyfl.simulation.types import Update
+from noisyfl.simulation.updates import Update
 
 
 def updates_of(federation, value):

@@ -8,9 +8,11 @@ import torch
 
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.simulation.sgd import SGD
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.updates import Batch, Update
 
 CURVATURE = torch.tensor([[1.0, 4.0], [3.0, 0.5], [0.2, 2.0], [2.0, 1.0]], dtype=torch.float64)
 CENTRE = torch.tensor([[0.0, 1.0], [2.0, -3.0], [-4.0, 0.5], [1.0, 5.0]], dtype=torch.float64)

@@ -12,8 +12,8 @@ from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedcorr_continued import MixedUp
-from noisyfl.simulation import types as local
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.outputs import Tested
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method
@@ -102,7 +102,7 @@ def test_whose_round_it_is(partner):
             assert server is client is whole.first
             assert one.id in plain.select(round, federation)
             assert server.start(one, federation) is federation.weights
-            assert isinstance(server.tested(federation)[0], local.Tested)
+            assert isinstance(server.tested(federation)[0], Tested)
         else:
             assert server is partner
             assert one.id == 3

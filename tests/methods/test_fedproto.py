@@ -8,8 +8,8 @@ from test_fedcorr import FakeFederation, FakeModel
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedproto import class_means
-from noisyfl.simulation import types as local
-from noisyfl.simulation.types import Batch, Outputs, Update
+from noisyfl.simulation.outputs import Outputs, Tested
+from noisyfl.simulation.updates import Batch, Update
 
 RNG = torch.Generator().manual_seed(0)
 CLASSES, WIDTH = 3, 5
@@ -133,7 +133,7 @@ def test_aggregated_tests_the_global_model_by_its_head_or_by_prototypes():
     federation = Federation()
     method = fedproto()
     federation.round(method, [0, 1])
-    assert method.tested(federation) == [local.Tested(federation.weights)]
+    assert method.tested(federation) == [Tested(federation.weights)]
     assert method.exchange([None] * 3, federation) == (12, 12)
     outputs = [Outputs(torch.randn(2, CLASSES), torch.randn(2, WIDTH))]
     assert method.predict(outputs, None) is outputs[0].logits

@@ -12,7 +12,8 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import flat, middle, numbers, plain_mean, replaced, trained
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 AT_ONCE = 2**22
 """The most slopes between two clients' values that are held in memory at once: some 100 MiB."""

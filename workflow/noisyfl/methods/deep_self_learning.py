@@ -12,10 +12,11 @@ from torch.nn.functional import normalize
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Update
+from noisyfl.simulation.updates import Batch, Epoch, Update
 
 
 @METHODS.register("deep_self_learning")

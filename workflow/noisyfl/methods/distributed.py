@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.outputs import Tested
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Client, Tested, Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("distributed")

@@ -19,11 +19,13 @@ from noisyfl.core.options import option
 from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Epoch, Outputs, Update, batches
+from noisyfl.simulation.updates import Batch, Epoch, Update, batches
 
 TOLERANCE, REGULARISATION = 1e-2, 5e-4
 """The settings of a mixture's fit in the official code."""

@@ -21,12 +21,14 @@ from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.fedcorr_continued import Continued, MixedUp
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Side, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, distance, proximal_weights, squared_distance
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide, uniform
-from noisyfl.simulation.types import Batch, Client, Epoch, Pass, Update
+from noisyfl.simulation.updates import Batch, Epoch, Update
 
 
 @METHODS.register("fedcorr")

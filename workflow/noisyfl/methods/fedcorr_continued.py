@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Epoch, Outputs
+from noisyfl.simulation.updates import Batch, Epoch
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,14 @@ from noisyfl.core.options import option
 from noisyfl.methods.estimators.mixture import TwoComponents, fit_two
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Epoch, Pass, Update, batches
+from noisyfl.simulation.updates import Batch, Epoch, Update, batches
 
 CANDIDATES, GUESSED, BIAS, FILTER = "candidates", "guessed", "bias", "filter"
 """Keys of a client's state. ``candidates``, bool [samples]: the samples that a local update may

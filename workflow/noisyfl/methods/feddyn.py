@@ -11,11 +11,14 @@ from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import flat, plain_mean, replaced, trained
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Tested
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Memory, Tested, Update, Weights
+from noisyfl.simulation.updates import Batch, Memory, Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("feddyn")

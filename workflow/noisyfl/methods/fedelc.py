@@ -12,9 +12,12 @@ from noisyfl.core.options import option
 from noisyfl.methods.fednoro import TwoStages, distance_aware
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Pass, Update, Weights
+from noisyfl.simulation.outputs import Pass
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("fedelc")

@@ -9,9 +9,10 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch
+from noisyfl.simulation.updates import Batch, Epoch
 
 LEAST = 1e-6
 """Lower bound that probabilities are clamped to (official code)."""

@@ -17,22 +17,15 @@ from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Pass,
-    Update,
-    batches,
-    known_noise_levels,
-    mean_noise_level,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Update, batches
+from noisyfl.simulation.weights import size_in_bytes
 
 STATE = "fednoil"
 """Key in a client's state of what the method keeps there during a round."""

@@ -21,19 +21,13 @@ from noisyfl.core.randomness import stream
 from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import (
-    Client,
-    Epoch,
-    Pass,
-    Task,
-    Update,
-    Weights,
-    batches,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Epoch, Task, Update, batches
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 TOLERANCE, FLOOR = 1e-2, 5e-4
 """The tolerance at which the fit of a mixture stops, and what is added to its variances (code)."""

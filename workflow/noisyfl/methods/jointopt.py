@@ -11,11 +11,12 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 
 @METHODS.register("jointopt")

@@ -15,10 +15,12 @@ from torch.nn import functional
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update, size_in_bytes
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import size_in_bytes
 
 STUDENT, TEACHER = "0.", "1."
 """Prefixes of the names of the student's and of the teacher's weights."""

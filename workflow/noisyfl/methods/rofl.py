@@ -15,20 +15,13 @@ from noisyfl.core.options import option
 from noisyfl.methods.coteaching import smallest
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client, mean_noise_level
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Outputs,
-    Pass,
-    Update,
-    mean_noise_level,
-)
+from noisyfl.simulation.outputs import Outputs, Pass
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 
 @METHODS.register("rofl")

@@ -17,11 +17,13 @@ from noisyfl.simulation.aggregation import (
     trained,
 )
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Memory, Update, Weights, size_in_bytes
+from noisyfl.simulation.updates import Batch, Memory, Update
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 
 @METHODS.register("scaffold")

@@ -11,10 +11,11 @@ from noisyfl.core.options import option
 from noisyfl.methods.coteaching import ForgetRate, smallest
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 EMPTY = -1
 """In the place of a class: there is no prediction, or no new label, yet."""

@@ -10,9 +10,9 @@ from noisyfl.data.datasets.dataset import DATASETS, Part
 from noisyfl.runs.kept_model import KeptModel, read_model
 from noisyfl.runs.train import EXECUTORS, choose_device
 from noisyfl.simulation.encoded import images_of
+from noisyfl.simulation.outputs import Tested
 from noisyfl.simulation.rounds import tested
 from noisyfl.simulation.schedule import SCHEDULES
-from noisyfl.simulation.types import Tested
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import identity
 

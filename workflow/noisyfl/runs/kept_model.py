@@ -21,7 +21,7 @@ from noisyfl.simulation.executor import NO_DRAWS
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Weights
+from noisyfl.simulation.weights import Weights
 from noisyfl.specs.spec import identity
 
 

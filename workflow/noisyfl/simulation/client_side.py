@@ -15,10 +15,13 @@ import numpy as np
 from torch import Tensor
 
 from noisyfl.core.randomness import stream, torch_seed
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Outputs, Update, Weights, batches
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update, batches
+from noisyfl.simulation.weights import Weights
 
 if TYPE_CHECKING:
     from noisyfl.simulation.federation import Federation
@@ -34,8 +37,8 @@ class Turn:
         outputs: a function that returns the outputs of the current local model on all of the
             client's samples, in evaluation mode. It takes the purpose, which names the random
             stream of the view, the number of the network, and the kind of the view, as in
-            :class:`noisyfl.simulation.types.Pass`.
-        repeat: see :attr:`noisyfl.simulation.types.Task.repeat`.
+            :class:`noisyfl.simulation.outputs.Pass`.
+        repeat: see :attr:`noisyfl.simulation.updates.Task.repeat`.
     """
 
     seed: int

@@ -12,10 +12,12 @@ from torch import Tensor
 
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.outputs import Network, Outputs, Tested
 from noisyfl.simulation.server_side import ServerSide, local_updates
-from noisyfl.simulation.types import Executor, Network, Outputs, Tested, Weights
+from noisyfl.simulation.weights import Weights
 
 NOT_EVALUATED = {
     "test_accuracy": math.nan,

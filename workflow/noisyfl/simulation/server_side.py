@@ -11,17 +11,12 @@ import numpy as np
 
 from noisyfl.core.randomness import stream
 from noisyfl.simulation.client_side import ClientSide, Side
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.outputs import Tested
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import (
-    Client,
-    Task,
-    Tested,
-    Update,
-    Weights,
-    average,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Task, Update
+from noisyfl.simulation.weights import Weights, average, size_in_bytes
 
 
 class ServerSide(Side):
