@@ -19,7 +19,7 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Side, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Side, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model, Received
@@ -176,8 +176,7 @@ class Apfl(ServerSide, Personal):
     }
 
     networks = 2
-    effort = 1.2
-    models_kept = 1
+    cost = Cost(effort=1.2, models_kept=1)
     refuses = {  # noqa: RUF012 (a class variable, not an option)
         "models_kept": {"why": "keeps models of its own, and apfl cannot mix those", "when": {}}
     }

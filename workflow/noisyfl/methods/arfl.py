@@ -10,6 +10,7 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import flat, middle, numbers, plain_mean, replaced, trained
+from noisyfl.simulation.client_side import Cost
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Update
@@ -36,7 +37,7 @@ class ARFL(ServerSide):
         "Fu et al., Attack-Resistant Federated Learning with Residual-based Reweighting, "
         "arXiv 1912.11464, 2019"
     )
-    effort = 1.5
+    cost = Cost(effort=1.5)
     least_participants = FEWEST
 
     interval: float = option(

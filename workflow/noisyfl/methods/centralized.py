@@ -31,8 +31,6 @@ class Centralized(ServerSide):
     revision = 2
     reference = "FedNoiL (arXiv 2205.10110), Table 1, rows without a federation"
 
-    small = {"epochs": 8}  # noqa: RUF012 (a class variable, not an option)
-
     epochs: int | None = option(
         None,
         doc="over all samples, rounded up to whole rounds; null: as many as the federation's local "

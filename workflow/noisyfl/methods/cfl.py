@@ -43,8 +43,6 @@ class ClusteredFL(ServerSide):
         "Sattler et al., On the Byzantine Robustness of Clustered Federated Learning, ICASSP 2020"
     )
 
-    small = {"warm_up_rounds": 2, "relative": True, "eps1": 5.0, "eps2": 0.1}  # noqa: RUF012 (a class variable, not an option)
-
     eps1: float = option(
         0.4, doc="a cluster splits if the norm of its mean change is below", at_least=0
     )

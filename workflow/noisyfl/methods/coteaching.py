@@ -61,8 +61,6 @@ class CoTeaching(ForgetRate):
     networks = 2
     by_sample = ("picked",)
 
-    small = {"ramp_rounds": 2}  # noqa: RUF012 (a class variable, not an option)
-
     ramp_rounds: int = option(10, doc="T_k: rounds until the forget rate is reached", at_least=1)
     ramp: str = option(
         "ratio",

@@ -50,7 +50,6 @@ class CoTeachingPlus(CoTeaching):
             "full_agreement": "all",
         },
     }
-    small = {"ramp_rounds": 2, "warm_up_rounds": 2}  # noqa: RUF012 (a class variable, not an option)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Set for each step, and for every number of samples that the networks may disagree on, how

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.client_side import Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.outputs import Tested
@@ -21,7 +22,7 @@ class Distributed(ServerSide):
 
     reference = "FedCNI (arXiv 2304.02892), Table 1, rows Distributed ..."
 
-    models_kept = 1
+    cost = Cost(models_kept=1)
 
     def start(self, client: Client, federation: Federation) -> Weights:
         """The client's own model; the first one, if it never trained."""

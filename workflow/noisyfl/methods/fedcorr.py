@@ -47,8 +47,6 @@ class FedCorr(ServerSide, ClientSide):
         "Xu et al., FedCorr: Multi-Stage Federated Learning for Label Noise Correction, CVPR 2022"
     )
 
-    small = {"preprocessing_iterations": 2, "finetuning_rounds": 2}  # noqa: RUF012 (a class variable, not an option)
-
     preprocessing_iterations: int = option(
         5, doc="T1: visits of every client", at_least=1, share_of=("visits", 100)
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import flat, plain_mean, replaced, trained
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
@@ -33,8 +33,7 @@ class FedDyn(ServerSide, ClientSide):
 
     reference = "Acar et al., Federated Learning Based on Dynamic Regularization, ICLR 2021"
     partner = ""
-    effort = 1.2
-    models_kept = 1
+    cost = Cost(effort=1.2, models_kept=1)
 
     alpha: float = option(0.01, doc="weight of the regulariser", above=0)
     alpha_by_size: bool = option(

@@ -16,7 +16,7 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
@@ -56,15 +56,7 @@ class FedNoiL(ServerSide, ClientSide):
         "Wang et al., FedNoiL: A Simple Two-Level Sampling Method for Federated Learning with "
         "Noisy Labels, arXiv 2205.10110, 2022"
     )
-    effort = 1.3
-
-    small = {  # noqa: RUF012 (a class variable, not an option)
-        "most_epochs": 4,
-        "least_epochs": 2,
-        "least_from": 4,
-        "confidence": 0.3,
-        "clean_share": 0.55,
-    }
+    cost = Cost(effort=1.3)
 
     temperature: float = option(0.5, doc="tau of the confidences", above=0)
     clean_share: float | None = option(

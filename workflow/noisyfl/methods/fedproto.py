@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
@@ -65,7 +65,7 @@ class FedProto(ServerSide, ClientSide):
         "faithful": {"sharing": "nothing", "inference": "prototype"},
     }
 
-    models_kept = 1
+    cost = Cost(models_kept=1)
     predicts_by_features = True
 
     # ---------------------------------------------------------------- the local update

@@ -16,7 +16,7 @@ from noisyfl.simulation.aggregation import (
     replaced,
     trained,
 )
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
@@ -42,8 +42,7 @@ class Scaffold(ServerSide, ClientSide):
         "ICML 2020"
     )
     partner = ""
-    effort = 1.2
-    models_kept = 1
+    cost = Cost(effort=1.2, models_kept=1)
 
     server_learning_rate: float = option(1.0, doc="eta_g", above=0)
     momentum: str = option(

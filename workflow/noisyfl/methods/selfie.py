@@ -10,7 +10,7 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.coteaching import ForgetRate, smallest
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.client_side import Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
@@ -35,10 +35,8 @@ class Selfie(ForgetRate):
 
     reference = "Song et al., SELFIE: Refurbishing Unclean Samples for Robust DL, ICML 2019"
     revision = 2
-    effort = 1.4
+    cost = Cost(effort=1.4)
     by_sample = ("predictions", "written", "refurbished", "picked")
-
-    small = {"warm_up_rounds": 2, "history": 2}  # noqa: RUF012 (a class variable, not an option)
 
     uncertainty: float = option(
         0.05,

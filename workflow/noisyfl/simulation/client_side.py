@@ -63,6 +63,19 @@ class Turn:
         return (purpose, self.round, self.client, self.number, *again)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a method costs beside FedAvg, from which a run's time and memory are estimated.
+
+    Attributes:
+        effort: the seconds of a round, divided by those of FedAvg with as many networks.
+        models_kept: models that the method keeps for every client between rounds.
+    """
+
+    effort: float = 1.0
+    models_kept: int = 0
+
+
 class Side:
     """What client sides and server sides both declare.
 
@@ -72,12 +85,8 @@ class Side:
             it is 0, the method is being written, and each edit of its code makes new runs.
         reference: where the method comes from.
         variants: named sets of options, as the papers' ablations have them.
-        small: options with which everything that the method does happens within eight rounds; the
-            tests that run every method use them.
         networks: how many networks a model of this method has.
-        effort: the seconds of a round, divided by those of FedAvg with as many networks; for
-            estimates.
-        models_kept: models that the method keeps for every client between rounds; for estimates.
+        cost: for estimates.
         is_server: whether the method has a server side.
         is_client: whether the method has a client side.
         needs_truth: whether the method has to know the true labels.
@@ -96,10 +105,8 @@ class Side:
     revision: ClassVar[int] = 1
     reference: ClassVar[str]
     variants: ClassVar[dict[str, dict]] = {}
-    small: ClassVar[dict] = {}
     networks: ClassVar[int] = 1
-    effort: ClassVar[float] = 1.0
-    models_kept: ClassVar[int] = 0
+    cost: ClassVar[Cost] = Cost()
     is_server: ClassVar[bool] = False
     is_client: ClassVar[bool] = False
     needs_truth: ClassVar[bool] = False
