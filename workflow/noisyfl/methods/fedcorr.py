@@ -8,7 +8,7 @@ choice is an option; the defaults are the code's, which made the published numbe
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -153,7 +153,7 @@ class FedCorr(ServerSide, ClientSide):
         If that method has no client side, local updates stay FedCorr's own.
         """
         assert isinstance(partner, ServerSide)
-        client: Any = self
+        client: ClientSide = self
         if isinstance(partner, ClientSide):
             mixup = self.mixup and self.mixup_stages == "all"
             client = MixedUp(partner, self.mixup_alpha) if mixup else partner
@@ -353,8 +353,7 @@ class FedCorr(ServerSide, ClientSide):
     def _relabel(self, round: int, wrong: list[Tensor], federation: Federation) -> None:
         """Give the noisy clients' least credible samples the global model's label (Eqs. 6, 7).
 
-        Args:
-            wrong: for each client bool [samples], the samples that its mixture takes for noisy.
+        ``wrong`` are, for each client, bool [samples], those that its mixture takes for noisy.
         """
         noisy = [client for client in federation.clients if client.state["noisy"]]
         for client, predicted in self._predictions(round, noisy, federation):
