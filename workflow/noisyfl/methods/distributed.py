@@ -6,7 +6,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.outputs import Tested
+from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Update
 from noisyfl.simulation.weights import Weights
@@ -36,9 +36,9 @@ class Distributed(ServerSide):
         """No bytes, as nothing is exchanged."""
         return 0, 0
 
-    def tested(self, federation: Federation) -> list[Tested]:
+    def predictors(self, federation: Federation) -> list[Predictor]:
         """Every client's own model."""
-        return [Tested(self.start(client, federation), client) for client in federation.clients]
+        return [Predictor(self.start(client, federation), client) for client in federation.clients]
 
     def passes_of_test(self, changed: float) -> float:
         """One for each client whose model is a new one."""

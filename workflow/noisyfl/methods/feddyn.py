@@ -14,7 +14,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.outputs import Tested
+from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Memory, Update
@@ -100,9 +100,9 @@ class FedDyn(ServerSide, ClientSide):
             federation.state["average"] = mean
         return replaced(mean, flat(mean) + drift)
 
-    def tested(self, federation: Federation) -> list[Tested]:
+    def predictors(self, federation: Federation) -> list[Predictor]:
         """See the option ``tested_model``."""
-        return [Tested(federation.state.get("average", federation.weights))]
+        return [Predictor(federation.state.get("average", federation.weights))]
 
 
 def _drift(state: dict, like: Tensor) -> Tensor:

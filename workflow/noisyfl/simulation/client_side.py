@@ -226,3 +226,40 @@ class ClientSide(Side):
         up in the federation's state, under ``centroids``.
         """
         return federation.state.get("centroids")
+
+
+class Around(ClientSide):
+    """A client side around another one: whatever it does not define itself, the other one does.
+
+    Attributes:
+        side: the other one.
+    """
+
+    side: ClientSide
+
+    @property
+    def networks(self) -> int:  # type: ignore[override]
+        """The other one's."""
+        return self.side.networks
+
+    @property
+    def by_sample(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The other one's."""
+        return self.side.by_sample
+
+    @property
+    def predicts_by_features(self) -> bool:  # type: ignore[override]
+        """The other one's."""
+        return self.side.predicts_by_features
+
+
+def _of_the_other(name: str) -> Callable:
+    def call(self: Around, *given: Any) -> Any:
+        return getattr(self.side, name)(*given)
+
+    return call
+
+
+for _name in (name for base in (Side, ClientSide) for name in vars(base) if name[0] != "_"):
+    if callable(getattr(ClientSide, _name)):
+        setattr(Around, _name, _of_the_other(_name))

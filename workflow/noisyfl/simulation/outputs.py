@@ -15,8 +15,8 @@ from noisyfl.simulation.weights import Weights
 
 
 @dataclass
-class Tested:
-    """A model that a method is tested by.
+class Predictor:
+    """A model whose accuracy on the test part is that of a method.
 
     Attributes:
         weights: the model.
