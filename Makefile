@@ -60,6 +60,7 @@ check: .venv/installed
 	$(bin)/ruff format --check
 	$(bin)/mypy
 	$(bin)/lint-imports
+	$(bin)/deptry workflow
 	$(bin)/snakefmt --check Snakefile rules
 	$(bin)/snakemake --lint
 	$(bin)/oxlint --deny-warnings workflow/noisyfl/explorer/assets/*.js docs/javascripts/*.js

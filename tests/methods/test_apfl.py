@@ -21,7 +21,8 @@ from noisyfl.simulation import rounds
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.losses import cross_entropy, squared_distance
 from noisyfl.simulation.model import Model, Networks
-from noisyfl.simulation.types import Batch, Epoch, Outputs, Update
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Epoch, Update
 from noisyfl.specs.catalogue import canonical_method
 
 SHAPE, CLASSES, COUNT = (8, 8, 1), 4, 6
@@ -242,7 +243,7 @@ def test_v_and_its_share_stay_with_the_client():
     torch.testing.assert_close(again["3.classifier.bias"], ended["3.classifier.bias"])
     assert float(side.memory(client, federation)["apfl_alpha"]) == pytest.approx(0.6)
 
-    tested = server.tested(federation)
+    tested = server.predictors(federation)
     assert [one.client for one in tested] == [client, other]
     for one, private in zip(tested, (ended, private_copy(federation.weights)), strict=True):
         assert set(one.weights) == set(federation.weights)
@@ -324,17 +325,17 @@ def test_what_all_models_share_is_tested_once():
     federation.weights = {"0.w": torch.tensor(-1.0), "1.w": torch.tensor(0.0)}
     federation.clients[1].state["apfl_private"] = {"1.w": torch.tensor(5.0)}
     answers = {}
-    found = rounds.tested(server.tested(federation), server, Runner(), answers)
+    found = rounds.evaluate_models(server.predictors(federation), server, Runner(), answers)
     # The two clients that never trained have one v, which is w.
     assert sorted(Runner.asked) == [(0, -1.0), (1, -1.0), (1, 5.0)]
     assert found["test_accuracy"] == pytest.approx(1 / 3)
 
     Runner.asked.clear()
-    again = rounds.tested(server.tested(federation), server, Runner(), answers)
+    again = rounds.evaluate_models(server.predictors(federation), server, Runner(), answers)
     assert Runner.asked == []
     assert again["confusion"] == found["confusion"]
     federation.clients[2].state["apfl_private"] = {"1.w": torch.tensor(6.0)}
-    found = rounds.tested(server.tested(federation), server, Runner(), answers)
+    found = rounds.evaluate_models(server.predictors(federation), server, Runner(), answers)
     assert Runner.asked == [(1, 6.0)]
     assert found["test_accuracy"] == pytest.approx(2 / 3)
     # A network that is no more is forgotten, and was not kept alive.
@@ -342,6 +343,6 @@ def test_what_all_models_share_is_tested_once():
     gone = weakref.ref(federation.clients[2].state["apfl_private"]["1.w"])
     federation.clients[2].state["apfl_private"] = {"1.w": torch.tensor(7.0)}
     assert gone() is None
-    rounds.tested(server.tested(federation), server, Runner(), answers)
+    rounds.evaluate_models(server.predictors(federation), server, Runner(), answers)
     assert Runner.asked == [(1, 7.0)]
     assert len(answers) == 4

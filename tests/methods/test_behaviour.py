@@ -13,7 +13,7 @@ from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.losses import distance
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 
 

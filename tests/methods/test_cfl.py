@@ -18,7 +18,7 @@ from noisyfl.methods.cfl import bipartition, similarities
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Update
+from noisyfl.simulation.updates import Update
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import canonical_run
 

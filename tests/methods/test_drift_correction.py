@@ -8,9 +8,11 @@ import torch
 
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.simulation.sgd import SGD
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.updates import Batch, Update
 
 CURVATURE = torch.tensor([[1.0, 4.0], [3.0, 0.5], [0.2, 2.0], [2.0, 1.0]], dtype=torch.float64)
 CENTRE = torch.tensor([[0.0, 1.0], [2.0, -3.0], [-4.0, 0.5], [1.0, 5.0]], dtype=torch.float64)
@@ -113,7 +115,7 @@ def distance_after(side, federation, rounds, share=1.0):
     for round in range(rounds):
         count = int(share * len(federation.clients))
         federation.round(side, round, rng.permutation(len(federation.clients))[:count])
-    (tested,) = side.tested(federation)
+    (tested,) = side.predictors(federation)
     return float((vector(tested.weights) - MINIMUM).norm())
 
 
@@ -151,7 +153,7 @@ def test_with_a_clients_own_alpha_feddyn_reaches_another_minimum(quadratic):
     distance_after(side, federation, 30)
     weight = torch.tensor(sizes, dtype=torch.float64)[:, None] * CURVATURE
     expected = (weight * CENTRE).sum(0) / weight.sum(0)
-    (tested,) = side.tested(federation)
+    (tested,) = side.predictors(federation)
     assert vector(tested.weights).tolist() == pytest.approx(expected.tolist(), abs=1e-3)
 
 
@@ -303,9 +305,9 @@ def test_feddyn_is_the_papers_algorithm_in_other_words(quadratic):
     for client, expected in zip(federation.clients, gradient, strict=True):
         assert (-0.3 * client.state["drift"]).tolist() == pytest.approx(expected.tolist())
     assert vector(federation.weights).tolist() == pytest.approx(x.tolist())
-    (tested,) = side.tested(federation)
+    (tested,) = side.predictors(federation)
     assert vector(tested.weights).tolist() == pytest.approx(mean.tolist())
-    (server,) = method("feddyn", tested_model="server").tested(FakeFederation())
+    (server,) = method("feddyn", tested_model="server").predictors(FakeFederation())
     assert float(vector(server.weights).norm()) == 0
 
 

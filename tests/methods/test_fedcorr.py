@@ -11,8 +11,10 @@ from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.methods.fedcorr import FedCorr
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs, Pass
 from noisyfl.simulation.schedule import SCHEDULES
-from noisyfl.simulation.types import Batch, Client, Outputs, Pass, Update
+from noisyfl.simulation.updates import Batch, Update
 
 
 def fedcorr(**options):

@@ -12,8 +12,8 @@ from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedcorr_continued import MixedUp
-from noisyfl.simulation import types as local
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method
@@ -39,7 +39,7 @@ class Server(ServerSide):
     def exchange(self, updates, federation):
         return 1, 2
 
-    def tested(self, federation):
+    def predictors(self, federation):
         return []
 
     def after_round(self, round, updates, federation):
@@ -102,7 +102,7 @@ def test_whose_round_it_is(partner):
             assert server is client is whole.first
             assert one.id in plain.select(round, federation)
             assert server.start(one, federation) is federation.weights
-            assert isinstance(server.tested(federation)[0], local.Tested)
+            assert isinstance(server.predictors(federation)[0], Predictor)
         else:
             assert server is partner
             assert one.id == 3

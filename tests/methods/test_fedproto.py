@@ -8,8 +8,8 @@ from test_fedcorr import FakeFederation, FakeModel
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedproto import class_means
-from noisyfl.simulation import types as local
-from noisyfl.simulation.types import Batch, Outputs, Update
+from noisyfl.simulation.outputs import Outputs, Predictor
+from noisyfl.simulation.updates import Batch, Update
 
 RNG = torch.Generator().manual_seed(0)
 CLASSES, WIDTH = 3, 5
@@ -117,7 +117,7 @@ def test_faithful_keeps_networks_apart_and_takes_the_nearest_prototype():
     updates = federation.round(method, [0, 1])
     assert method.aggregate(updates, federation) is federation.weights
     assert method.exchange(updates, federation) == (0, 0)
-    tested = method.tested(federation)
+    tested = method.predictors(federation)
     assert [one.weights is federation.weights for one in tested] == [False, False, True, True]
     assert [one.client.id for one in tested] == [0, 1, 2, 3]
     # A client that never took part knows the prototypes too.
@@ -133,12 +133,12 @@ def test_aggregated_tests_the_global_model_by_its_head_or_by_prototypes():
     federation = Federation()
     method = fedproto()
     federation.round(method, [0, 1])
-    assert method.tested(federation) == [local.Tested(federation.weights)]
+    assert method.predictors(federation) == [Predictor(federation.weights)]
     assert method.exchange([None] * 3, federation) == (12, 12)
     outputs = [Outputs(torch.randn(2, CLASSES), torch.randn(2, WIDTH))]
     assert method.predict(outputs, None) is outputs[0].logits
     near = fedproto(inference="prototype")
-    (tested,) = near.tested(federation)
+    (tested,) = near.predictors(federation)
     assert near.predict(outputs, tested.client) is not outputs[0].logits
 
 

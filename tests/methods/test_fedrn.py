@@ -11,9 +11,11 @@ from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedrn import FINE_TUNING, clean_probabilities
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import SCHEDULES
-from noisyfl.simulation.types import Client, Outputs, Task, Update
+from noisyfl.simulation.updates import Task, Update
 
 
 def fedrn(**options):

@@ -8,8 +8,9 @@ import torch
 from test_robust_losses import LABELS, LOGITS, Saying, batch_of, client_of, turn
 
 from noisyfl.methods.fednoro import NOISY, distance_aware, noisy_rows
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.model import Received
-from noisyfl.simulation.types import Client, Outputs
+from noisyfl.simulation.outputs import Outputs
 from vectors import FakeFederation, method, updates_of
 
 OTHER = torch.tensor([[0.5, 1.0, -0.5], [0.3, 0.9, -0.3], [1.0, -1.0, 0.5], [0.2, 1.5, 0.0]])

@@ -16,7 +16,7 @@ from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import size_in_bytes
+from noisyfl.simulation.weights import size_in_bytes
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import canonical_run
 from vectors import FakeFederation, method, model_of, random_models, updates_of

@@ -20,8 +20,9 @@ from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import channels_last
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Epoch, Pass, Task, batches
+from noisyfl.simulation.updates import Epoch, Task, batches
 from noisyfl.specs.catalogue import methods
 from recorded_graphs import RecordedGraphs
 from small_executors import DEVICES, SEED, SIZES, close, counts, schedule

@@ -17,7 +17,7 @@ from noisyfl.simulation.executor import LoopExecutor, NoRoom
 from noisyfl.simulation.fast import FastExecutor, shared_out
 from noisyfl.simulation.graphs import GraphCache, Replay, differing
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.simulation.usage import Usage
 from recorded_graphs import RecordedGraphs
 from small_executors import close, counts, made, schedule

@@ -22,7 +22,7 @@ from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.federation import CLIENT_COLUMNS
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import PROBES, canonical_run, check_run, identity
 from small_runs import METHODS, SETTING, SMALL, by_name, inputs, spec_of, train

@@ -6,7 +6,9 @@ import numpy as np
 import torch
 
 from noisyfl.methods import METHODS
-from noisyfl.simulation.types import Client, Outputs, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Update
 
 
 class FakeFederation:

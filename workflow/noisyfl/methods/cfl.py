@@ -15,9 +15,11 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import flat, trained
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Client, Update, Weights, average
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights, average
 
 
 @METHODS.register("cfl")
@@ -40,8 +42,6 @@ class ClusteredFL(ServerSide):
     reference = (
         "Sattler et al., On the Byzantine Robustness of Clustered Federated Learning, ICASSP 2020"
     )
-
-    small = {"warm_up_rounds": 2, "relative": True, "eps1": 5.0, "eps2": 0.1}  # noqa: RUF012 (a class variable, not an option)
 
     eps1: float = option(
         0.4, doc="a cluster splits if the norm of its mean change is below", at_least=0

@@ -15,12 +15,14 @@ from torch.nn.functional import cosine_similarity, normalize
 from noisyfl.core.options import option
 from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Outputs, Update
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Epoch, Update
 
 FEWEST = 4
 """The fewest samples of a class that a mixture is fitted to; if there are fewer, all are clean."""
@@ -41,9 +43,7 @@ class FedCNI(ClientSide):
         "Wu et al., Learning Cautiously in Federated Learning with Noisy and Heterogeneous "
         "Clients, ICME 2023"
     )
-    effort = 2.2
-
-    small = {"pseudo_label_round": 3, "aggregation_round": 3}  # noqa: RUF012 (a class variable, not an option)
+    cost = Cost(effort=2.2)
 
     pseudo_label_round: int = option(
         15,

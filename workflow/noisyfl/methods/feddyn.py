@@ -10,12 +10,15 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import flat, plain_mean, replaced, trained
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.client_side import ClientSide, Cost
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Memory, Tested, Update, Weights
+from noisyfl.simulation.updates import Batch, Memory, Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("feddyn")
@@ -30,8 +33,7 @@ class FedDyn(ServerSide, ClientSide):
 
     reference = "Acar et al., Federated Learning Based on Dynamic Regularization, ICLR 2021"
     partner = ""
-    effort = 1.2
-    models_kept = 1
+    cost = Cost(effort=1.2, models_kept=1)
 
     alpha: float = option(0.01, doc="weight of the regulariser", above=0)
     alpha_by_size: bool = option(
@@ -98,9 +100,9 @@ class FedDyn(ServerSide, ClientSide):
             federation.state["average"] = mean
         return replaced(mean, flat(mean) + drift)
 
-    def tested(self, federation: Federation) -> list[Tested]:
+    def predictors(self, federation: Federation) -> list[Predictor]:
         """See the option ``tested_model``."""
-        return [Tested(federation.state.get("average", federation.weights))]
+        return [Predictor(federation.state.get("average", federation.weights))]
 
 
 def _drift(state: dict, like: Tensor) -> Tensor:

@@ -11,10 +11,13 @@ from torch.nn import functional
 from noisyfl.core.options import option
 from noisyfl.methods.fednoro import TwoStages, distance_aware
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.client_side import Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Pass, Update, Weights
+from noisyfl.simulation.outputs import Pass
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("fedelc")
@@ -29,7 +32,7 @@ class FedELC(TwoStages):
         "Jiang et al., Tackling Noisy Clients in Federated Learning with End-to-end Label "
         "Correction, CIKM 2024"
     )
-    effort = 1.2
+    cost = Cost(effort=1.2)
     by_sample = ("label_logits",)
 
     warm_up_rounds: int = option(
@@ -47,8 +50,6 @@ class FedELC(TwoStages):
         0.5, doc="alpha: holds label logits near the given label", at_least=0
     )
     entropy_weight: float = option(0.2, doc="beta: weight of the predictions' entropy", at_least=0)
-
-    small = {"warm_up_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """FedNoRo's ``log_prior``, and the client's ``label_logits`` [samples, classes]."""

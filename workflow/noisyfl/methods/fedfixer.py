@@ -13,21 +13,15 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where, squared_distance
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Update,
-    Weights,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 GLOBAL, PERSONAL = "0.", "1."
 """Prefixes of the names of weights: those of the global model w, which is exchanged, and those of
@@ -55,7 +49,7 @@ class FedFixer(ServerSide, ClientSide):
     )
     revision = 2
     networks = 2
-    effort = 2.0
+    cost = Cost(effort=2.0)
     by_sample = ("picked",)
     partner = ""
 
@@ -69,7 +63,6 @@ class FedFixer(ServerSide, ClientSide):
     )
 
     variants = {"official": {"personal_steps": 5}}  # noqa: RUF012 (a class variable, not an option)
-    small = {"selection_round": 2}  # noqa: RUF012 (a class variable, not an option)
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
         """Plain SGD."""

@@ -8,10 +8,11 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch
+from noisyfl.simulation.updates import Batch, Epoch
 
 LEAST = 1e-6
 """Lower bound that probabilities are clamped to (official code)."""
@@ -28,7 +29,7 @@ class FedLSR(ClientSide):
         "Jiang et al., Towards Federated Learning against Noisy Labels via Local "
         "Self-Regularization, CIKM 2022"
     )
-    effort = 2.0
+    cost = Cost(effort=2.0)
 
     gamma: float = option(0.4, doc="weight of self-distillation", at_least=0)
     entropy_weight: float = option(0.6, doc="lambda_e: weight of the entropy", at_least=0)
@@ -53,8 +54,6 @@ class FedLSR(ClientSide):
         "(paper, official code); RandAugment's and cutout's; or as in training",
         choices=("mild", "strong", "weak"),
     )
-
-    small = {"ramp_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Ask for two views, and set the first view's share in the mixture, and gamma, for each

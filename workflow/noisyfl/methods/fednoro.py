@@ -16,23 +16,16 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import numbers, trained
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Pass,
-    Update,
-    Weights,
-    average,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights, average, size_in_bytes
 
 FITS = 9
 """Mixtures that are fitted, each from its own seed; the most frequent result decides (official
@@ -111,7 +104,7 @@ class FedNoRo(TwoStages):
         "Wu et al., FedNoRo: Towards Noise-Robust Federated Learning by Addressing Class Imbalance "
         "and Label Noise Heterogeneity, IJCAI 2023"
     )
-    effort = 1.3
+    cost = Cost(effort=1.3)
 
     temperature: float = option(0.8, doc="T: of the received model's softmax", above=0)
     distillation: float = option(
@@ -123,8 +116,6 @@ class FedNoRo(TwoStages):
         at_least=1,
         share_of=("rounds", 100),
     )
-
-    small = {"warm_up_rounds": 3, "ramp_end": 6}  # noqa: RUF012 (a class variable, not an option)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Set the weight of distillation for each step, if the client is noisy and the second stage

@@ -20,20 +20,14 @@ from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import (
-    Client,
-    Epoch,
-    Pass,
-    Task,
-    Update,
-    Weights,
-    batches,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Epoch, Task, Update, batches
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 TOLERANCE, FLOOR = 1e-2, 5e-4
 """The tolerance at which the fit of a mixture stops, and what is added to its variances (code)."""
@@ -54,10 +48,7 @@ class FedRN(ClientSide):
         "Kim et al., FedRN: Exploiting k-Reliable Neighbors Towards Robust Federated Learning, "
         "CIKM 2022"
     )
-    effort = 1.6
-    models_kept = 1
-
-    small = {"warm_up_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
+    cost = Cost(effort=1.6, models_kept=1)
 
     neighbours: int = option(2, doc="k: models that a client gets beside the global", at_least=0)
     alpha: float = option(

@@ -12,7 +12,8 @@ from noisyfl.methods.fedelc import FedELC
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import geometric_median, numbers, trained
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.types import Update, Weights, average
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights, average
 
 SMALLEST = 1e-5
 """The least distance that Weiszfeld's algorithm divides by; it also ends at the first step shorter

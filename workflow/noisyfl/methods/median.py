@@ -8,7 +8,8 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import middle, numbers, trained
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("median")

@@ -9,7 +9,8 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import flat, geometric_median, numbers, replaced, trained
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("rfa")

@@ -14,21 +14,14 @@ from torch.nn.functional import cosine_similarity, normalize, one_hot
 from noisyfl.core.options import option
 from noisyfl.methods.coteaching import smallest
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client, mean_noise_level
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Outputs,
-    Pass,
-    Update,
-    mean_noise_level,
-)
+from noisyfl.simulation.outputs import Outputs, Pass
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 
 @METHODS.register("rofl")
@@ -44,10 +37,8 @@ class RoFL(ClientSide):
 
     reference = "Yang et al., Robust Federated Learning With Noisy Labels, IEEE Int. Syst. 2022"
     revision = 3
-    effort = 1.3
+    cost = Cost(effort=1.3)
     by_sample = ("confident", "pseudo_label")
-
-    small = {"pseudo_label_round": 3, "forget_ramp_rounds": 3}  # noqa: RUF012 (a class variable, not an option)
 
     pseudo_label_round: int = option(
         100,

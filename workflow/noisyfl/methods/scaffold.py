@@ -16,12 +16,14 @@ from noisyfl.simulation.aggregation import (
     replaced,
     trained,
 )
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.client_side import ClientSide, Cost
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Memory, Update, Weights, size_in_bytes
+from noisyfl.simulation.updates import Batch, Memory, Update
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 
 @METHODS.register("scaffold")
@@ -40,8 +42,7 @@ class Scaffold(ServerSide, ClientSide):
         "ICML 2020"
     )
     partner = ""
-    effort = 1.2
-    models_kept = 1
+    cost = Cost(effort=1.2, models_kept=1)
 
     server_learning_rate: float = option(1.0, doc="eta_g", above=0)
     momentum: str = option(

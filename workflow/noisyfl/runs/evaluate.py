@@ -10,9 +10,9 @@ from noisyfl.data.datasets.dataset import DATASETS, Part
 from noisyfl.runs.kept_model import KeptModel, read_model
 from noisyfl.runs.train import EXECUTORS, choose_device
 from noisyfl.simulation.encoded import images_of
-from noisyfl.simulation.rounds import tested
+from noisyfl.simulation.outputs import Predictor
+from noisyfl.simulation.rounds import evaluate_models
 from noisyfl.simulation.schedule import SCHEDULES
-from noisyfl.simulation.types import Tested
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import identity
 
@@ -29,7 +29,7 @@ def evaluate_kept(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
         device: see :func:`noisyfl.runs.train.choose_device`.
 
     Returns:
-        The same as :func:`noisyfl.simulation.rounds.tested`.
+        The same as :func:`noisyfl.simulation.rounds.evaluate_models`.
 
     Raises:
         DamagedArtifact: a file is damaged, or the model is another run's.
@@ -53,4 +53,4 @@ def evaluate_kept(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
         device=where,
     )
     on_device = {name: value.to(where) for name, value in weights.items()}
-    return tested([Tested(on_device)], client, executor, {})
+    return evaluate_models([Predictor(on_device)], client, executor, {})

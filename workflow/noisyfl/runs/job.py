@@ -203,31 +203,38 @@ class TrainingJob:
     def _train(self, log: logging.Logger, status: RunStatus) -> Outcome:
         from noisyfl.models import WeightFiles
         from noisyfl.runs.gpu import memory_mb
-        from noisyfl.runs.train import train_run
+        from noisyfl.runs.train import Inputs, TrainingOptions, train_run
         from noisyfl.simulation.checkpoint import Interrupted
 
-        layout, partition = Results(Path(self.results)), self.spec["noisy_partition"]
+        layout, run = Results(Path(self.results)), identity(self.spec)
+        partition = self.spec["noisy_partition"]
+        inputs = Inputs(
+            layout.data(partition["dataset"], "train"),
+            layout.data(partition["dataset"], "test"),
+            layout.partition(identity(partition)),
+        )
         try:
             with self._claimed_gpu(log.info) as claimed:
                 room = claimed.megabytes if claimed else memory_mb(self.device)
-                train_run(
-                    self.spec,
-                    layout.data(partition["dataset"], "train"),
-                    layout.data(partition["dataset"], "test"),
-                    layout.partition(identity(partition)),
-                    layout.stored(identity(self.spec)),
-                    checkpoint_path=layout.checkpoint(identity(self.spec)),
-                    weight_files=WeightFiles([Path(root) for root in self.data], self.download),
+                options = TrainingOptions(
                     device=self.device,
                     executor=self.executor,
                     gpu_memory_mb=claimed.megabytes if claimed else None,
                     slots=stream_slots(self.spec, min(ROOM_MB, room)),
                     gpu_facts=layout.gpu_facts,
+                    weight_files=WeightFiles([Path(root) for root in self.data], self.download),
                     checkpoint_seconds=self.checkpoint_seconds,
-                    log=log.info,
-                    report=status.running,
                     keep_model=self.keep_models,
-                    events=layout.events(identity(self.spec)) if self.tensorboard else None,
+                    events=layout.events(run) if self.tensorboard else None,
+                )
+                train_run(
+                    self.spec,
+                    inputs,
+                    layout.stored(run),
+                    layout.checkpoint(run),
+                    options,
+                    log.info,
+                    status.running,
                 )
         except Interrupted as interrupted:
             return Outcome(str(interrupted), True, interrupted.rounds_done)

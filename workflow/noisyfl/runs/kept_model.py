@@ -21,7 +21,7 @@ from noisyfl.simulation.executor import NO_DRAWS
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Weights
+from noisyfl.simulation.weights import Weights
 from noisyfl.specs.spec import identity
 
 
@@ -40,7 +40,7 @@ def save_model(
         Whether it was written. It is not if the method is tested with its clients' own models,
         since its accuracy is then not that of a single model.
     """
-    models = server.tested(federation)
+    models = server.predictors(federation)
     if len(models) != 1 or models[0].client is not None:
         return False
     facts = DATASETS[spec["noisy_partition"]["dataset"]]

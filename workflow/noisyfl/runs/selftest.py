@@ -35,7 +35,7 @@ from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import estimate

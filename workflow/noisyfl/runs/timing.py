@@ -15,7 +15,7 @@ from noisyfl.data.noisy_partition import ClientSamples, NoisyPartition
 from noisyfl.runs.gpu import LAYOUTS
 from noisyfl.runs.train import build_federation
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.extent import Layer, layers_of
 from noisyfl.specs.speeds import KERNELS, PRECISIONS

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from noisyfl.simulation.types import Update, Weights, average
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights, average
 
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 """The last parts of the names of a model's buffers, all of them batch normalisation's."""

@@ -18,23 +18,16 @@ from torch import Tensor, nn
 
 from noisyfl.data.augmentation.augment import View
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import NO_DRAWS, LoopExecutor
 from noisyfl.simulation.graphs import Capture, CudaGraphs
 from noisyfl.simulation.model import Networks
+from noisyfl.simulation.outputs import Images, Outputs
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.slot import StreamSlot
 from noisyfl.simulation.stream_slots import LARGE_IMAGE, SHOWN_AT_ONCE, STREAM_SLOTS
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Images,
-    Memory,
-    Outputs,
-    Task,
-    Update,
-    Weights,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update
+from noisyfl.simulation.weights import Weights
 
 SMALL_IMAGE = 16
 """Side, in pixels, up to which torch's own convolutions are faster on a CPU than oneDNN's."""

@@ -15,17 +15,12 @@ import torch
 
 from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.executor import Executor
+from noisyfl.simulation.outputs import Network, Outputs, Pass
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import (
-    Client,
-    Executor,
-    Network,
-    Outputs,
-    Pass,
-    Task,
-    Update,
-    Weights,
-)
+from noisyfl.simulation.updates import Task, Update
+from noisyfl.simulation.weights import Weights
 
 ROUND_COLUMNS = {
     "round": pa.int64(),

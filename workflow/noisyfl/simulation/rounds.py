@@ -12,10 +12,12 @@ from torch import Tensor
 
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.outputs import Network, Outputs, Predictor
 from noisyfl.simulation.server_side import ServerSide, local_updates
-from noisyfl.simulation.types import Executor, Network, Outputs, Tested, Weights
+from noisyfl.simulation.weights import Weights
 
 NOT_EVALUATED = {
     "test_accuracy": math.nan,
@@ -152,18 +154,20 @@ def _round(
 
 
 def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, Any]:
-    """Evaluate, on the test part, the models that the method is tested by; see :func:`tested`.
+    """Evaluate a method's models on the test part; see :func:`evaluate_models`.
 
     Args:
         server: the method's server side.
         client: the method's client side.
         federation: of the run.
     """
-    return tested(server.tested(federation), client, federation.executor, federation.answers)
+    return evaluate_models(
+        server.predictors(federation), client, federation.executor, federation.answers
+    )
 
 
-def tested(
-    models: Sequence[Tested],
+def evaluate_models(
+    models: Sequence[Predictor],
     client: ClientSide,
     executor: Executor,
     answers: dict[Network, Outputs],
@@ -208,7 +212,7 @@ def tested(
     }
 
 
-def _network(model: Tested, number: int) -> Network:
+def _network(model: Predictor, number: int) -> Network:
     own = f"{number}."
     return Network(number, [value for name, value in model.weights.items() if name.startswith(own)])
 

@@ -21,9 +21,10 @@ from noisyfl.simulation.graphs import (
     signature,
 )
 from noisyfl.simulation.model import Model, Networks
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.sgd import SGD
-from noisyfl.simulation.types import Batch, Epoch, Memory, Outputs, Task, Update
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update
 from noisyfl.simulation.usage import Usage
 
 

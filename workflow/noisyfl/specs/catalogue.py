@@ -31,7 +31,8 @@ KEPT_SECONDS = 30 * 24 * 3600
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MethodDeclaration(Declaration):
-    """What a method declares; :class:`noisyfl.simulation.client_side.Side` explains the fields.
+    """What a method declares; :class:`noisyfl.simulation.client_side.Side` and its ``cost`` explain
+    the fields.
 
     Attributes:
         module: the module that the method is written in.
@@ -92,11 +93,11 @@ def _read_classes() -> dict[str, MethodDeclaration]:
 
     found = {}
     for name, declared in METHODS.declarations().items():
-        cls = METHODS.get(name, "methods")
+        cls: Any = METHODS.get(name, "methods")
         common = {
             field.name: getattr(declared, field.name) for field in dataclasses.fields(declared)
         }
-        own = {key: getattr(cls, key) for key in OWN}
+        own = {key: getattr(cls.cost if hasattr(cls.cost, key) else cls, key) for key in OWN}
         found[name] = MethodDeclaration(module=cls.__module__, **common, **own)
     return found
 
