@@ -16,7 +16,8 @@ from noisyfl.claims.sources import ours
 from noisyfl.claims.verdicts import Finding, check
 from noisyfl.claims.wanted import Wanted, all_claims, parts_of, since
 from noisyfl.data import noisy_partition
-from noisyfl.experiments.config import ROOT, load_config, make_plan
+from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.spec import identity
 
 

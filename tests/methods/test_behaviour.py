@@ -6,7 +6,8 @@ import torch
 
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import prepare, read_part
-from noisyfl.experiments.config import ROOT, load_config, make_plan
+from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.experiments.planning import make_plan
 from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.runs.train import build_federation, choose_device

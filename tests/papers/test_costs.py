@@ -9,7 +9,8 @@ import pytest
 
 from noisyfl.commands import read_plan
 from noisyfl.experiments.config import ROOT
-from noisyfl.experiments.demand import demands, runs_by_target
+from noisyfl.experiments.demand import demands
+from noisyfl.experiments.targets import runs_by_target
 from noisyfl.specs.speeds import DEVICES, LEAST, MOST
 
 PAGES = ("fedcni", "fedcorr", "fednoil", "fedrn", "grand", "human", "rofl")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from noisyfl.experiments.config import ROOT, load_config, make_plan
+from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.experiments.planning import make_plan
 
 FILE = Path(__file__).with_name("ids.json")
 SCALES = ("config", "desk", "desk_long", "methods", "paper", "smoke")

@@ -19,7 +19,8 @@ from typing import Any
 import yaml
 
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import ROOT, check_config, load_config, make_plan
+from noisyfl.experiments.config import ROOT, check_config, load_config
+from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.spec import identity
 
 SCALES = {"desk": "desk.yaml", "quick": "config.yaml"}

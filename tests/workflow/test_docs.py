@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisyfl.experiments.config import DEFAULTS, ROOT, check_config, make_plan
+from noisyfl.experiments.config import DEFAULTS, ROOT, check_config
+from noisyfl.experiments.planning import make_plan
 from small_repository import Repository
 
 DOCS = ROOT / "docs"

@@ -14,7 +14,7 @@ from noisyfl.specs.descriptions import TableDescription
 with job(snakemake.log[0]) as log:
     told, given = snakemake.params, snakemake.input
     asked, papers = in_both(
-        json.loads(told.config), Path(told.experiments), told.name, Path(given.published)
+        json.loads(told.config), Path(told.experiments), told.name, Path(given.published), log
     )
     write_explorer(
         Sources(

@@ -23,8 +23,8 @@ from noisyfl.models import MODELS
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
 from noisyfl.simulation.schedule import SCHEDULES
+from noisyfl.specs.catalogue import method_source, parts_of
 from noisyfl.specs.catalogue import methods as declared_methods
-from noisyfl.specs.catalogue import parts_of
 from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.spec import measures_of
 
@@ -280,7 +280,11 @@ def making(content: Content) -> dict[str, list[str]]:
 
 def _doubts(runs: Mapping[str, Run]) -> dict[str, list[str]]:
     """What a reader should know of runs that may not be what their method's code makes now."""
-    edited = [run for run, made in runs.items() if is_edited(made.spec, made.provenance)]
+    edited = [
+        run
+        for run, made in runs.items()
+        if is_edited(method_source(made.spec["method"]), made.provenance)
+    ]
     unchecked = [run for run, made in runs.items() if not is_checked(made.provenance)]
     return {
         **({"method edited since, without a higher revision": edited} if edited else {}),

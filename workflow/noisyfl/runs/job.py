@@ -32,6 +32,7 @@ from noisyfl.runs.devices import Part, gpu_claim
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
 from noisyfl.runs.store import is_wanted_anew, put_in_place
 from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_slots
+from noisyfl.specs.extent import work_of
 from noisyfl.specs.spec import describe_run, identity
 
 
@@ -124,7 +125,7 @@ class TrainingJob:
     def status(self) -> RunStatus:
         """What the run says of itself while it is under way."""
         path = Results(Path(self.results)).status(identity(self.spec))
-        return RunStatus(path, self.spec, self.log, self.alone)
+        return RunStatus(path, describe_run(self.spec), self.log, self.alone)
 
     def run(self, echo: bool = False) -> Outcome:
         """Train the run, or wait for another process that does; a whole run is not trained again.
@@ -220,7 +221,7 @@ class TrainingJob:
                     device=self.device,
                     executor=self.executor,
                     gpu_memory_mb=claimed.megabytes if claimed else None,
-                    slots=stream_slots(self.spec, min(ROOM_MB, room)),
+                    slots=stream_slots(work_of(self.spec), min(ROOM_MB, room)),
                     gpu_facts=layout.gpu_facts,
                     weight_files=WeightFiles([Path(root) for root in self.data], self.download),
                     checkpoint_seconds=self.checkpoint_seconds,
@@ -248,8 +249,9 @@ class TrainingJob:
         import torch
 
         if self.device in ("auto", "cuda") and torch.backends.cuda.is_built():
-            most = estimate(self.spec, self.device).gpu_memory_mb
-            return gpu_claim(least_gpu_memory_mb(self.spec), most, log)
+            work = work_of(self.spec)
+            most = estimate(work, self.device).gpu_memory_mb
+            return gpu_claim(least_gpu_memory_mb(work), most, log)
         return nullcontext()
 
 

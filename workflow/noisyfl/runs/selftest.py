@@ -39,6 +39,7 @@ from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import estimate
+from noisyfl.specs.extent import work_of
 from noisyfl.specs.spec import canonical_run
 
 SETTING: dict[str, Any] = {
@@ -297,7 +298,7 @@ def memory(device: torch.device) -> str:
     torch.cuda.reset_peak_memory_stats(device)
     _trained(device, "fedavg", "fast")
     taken = gpu.facts_of(device)["peak_gpu_memory_mb"] * 2**20 / 1e6  # recorded in MiB
-    claimed = estimate(_spec("fedavg"), "cuda").gpu_memory_mb
+    claimed = estimate(work_of(_spec("fedavg")), "cuda").gpu_memory_mb
     if taken > claimed:
         raise Failed(f"{taken:.0f} MB were taken, and {claimed:.0f} MB would be claimed")
     return f"{taken:.0f} MB taken of {claimed:.0f} MB claimed"

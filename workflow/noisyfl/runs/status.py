@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, read_json, write_json
-from noisyfl.specs.spec import describe_run
 
 WRITE_SECONDS = 10.0
 """Shortest time between two writes of how many rounds are done."""
@@ -58,16 +57,16 @@ class RunStatus:
 
     Args:
         path: where it lies.
-        spec: of the run, canonical.
+        setting: the run in words.
         log: the run's log file, if it has one.
         alone: the command that runs it again, and nothing else.
     """
 
-    def __init__(self, path: Path, spec: Mapping[str, Any], log: str | None, alone: str) -> None:
+    def __init__(self, path: Path, setting: str, log: str | None, alone: str) -> None:
         self._path = path
         self._content: dict[str, Any] = {
             "state": "running",
-            "setting": describe_run(spec),
+            "setting": setting,
             "host": platform.node(),
             "process": os.getpid(),
             "begun": _now(),

@@ -17,8 +17,8 @@ from noisyfl.runs.train import build_federation
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
-from noisyfl.specs.extent import Layer, layers_of
-from noisyfl.specs.speeds import KERNELS, PRECISIONS
+from noisyfl.specs.extent import network_of
+from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer
 
 SLOTS = (1, 2, 4, 8, 16)
 
@@ -144,7 +144,7 @@ def flops(model: str) -> float:
 
 
 def _layers(model: str) -> list[Layer]:
-    return layers_of({"name": model}, shape_for(model), 10)
+    return list(network_of({"name": model}, shape_for(model), 10).layers)
 
 
 def shape_for(model: str) -> tuple[int, int, int]:

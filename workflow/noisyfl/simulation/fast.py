@@ -82,7 +82,7 @@ class FastExecutor(LoopExecutor):
         if channels_last:
             networks.lay_out_channels_last()
         # Dropout draws from the device's only generator, so clients with it train one at a time.
-        alone = large or _has_dropout(networks)
+        alone = large or has_dropout(networks)
         self._most_slots = 1 if alone else (slots or (STREAM_SLOTS if on_gpu else 1))
         self._slots = [self._new_slot(networks)]
         self._longest = 1
@@ -309,6 +309,6 @@ def _parts(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _has_dropout(networks: nn.Module) -> bool:
+def has_dropout(networks: nn.Module) -> bool:
     """Whether the model has dropout, which draws from the device's only generator."""
     return any(isinstance(module, nn.Dropout | nn.Dropout2d) for module in networks.modules())

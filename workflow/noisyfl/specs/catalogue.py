@@ -1,32 +1,16 @@
-"""What every method declares, known without importing torch.
-
-The id of a run depends on its method's options, defaults and revision. These are read from the
-methods' classes, and the classes need torch, which takes seconds to import: too long for a
-Snakefile that every job parses anew. So what was read is kept in the user's cache folder, under a
-digest of the sources that it was read from. Where that folder cannot be written to, the classes are
-read every time.
-"""
+"""What every method declares, and how a method that a user gives becomes canonical."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-import time
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-import platformdirs
-
-from noisyfl.core.artifacts import replacing
-from noisyfl.core.options import BadInput, Declaration, Option, check_keys, find
-from noisyfl.core.registry import split_component, split_sum
-from noisyfl.specs.sources import digest_of, method_digest
-
-KEPT_SECONDS = 30 * 24 * 3600
-"""The age after which a file is removed from the cache folder."""
+from noisyfl.core.options import BadInput, Declaration, find
+from noisyfl.methods import METHODS
+from noisyfl.specs.parts import parts_of, split_method
+from noisyfl.specs.sources import MethodSource, method_digest, method_file
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,35 +46,9 @@ OWN = [
 """The fields that methods declare and other components do not."""
 
 
-def kept_file(name: str, digest: str) -> Path:
-    """The path of a file in the user's cache folder; ``digest`` is of all it is computed from."""
-    return platformdirs.user_cache_path("noisyfl") / f"{name}-{digest[:16]}.json"
-
-
-def keep(path: Path, text: str) -> None:
-    """Write a file at a path of :func:`kept_file`, if possible, and remove old such files."""
-    with suppress(OSError):
-        with replacing(path) as draft:
-            draft.write_text(text)
-        for other in path.parent.glob("*-*.json"):
-            if time.time() - other.stat().st_mtime > KEPT_SECONDS:
-                other.unlink()
-
-
 @functools.cache
 def methods() -> dict[str, MethodDeclaration]:
     """The declaration of every method, by name."""
-    file = kept_file("methods", digest_of("methods", "simulation", "core", "specs"))
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {name: _restore(item) for name, item in json.loads(file.read_text()).items()}
-    found = _read_classes()
-    keep(file, json.dumps({name: dataclasses.asdict(item) for name, item in found.items()}))
-    return found
-
-
-def _read_classes() -> dict[str, MethodDeclaration]:
-    from noisyfl.methods import METHODS
-
     found = {}
     for name, declared in METHODS.declarations().items():
         cls: Any = METHODS.get(name, "methods")
@@ -100,47 +58,6 @@ def _read_classes() -> dict[str, MethodDeclaration]:
         own = {key: getattr(cls.cost if hasattr(cls.cost, key) else cls, key) for key in OWN}
         found[name] = MethodDeclaration(module=cls.__module__, **common, **own)
     return found
-
-
-TUPLES = ("choices", "share_of", "participants")
-"""Fields of an option that hold a tuple or None; read from JSON, a tuple is a list."""
-
-
-def _restore(item: dict[str, Any]) -> MethodDeclaration:
-    options = tuple(
-        Option(**option | {key: option[key] and tuple(option[key]) for key in TUPLES})
-        for option in item.pop("options")
-    )
-    return MethodDeclaration(options=options, **item)
-
-
-def split_method(given: str | Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    """The one or two methods that a method is made of, each with its name and its given options.
-
-    Args:
-        given: ``fedavg``, ``fedprox(mu=0.1)``, ``krum(byzantine=1)+dividemix``; or a mapping, of
-            one method's name and options, or of two methods under ``parts``.
-        where: what the error messages call it.
-
-    Raises:
-        BadInput: it is none of these.
-    """
-    if isinstance(given, Mapping) and "parts" in given:
-        parts = given["parts"]
-        check_keys(given, ("name", "parts"), where)
-        if not isinstance(parts, list) or len(parts) != 2:
-            raise BadInput(f"{where}.parts: got {parts!r}, expected two methods")
-    else:
-        parts = split_sum(given) if isinstance(given, str) else [given]
-        if len(parts) > 2:
-            raise BadInput(f"{where}: got {given!r}, expected one method or two")
-    split = [split_component(part, "method", where) for part in parts]
-    return [{"name": name, **options} for name, options in split]
-
-
-def parts_of(method: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Canonical methods that make up a canonical method: itself, or the two of a combination."""
-    return method.get("parts", [method])
 
 
 def canonical_method(
@@ -208,8 +125,19 @@ def revision_of(declaration: MethodDeclaration) -> int | str:
 
 def methods_digest(method: Mapping[str, Any]) -> str:
     """SHA-256 of what a canonical method is made of (:func:`method_digest` of all of its parts)."""
-    modules = sorted({methods()[part["name"]].module for part in parts_of(method)})
-    return method_digest(*modules)
+    return method_digest(*_modules(method))
+
+
+def method_source(method: Mapping[str, Any]) -> MethodSource | None:
+    """What a canonical method is made of; None if a part of it is gone."""
+    if any(part["name"] not in methods() for part in parts_of(method)):
+        return None
+    files = sorted(method_file(module).name for module in _modules(method))
+    return MethodSource(methods_digest(method), tuple(files))
+
+
+def _modules(method: Mapping[str, Any]) -> list[str]:
+    return sorted({methods()[part["name"]].module for part in parts_of(method)})
 
 
 def without_revisions(method: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from noisyfl.core.options import BadInput
-from noisyfl.specs.catalogue import split_method
-from noisyfl.specs.spec import canonical_json
+from noisyfl.specs.identity import canonical_json
+from noisyfl.specs.parts import split_method
 
 T = TypeVar("T")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +16,8 @@ from noisyfl.data.roots import Roots
 from noisyfl.models import MODELS, check_model
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.catalogue import canonical_method, methods, parts_of, without_revisions
+from noisyfl.specs.identity import canonical_json
+from noisyfl.specs.identity import identity as identity
 
 SIMULATION_REVISION = 2
 """Increased when the simulation's own arithmetic changes, which makes every run stale."""
@@ -143,19 +143,6 @@ def _probes(given: Any, where: str) -> list[str]:
     if len(set(given)) < len(given):
         raise BadInput(f"{where}: got {given!r}, expected each name once")
     return sorted(given)
-
-
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def canonical_json(spec: Mapping[str, Any]) -> str:
-    """The canonical text of a spec: JSON with sorted keys and no spaces."""
-    return _CANONICAL.encode(spec)
-
-
-def identity(spec: Mapping[str, Any]) -> str:
-    """The id of a canonical spec: the first 16 hex digits of the SHA-256 of its canonical JSON."""
-    return hashlib.sha256(canonical_json(spec).encode()).hexdigest()[:16]
 
 
 def describe_run(spec: Mapping[str, Any]) -> str:

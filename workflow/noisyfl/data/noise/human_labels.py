@@ -105,22 +105,20 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
     if file is not None:
         if Path(file).suffix not in SUFFIXES:
             raise BadInput(f"file: got {file!r}, expected a {', '.join(SUFFIXES)} file")
-        paths = [root / file for root in each(roots)]
-        for path in paths:
+        for path in places(file, dataset, roots):
             if path.is_file():
                 return path
-        listed = " or ".join(map(str, paths))
+        listed = " or ".join(map(str, places(file, dataset, roots)))
         raise LabelsMissing(f"file: cannot read {listed} (No such file or directory)")
     if dataset not in OFFICIAL:
         known = ", ".join(OFFICIAL)
         raise BadInput(
             f"file: got null, and no file of human labels is known for {dataset} (but for {known})"
         )
-    names = (*OFFICIAL[dataset], REPACKED)
-    places = [root / place for root in each(roots) for place in FOLDERS]
-    for path in (place / name for place in places for name in names):
+    for path in places(None, dataset, roots):
         if path.is_file():
             return path
+    names = (*OFFICIAL[dataset], REPACKED)
     folders = " or ".join(map(str, each(roots)))
     raise LabelsMissing(
         f"file: there is none of {', '.join(names)} in {folders}; the human labels of {dataset} "
@@ -128,6 +126,14 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
         "https://github.com/UCSC-REAL/cifar-10-100n; CC BY-NC 4.0): put that file there. Only "
         "tables with human labels need it (snakemake --keep-going makes all others)"
     )
+
+
+def places(file: str | None, dataset: str, roots: Roots) -> list[Path]:
+    """Where :func:`find_file` looks, in this order; nowhere if no file is known for the dataset."""
+    if file is not None:
+        return [root / file for root in each(roots)]
+    names = (*OFFICIAL[dataset], REPACKED) if dataset in OFFICIAL else ()
+    return [root / folder / name for root in each(roots) for folder in FOLDERS for name in names]
 
 
 def digest(labels: np.ndarray) -> str:
