@@ -17,7 +17,7 @@ from noisyfl.experiments.config import check_config, make_plan
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.experiments.demand import unknown_target
 from noisyfl.experiments.finished import finished_part
-from noisyfl.claims.wanted import parts_of
+from noisyfl.claims.catalogue import tables_of_claims
 from noisyfl.specs.descriptions import (
     TableDescription,
     description_text,
@@ -197,7 +197,7 @@ def comparisons():
 def claimed():
     """By name, the wanted tables and figures that claims are held against."""
     parts = {f"{part.experiment}/{part.name}": part for part in wanted()}
-    return {name: parts[name] for name in parts_of() if name in parts}
+    return {name: parts[name] for name in tables_of_claims() if name in parts}
 
 
 def table_pages():

@@ -7,10 +7,10 @@ import pytest
 
 from noisyfl.analysis.against_fedavg import seen
 from noisyfl.analysis.runs import read_runs
+from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.judge import examine
+from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.sources import published
-from noisyfl.claims.verdicts import Judged
-from noisyfl.claims.wanted import all_claims
 from noisyfl.commands import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import PUBLISHED, ROOT
@@ -103,7 +103,7 @@ def test_claims_are_told_decided_begun_or_without_numbers(table, runs):
     }
     papers, some = published(PUBLISHED), published(PUBLISHED, known)
     judged = [
-        Judged(claim, examine(claim, papers), examine(claim, some))
+        Judgement(claim, examine(claim, papers), examine(claim, some))
         for claim in (all_claims()[name] for name in ("rofl-01", "rofl-04", "rofl-06"))
     ]
     page = evidence_page(described(table), read_runs(runs.files), judged, {}, {})

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from noisyfl.claims.kept import read_judged
+from noisyfl.claims.judgement import read_judgements
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.script import job
 from noisyfl.experiments.papers import in_both
@@ -28,7 +28,7 @@ with job(snakemake.log[0]) as log:
             asked=asked.tables,
             papers=papers.tables,
             plan={**papers.runs, **asked.runs},
-            judged=read_judged(Path(given.claims[0])) if given.claims else (),
+            judged=read_judgements(Path(given.claims[0])) if given.claims else (),
         ),
         Path(snakemake.output[0]),
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyfl.claims.wanted import Label
+from noisyfl.claims.labels import Label
 
 SURE = 0.95
 """A case is decided only if it holds, or fails, in at least this share of our numbers' draws."""

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from noisyfl.claims.verdicts import OURS, Checks, check
-from noisyfl.claims.wanted import (
-    among,
-    but,
-    cells,
-    claim,
-    clients,
-    given,
-    pairs,
-    rounds,
-    since,
-    statistics,
-    until,
-)
-
-if TYPE_CHECKING:
-    from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.declaration import Checks, check, claim
+from noisyfl.claims.findings import OURS
+from noisyfl.claims.labels import among, but, since, until
+from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.wanted import cells, clients, given, pairs, rounds, statistics
 
 LITTLE, MUCH = "0.0-0.4", "0.0-0.8"
 """Ranges of the clients' noise levels, as the label ``noise_2`` has them."""
@@ -199,12 +185,10 @@ def reliability_works(of_client: Numbers, of_pair: Numbers) -> Checks:
     above 0.93), and answers to a random image are similar where clients' data are, also under
     noise.
     """
-    from noisyfl.claims.association import pearson, spearman
-
-    linear = pearson(of_client["local_train_accuracy"], of_client["noise_level"])
+    linear = of_client["local_train_accuracy"].pearson(of_client["noise_level"])
     says = "correlation of training accuracy and noise level below -0.93"
     yield from check(says, linear < -0.93)
-    alike = spearman(of_pair["output_similarity"], of_pair["class_overlap"])
+    alike = of_pair["output_similarity"].spearman(of_pair["class_overlap"])
     yield from check(
         "similarity of answers rises with the overlap of classes", alike > 0, bound=OURS
     )

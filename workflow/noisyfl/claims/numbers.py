@@ -10,30 +10,26 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from noisyfl.analysis.statistics import correlation
 from noisyfl.claims.comparison import Comparison, Operation, held, text
-from noisyfl.claims.verdicts import Case
-from noisyfl.claims.wanted import WORK, Label, fits
+from noisyfl.claims.findings import Case
+from noisyfl.claims.labels import OWN_LABELS, WORK, Label, Place, fits
 from noisyfl.core.options import BadInput, find
 
 EMPTY = np.empty(0, dtype=int)
 """The indices of no rows."""
 
-
-class Cell(NamedTuple):
-    """Where a number stands: in ``<experiment>/<table or figure>``, in which row and column."""
-
-    table: str
-    row: str
-    column: str
+COUNTED = (*OWN_LABELS["clients"], *OWN_LABELS["pairs"])
+"""Labels that tell clients, or pairs of clients, apart: a correlation is over these."""
 
 
-class Number(NamedTuple):
-    """One number.
+class Entry(NamedTuple):
+    """One number with its labels.
 
     Attributes:
         labels: the labels that select it, by name.
@@ -44,7 +40,7 @@ class Number(NamedTuple):
 
     labels: Mapping[str, Label]
     values: np.ndarray
-    cell: Cell
+    cell: Place
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +49,7 @@ class Numbers:
 
     Attributes:
         labels: one row per number, one column per label.
-        values: float64 [numbers, 1 + draws], see :class:`Number`.
+        values: float64 [numbers, 1 + draws], see :class:`Entry`.
         cells: for each number, the cells that it is computed from.
         known: whether numbers of this kind can be had at all; no paper prints what is in its
             figures.
@@ -61,11 +57,11 @@ class Numbers:
 
     labels: pd.DataFrame
     values: np.ndarray
-    cells: tuple[frozenset[Cell], ...]
+    cells: tuple[frozenset[Place], ...]
     known: bool = True
 
     @classmethod
-    def of(cls, found: Sequence[Number], by: Sequence[str], where: str) -> Numbers:
+    def of(cls, found: Sequence[Entry], by: Sequence[str], where: str) -> Numbers:
         """Collect numbers by some of their labels; a number that lacks one of these is left out.
 
         Args:
@@ -98,7 +94,7 @@ class Numbers:
         return list(map(str, self.labels.columns))
 
     def at(self, **wanted: Any) -> Numbers:
-        """The numbers whose labels fit, see :func:`noisyfl.claims.wanted.fits`.
+        """The numbers whose labels fit, see :func:`noisyfl.claims.labels.fits`.
 
         A label for which one value is given is dropped. If a list is given, all of its values must
         be there: a setting that lacks one of them is left out.
@@ -227,20 +223,25 @@ class Numbers:
         at = np.where(curve.values >= bound.values, work, np.inf)
         return curve._changed(np.where(np.isnan(bound.values), np.nan, at)).min(WORK)
 
-    def measured(
-        self, other: Numbers, how: Callable[[np.ndarray, np.ndarray], float], over: Iterable[str]
-    ) -> Numbers:
-        """Measure how two lists of paired numbers are related, such as by their correlation.
+    # -- measures of the same clients, or of the same pairs of clients
 
-        Args:
-            other: the second numbers, paired with these by their labels.
-            how: computes one number from two lists, float64 [pairs] each.
-            over: names of the labels in which the pairs of a list differ.
-        """
+    def pearson(self, other: Numbers) -> Numbers:
+        """Pearson's correlation; unknown for fewer than three values, or if a side is constant."""
+        return self._correlated(other, "pearson")
+
+    def spearman(self, other: Numbers) -> Numbers:
+        """Spearman's rank correlation; unknown in the same cases as :meth:`pearson`."""
+        return self._correlated(other, "spearman")
+
+    def _correlated(self, other: Numbers, method: Literal["pearson", "spearman"]) -> Numbers:
         left, right = _paired(self, other)
         both = left._changed(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
-        over = [name for name in both.names if name in set(over)]
-        return both._reduced(lambda pair, axis: np.array([how(*pair.T)]), over)
+        over = [name for name in both.names if name in COUNTED]
+
+        def how(pairs: np.ndarray, axis: int) -> np.ndarray:
+            return np.array([correlation(pairs[:, 0], pairs[:, 1], method)])
+
+        return both._reduced(how, over)
 
     # -- what the methods above are made of
 
@@ -315,7 +316,7 @@ class Cases:
 
     labels: pd.DataFrame
     compared: tuple[Comparison, ...]
-    cells: tuple[frozenset[Cell], ...]
+    cells: tuple[frozenset[Place], ...]
     known: bool = True
 
     def __and__(self, other: Cases) -> Cases:

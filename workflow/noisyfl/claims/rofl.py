@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from noisyfl.claims.verdicts import OURS, Checks, check
-from noisyfl.claims.wanted import among, cells, claim, given, pairs, statistics
-
-if TYPE_CHECKING:
-    from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.declaration import Checks, check, claim
+from noisyfl.claims.findings import OURS
+from noisyfl.claims.labels import among
+from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.wanted import cells, given, pairs, statistics
 
 OTHERS = ["fedavg", "coteaching", "jointopt"]
 

@@ -129,9 +129,9 @@ def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]],
         out_of_reach: other claims, on which the tables and figures could say nothing.
     """
     # Imported here, since Snakemake plans with this module and needs no claims for that.
+    from noisyfl.claims.catalogue import all_claims
     from noisyfl.claims.judge import out_of_reach
     from noisyfl.claims.lines import needed
-    from noisyfl.claims.wanted import all_claims
 
     parts = parts_of(plan, target)
     claims, undecided = all_claims(), out_of_reach(PUBLISHED, parts)

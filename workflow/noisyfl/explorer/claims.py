@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noisyfl.claims.numbers import Cell
-from noisyfl.claims.verdicts import Finding, Judged
+from noisyfl.claims.findings import Finding
+from noisyfl.claims.judgement import Judgement
+from noisyfl.claims.labels import Place
 from noisyfl.pages.claims import TELLING, counted, in_short, says, shown
 from noisyfl.specs.published import PAPERS
 
@@ -15,7 +16,7 @@ Places = Mapping[tuple[str, str, str], int]
 under those of the published numbers."""
 
 
-def told(judged: Sequence[Judged], places: Places) -> list[dict[str, Any]]:
+def told(judged: Sequence[Judgement], places: Places) -> list[dict[str, Any]]:
     """Every claim as plain data, with the numbers of the cells that decided it."""
     return [
         {
@@ -49,5 +50,5 @@ def _finding(finding: Finding, places: Places) -> dict[str, Any]:
     }
 
 
-def _cells(cells: Sequence[Cell], places: Places) -> list[int]:
+def _cells(cells: Sequence[Place], places: Places) -> list[int]:
     return sorted({places[cell] for cell in cells if cell in places})

@@ -16,7 +16,7 @@ from noisyfl.analysis.metrics import METRICS, SYMBOLS
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.analysis.statistics import STATISTICS, WORDS
 from noisyfl.analysis.verdicts import MARKS
-from noisyfl.claims.verdicts import Judged
+from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.explorer import claims, curves, methods
 from noisyfl.explorer.specs import Spec
@@ -57,7 +57,7 @@ class Sources:
     asked: Mapping[str, TableDescription]
     papers: Mapping[str, TableDescription]
     plan: Mapping[str, Spec]
-    judged: Sequence[Judged] = field(default=())
+    judged: Sequence[Judgement] = field(default=())
 
 
 def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:

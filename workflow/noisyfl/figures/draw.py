@@ -105,10 +105,10 @@ KINDS: dict[str, Draw] = {
     "local_epochs": _by("local_epochs.local_epochs"),
     "class_counts": _by("partitions.class_counts", "partitions"),
     "noisy_partition": _by("partitions.bubbles", "partitions"),
-    "lid_scores": _by("lid_scores.lid_scores", "files", "partitions"),
-    "local_models": _by("local_models.local_models", "files", "partitions"),
-    "similarity": _by("similarity.similarity", "files", "partitions"),
-    "detection": _by("detection.detection", "files"),
-    "features": _by("features.features", "files"),
+    "lid_scores": _by("lid_scores.lid_scores", "runs", "partitions"),
+    "local_models": _by("local_models.local_models", "runs", "partitions"),
+    "similarity": _by("similarity.similarity", "runs", "partitions"),
+    "detection": _by("detection.detection", "runs"),
+    "features": _by("features.features", "runs"),
 }
 """The functions that draw figures, by the kind of figure."""

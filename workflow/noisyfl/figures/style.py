@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from noisyfl.analysis.statistics import correlation
 from noisyfl.core.artifacts import replacing
 
 PAGE = 7.2
@@ -123,6 +124,12 @@ def say_empty(panel: Axes) -> None:
     """Write into an empty panel that its values were not recorded."""
     place = {"transform": panel.transAxes, "ha": "center", "va": "center"}
     panel.text(0.5, 0.5, "not recorded", color=GREY, **place)  # type: ignore[arg-type]
+
+
+def correlation_words(x: np.ndarray, y: np.ndarray) -> str:
+    """Pearson's r in words; empty where it is undefined."""
+    r = correlation(x, y, "pearson")
+    return "" if np.isnan(r) else f"Pearson's r = {r:.2f}"
 
 
 def legend(

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
+from noisyfl.analysis.curves import mean_curve
 from noisyfl.analysis.runs import Run
-from noisyfl.figures.curves import mean_curve
 from noisyfl.figures.looks import (
     DASHES,
     Look,

@@ -14,21 +14,21 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from noisyfl.claims.judge import judge
-from noisyfl.claims.kept import write_judged
-from noisyfl.claims.lines import Artifacts
-from noisyfl.claims.verdicts import (
+from noisyfl.claims.artifacts import Artifacts
+from noisyfl.claims.findings import (
     CANNOT_TELL,
     DOES_NOT,
     HOLDS,
     IN_PART,
     OURS,
-    VERDICTS,
+    OUTCOMES,
     Case,
     Check,
     Finding,
-    Judged,
 )
+from noisyfl.claims.judge import judge
+from noisyfl.claims.judgement import Judgement, write_judgements
+from noisyfl.claims.sources import our_cells, ours, published
 from noisyfl.core.artifacts import RunFiles, replacing
 from noisyfl.specs.descriptions import Description
 from noisyfl.specs.published import PAPERS
@@ -63,7 +63,7 @@ def write_claims(
     *,
     markdown: Path,
     html: Path,
-    kept: Path,
+    json: Path,
 ) -> None:
     """Judge every claim twice, and write it on one page and as JSON.
 
@@ -71,7 +71,7 @@ def write_claims(
         printed: the file of the papers' own numbers.
         cells: the file of our numbers beside them, see :mod:`noisyfl.analysis.published_cells`.
         parts: descriptions of the tables and figures that
-            :func:`noisyfl.claims.wanted.parts_of` names, by ``<experiment>/<name>``, as
+            :func:`noisyfl.claims.catalogue.tables_of_claims` names, by ``<experiment>/<name>``, as
             far as the scale has them.
         runs: the artifact of every run of these tables and figures, by id.
         partitions: the noisy partitions of these runs, by id.
@@ -80,22 +80,23 @@ def write_claims(
             of claims, without the file's ending.
         markdown: gets the page.
         html: gets the same page, in one file that needs nothing else.
-        kept: gets the same as JSON, see :mod:`noisyfl.claims.kept`.
+        json: gets the same as JSON, see :mod:`noisyfl.claims.judgement`.
 
     Raises:
         BadInput: there are several numbers where a claim expects one.
         DamagedArtifact: a run's files are damaged, or another run's.
     """
-    judged = judge(printed, cells, Artifacts(parts, runs, partitions))
+    sources = Artifacts(parts, runs, partitions).sources()
+    judged = judge(published(printed), ours(our_cells(cells), sources))
     for path, page in ((markdown, markdown_page), (html, html_page)):
         beside = {name: f"{place}{path.suffix}" for name, place in tables.items()}
         with replacing(path) as draft:
             draft.write_text(page(judged, cells, scale, beside), encoding="utf-8")
-    write_judged(kept, judged)
+    write_judgements(json, judged)
 
 
 def markdown_page(
-    judged: Sequence[Judged], cells: Path, scale: str, pages: Mapping[str, str]
+    judged: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
     """The page as Markdown, with the HTML tags that GitHub renders.
 
@@ -134,7 +135,7 @@ def markdown_page(
     return "\n".join([*lines, ""])
 
 
-def _in_detail(claim: Judged) -> list[str]:
+def _in_detail(claim: Judgement) -> list[str]:
     lines = [_escape(text) for text in (claim.claim.note, claim.claim.untested) if text]
     for side, finding in (("published numbers", claim.published), ("ours", claim.ours)):
         for check in finding.checks:
@@ -144,7 +145,9 @@ def _in_detail(claim: Judged) -> list[str]:
     return lines
 
 
-def html_page(judged: Sequence[Judged], cells: Path, scale: str, pages: Mapping[str, str]) -> str:
+def html_page(
+    judged: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
+) -> str:
     """The page as one HTML file, with its style and without scripts.
 
     Args:
@@ -181,19 +184,19 @@ def _style() -> Markup:
     return Markup(page.partition("<style>")[2].partition("</style>")[0])
 
 
-def source(claim: Judged) -> str:
+def source(claim: Judgement) -> str:
     """The source code of the function that judges a claim."""
     return inspect.getsource(claim.claim.checks)
 
 
-def linked(claim: Judged, pages: Mapping[str, str]) -> dict[str, str]:
+def linked(claim: Judgement, pages: Mapping[str, str]) -> dict[str, str]:
     """The pages of the tables whose cells decided a claim, by the table's name."""
     cases = [case for finding in (claim.published, claim.ours) for case in finding.telling(TELLING)]
     tables = dict.fromkeys(cell.table for case in cases for cell in case.cells)
     return {name: pages[name] for name in tables if name in pages}
 
 
-def by_paper(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+def by_paper(judged: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     """The claims of each paper, by the paper's name."""
     groups = itertools.groupby(judged, key=lambda claim: claim.claim.paper)
     return {PAPERS.get(paper, paper): list(claims) for paper, claims in groups}
@@ -224,7 +227,7 @@ def tally(findings: Sequence[Finding]) -> str:
     several = {HOLDS: "hold", IN_PART: "hold in part", DOES_NOT: "do not hold"}
     return ", ".join(
         f"{counts[one]} {one if counts[one] == 1 else several.get(one, one)}"
-        for one in VERDICTS
+        for one in OUTCOMES
         if counts[one]
     )
 

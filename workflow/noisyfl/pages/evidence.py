@@ -25,7 +25,8 @@ from noisyfl.analysis.against_fedavg import (
 from noisyfl.analysis.frame import tidy
 from noisyfl.analysis.metrics import RANK
 from noisyfl.analysis.runs import Run
-from noisyfl.claims.verdicts import CANNOT_TELL, Judged
+from noisyfl.claims.findings import CANNOT_TELL
+from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
@@ -48,7 +49,7 @@ REASON = "Why:"
 def evidence_page(
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judged],
+    judged: Sequence[Judgement],
     papers: Mapping[str, Sequence[str]],
     reasons: Mapping[str, Sequence[str]],
 ) -> str:
@@ -133,7 +134,7 @@ def evidence_page(
     return "\n".join([*lines, ""])
 
 
-def _claims(judged: Sequence[Judged]) -> Iterator[str]:
+def _claims(judged: Sequence[Judgement]) -> Iterator[str]:
     """The table of the claims that our numbers decide, and a count of all verdicts by paper."""
     papers = by_paper(judged)
     decided = [claim for claim in judged if claim.ours.verdict != CANNOT_TELL]
@@ -155,7 +156,7 @@ def _claims(judged: Sequence[Judged]) -> Iterator[str]:
     )
 
 
-def _some_known(judged: Judged) -> bool:
+def _some_known(judged: Judgement) -> bool:
     return any(case.known for check in judged.ours.checks for case in check.cases)
 
 
@@ -252,7 +253,7 @@ def write_evidence(
     path: Path,
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judged],
+    judged: Sequence[Judgement],
     cells: Path,
     reasons: Path,
 ) -> None:
