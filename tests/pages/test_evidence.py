@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from noisyfl.analysis.against_fedavg import seen
+from noisyfl.analysis.against_fedavg import outcomes
 from noisyfl.analysis.runs import read_runs
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.judge import examine
@@ -213,7 +213,7 @@ def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
     levels = {"participants_noise_level": [0.4, 0.2]}
     columns = [levels | {"label_precision": late} for late in ([None, 0.5], [0.6, 0.8])]
     made = [runs.add([0.5, 0.7], seed=seed, columns=extra) for seed, extra in enumerate(columns, 1)]
-    found = seen(list(read_runs({run: runs.files[run] for run in made}).values()))
+    found = outcomes(list(read_runs({run: runs.files[run] for run in made}).values()))
     assert list(found.index) == [1, 2]
     found = found.mean()
     assert found.accuracy == pytest.approx(60)

@@ -13,7 +13,7 @@ import pandas as pd
 from noisyfl.analysis.frame import Rows, cells_of, summaries, tidy
 from noisyfl.analysis.metrics import MEASURES, Metric
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import Summary
+from noisyfl.analysis.statistics import Summary, number
 from noisyfl.analysis.verdicts import verdict
 from noisyfl.specs.descriptions import TableDescription
 from noisyfl.specs.published import Number
@@ -187,7 +187,7 @@ class Content:
 
     def printed(self, value: float) -> str:
         """A value as the table prints it."""
-        return f"{value:.{self.decimals}f}"
+        return number(value, self.decimals)
 
 
 def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:

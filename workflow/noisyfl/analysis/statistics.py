@@ -129,3 +129,8 @@ def correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearm
     if len(pairs) < 3 or pairs.nunique().min() < 2:
         return float("nan")
     return float(pairs["x"].corr(pairs["y"], method=method))
+
+
+def number(value: float | None, decimals: int = 1) -> str:
+    """A number as it is printed; empty if there is none, or it is NaN."""
+    return "" if value is None or np.isnan(value) else f"{value:.{decimals}f}"

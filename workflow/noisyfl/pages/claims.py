@@ -9,10 +9,6 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import jinja2
-from markupsafe import Markup
 
 from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.findings import (
@@ -30,10 +26,10 @@ from noisyfl.claims.judge import judge
 from noisyfl.claims.judgement import Judgement, write_judgements
 from noisyfl.claims.sources import our_cells, ours, published
 from noisyfl.core.artifacts import RunFiles, replacing
+from noisyfl.pages.html import render
+from noisyfl.pages.markdown import escape, head, row
 from noisyfl.specs.descriptions import Description
 from noisyfl.specs.published import PAPERS
-
-REPORT = Path(__file__).parents[2] / "report"
 
 TELLING = 3
 """How many cases of a condition are shown: the ones that decide it."""
@@ -108,24 +104,18 @@ def markdown_page(
     """
     lines = ["# Claims of the papers", "", f"Scale “{scale}”", ""]
     lines += [f"> **{warning}**\n" for warning in warnings(cells)]
-    lines += ["| Paper | Published numbers | Ours |", "|---|---|---|"]
+    lines += head(["Paper", "Published numbers", "Ours"])
     papers = by_paper(judged)
     for name, claims in papers.items():
         tallies = (tally([claim.published for claim in claims]), tally([c.ours for c in claims]))
-        lines.append(f"| {name} | {tallies[0]} | {tallies[1]} |")
+        lines.append(row([name, *tallies]))
     lines += ["", *(f"- {note}" for note in NOTES)]
     for name, claims in papers.items():
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            "| | Claim | Published numbers | Ours |",
-            "|---|---|---|---|",
-        ]
+        lines += ["", f"## {name}", "", *head(["", "Claim", "Published numbers", "Ours"])]
         for claim in claims:
             sides = (in_short(claim.published), in_short(claim.ours))
-            said = f"{_escape(claim.claim.sentence)} *{_escape(claim.claim.place)}*"
-            lines.append(f"| {claim.claim.name} | {said} | {sides[0]} | {sides[1]} |")
+            said = f"{escape(claim.claim.sentence)} *{escape(claim.claim.place)}*"
+            lines.append(row([claim.claim.name, said, *sides]))
         lines += ["", "<details><summary>Numbers that decided</summary>", ""]
         for claim in claims:
             links = "".join(f" [{name}]({page})" for name, page in linked(claim, pages).items())
@@ -136,11 +126,11 @@ def markdown_page(
 
 
 def _in_detail(claim: Judgement) -> list[str]:
-    lines = [_escape(text) for text in (claim.claim.note, claim.claim.untested) if text]
+    lines = [escape(text) for text in (claim.claim.note, claim.claim.untested) if text]
     for side, finding in (("published numbers", claim.published), ("ours", claim.ours)):
         for check in finding.checks:
-            words = f"{side}: {_escape(says(check))}: {counted(check.cases)}"
-            cases = "; ".join(_escape(shown(case)) for case in check.telling(TELLING))
+            words = f"{side}: {escape(says(check))}: {counted(check.cases)}"
+            cases = "; ".join(escape(shown(case)) for case in check.telling(TELLING))
             lines.append(f"{words}. {cases}" if cases else words)
     return lines
 
@@ -156,12 +146,8 @@ def html_page(
         scale: its name.
         pages: the page of each table, as a link from this one, by the table's name.
     """
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    template = environment.from_string((REPORT / "claims.html.jinja").read_text(encoding="utf-8"))
-    return template.render(
-        style=_style(),
+    return render(
+        "claims.html.jinja",
         scale=scale,
         papers=by_paper(judged),
         warnings=warnings(cells),
@@ -176,12 +162,6 @@ def html_page(
         linked=functools.partial(linked, pages=pages),
         telling=TELLING,
     )
-
-
-def _style() -> Markup:
-    """The CSS of the tables' pages."""
-    page = (REPORT / "table.html.jinja").read_text(encoding="utf-8")
-    return Markup(page.partition("<style>")[2].partition("</style>")[0])
 
 
 def source(claim: Judgement) -> str:
@@ -268,10 +248,3 @@ def shown(case: Case) -> str:
 def rests_on(case: Case) -> str:
     """The cells that a case rests on, each with its table, row and column."""
     return "; ".join(f"{cell.table}: {cell.row}, {cell.column}" for cell in case.cells)
-
-
-def _escape(text: Any) -> str:
-    """Escape what Markdown would take for markup."""
-    for mark in "\\|*_<`":
-        text = text.replace(mark, f"\\{mark}")
-    return text

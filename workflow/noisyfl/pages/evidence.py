@@ -17,19 +17,18 @@ from noisyfl.analysis.against_fedavg import (
     ROUNDS,
     Cells,
     bars_of,
-    clear_differences,
-    method_lines,
-    number,
-    seen,
+    outcomes,
 )
 from noisyfl.analysis.frame import tidy
 from noisyfl.analysis.metrics import RANK
 from noisyfl.analysis.runs import Run
+from noisyfl.analysis.statistics import number
 from noisyfl.claims.findings import CANNOT_TELL
 from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
+from noisyfl.pages.against_fedavg import clear_differences, method_lines
 from noisyfl.pages.beside_papers import tables_beside
 from noisyfl.pages.claims import by_paper, in_short, tally
 from noisyfl.specs.descriptions import TableDescription
@@ -69,7 +68,7 @@ def evidence_page(
     names = [row.method_name for row in table.rows]
     baseline = names.index(BASELINE)
     found = {
-        (r, c): seen([runs[run] for run in cell])
+        (r, c): outcomes([runs[run] for run in cell])
         for r, row in enumerate(table.runs)
         for c, cell in enumerate(row)
     }
