@@ -17,8 +17,8 @@ from noisyfl.claims.findings import Finding
 from noisyfl.claims.judge import examine
 from noisyfl.claims.labels import since
 from noisyfl.claims.lines import lines_of, needed
+from noisyfl.claims.query import Query
 from noisyfl.claims.sources import ours
-from noisyfl.claims.wanted import Wanted
 from noisyfl.data import noisy_partition
 from noisyfl.experiments.config import ROOT, load_config, make_plan
 from noisyfl.specs.spec import identity
@@ -52,7 +52,7 @@ def table(runs):
 
 
 def values(source, **where):
-    found = source(Wanted("", ("x/one",), (), where))
+    found = source(Query("", ("x/one",), (), where))
     return [(number.labels, float(number.values[0])) for number in found]
 
 
@@ -63,7 +63,7 @@ def test_a_cell_is_its_statistic_in_percent(table):
     assert (labels["method_first"], labels["method_last"]) == ("krum", "dividemix")
     assert [v for _, v in values(table["tables"], row_group="Digits")] == [pytest.approx(55)]
     # Two trials leave it open how large the mean is, and so how large that of a single one is.
-    found = list(table["tables"](Wanted("", ("x/one",), (), {})))
+    found = list(table["tables"](Query("", ("x/one",), (), {})))
     assert [tuple(number.cell) for number in found] == [
         ("x/one", "Digits, Plain", "μ=0.2"),
         ("x/one", "Both(80)", "μ=0.2"),
@@ -71,7 +71,7 @@ def test_a_cell_is_its_statistic_in_percent(table):
     wide = [np.subtract(*np.quantile(number.values, [0.75, 0.25])) for number in found]
     assert wide[0] > 1
     assert wide[1] == pytest.approx(math.sqrt(2) * wide[0], rel=0.2)
-    assert not list(table["tables"](Wanted("", ("x/two",), (), {})))
+    assert not list(table["tables"](Query("", ("x/two",), (), {})))
 
 
 def test_curves_are_means_over_trials(table):
@@ -199,7 +199,7 @@ def test_how_far_apart_clients_class_means_are(figure):
 
 def test_a_claim_about_curves(table):
     side = ours([], table)
-    curves = side.numbers(Wanted("rounds", ("x/one",), ("row_kind", "work"), {}), "here")
+    curves = side.numbers(Query("rounds", ("x/one",), ("row_kind", "work"), {}), "here")
     condition = curves["Digits, Plain"] >= curves["Both"]
     finding = Finding(tuple(check("so", condition, share=0.66)))
     # In rounds 3 and 4 of the three in which both have a value, in percent of thirty.
@@ -249,7 +249,7 @@ LINES = {
 def test_the_papers_experiments_have_all_runs_that_claims_name(parts):
     found = {}
     for name, claim in all_claims().items():
-        of_runs = [one for one in claim.wanted.values() if one.kind not in ("cells", "given")]
+        of_runs = [one for one in claim.queries.values() if one.kind not in ("cells", "quotes")]
         if of_runs:
             found[name] = sum(len(list(lines_of(wanted, parts))) for wanted in of_runs)
     assert found == LINES

@@ -16,8 +16,8 @@ from noisyfl.claims.judge import examine, judge
 from noisyfl.claims.judgement import read_judgements
 from noisyfl.claims.labels import but
 from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.query import cells
 from noisyfl.claims.sources import our_cells, ours, published
-from noisyfl.claims.wanted import cells
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
 from noisyfl.pages.claims import write_claims

@@ -354,9 +354,9 @@ def test_where_true_labels_are_not_known_given_ones_have_the_colours(clusters, r
 
 
 def test_many_classes_have_colours_of_a_scale():
-    colours = features._colours(100)
+    colours = style.class_colours(100)
     assert len(set(colours)) == 100
-    assert features._colours(3) == list(style.CLASSES[:3])
+    assert style.class_colours(3) == list(style.CLASSES[:3])
 
 
 # -------------------------------------------------------------------- all of them

@@ -84,7 +84,7 @@ def small_scale(folder, runs, trained=True):
         asked={f"p/{one.name}": with_runs(one, asked) for one in tables},
         papers={f"p/{one.name}": with_runs(one, papers) for one in tables},
         plan={**specs, **{run: one.spec for run, one in found.items()}},
-        judged=[claim()] if trained else (),
+        judgements=[claim()] if trained else (),
     )
 
 

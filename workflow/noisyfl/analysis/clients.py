@@ -1,4 +1,4 @@
-"""What the clients of a noisy partition have, and what a run measured of each."""
+"""The clients of a noisy partition: their classes and features, and their values in a run."""
 
 from __future__ import annotations
 

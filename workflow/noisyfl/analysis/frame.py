@@ -269,7 +269,7 @@ def _trials(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[dict[s
     for (r, row), (c, column) in _places(table):
         if column.mean_of and set(column.mean_of) <= set(numbers):
             parts = [found[r, numbers[name]] for name in column.mean_of]
-            found[r, c] = _averaged(parts, table.statistic_of(row, column))
+            found[r, c] = _average(parts, table.statistic_of(row, column))
     for (r, c), rows in found.items():
         for row_of_cell in rows:
             yield {"row_number": r, "column_number": c, **row_of_cell}
@@ -301,7 +301,7 @@ def rows_of(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
     return found
 
 
-def _averaged(parts: Sequence[Rows], statistic: str) -> Rows:
+def _average(parts: Sequence[Rows], statistic: str) -> Rows:
     """One row per averaged cell (FedRN, Table 8); none if any of these cells has no number."""
     known = [summaries(part) for part in parts]
     if not all(known):
@@ -319,7 +319,7 @@ def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
     chosen = {*(table.published or {}), *(key for c in table.columns for key in c.published or {})}
     telling = [*LINE, *(key for key in SETTING if key not in chosen)]
     found = pd.concat(
-        numbers[_selected(numbers, table, column)].assign(column_number=c)
+        numbers[_fits(numbers, table, column)].assign(column_number=c)
         for c, column in enumerate(table.columns)
         if column.published or (column.has_runs and column.published is not None)
     )
@@ -348,7 +348,7 @@ def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
     return grid.assign(row_group="", trained=False, our_method=grid["method"], as_published=False)
 
 
-def _selected(numbers: pd.DataFrame, table: TableDescription, column: Heading) -> pd.Series:
+def _fits(numbers: pd.DataFrame, table: TableDescription, column: Heading) -> pd.Series:
     """For each published number, whether a column of ours would show it."""
     wanted = {
         "metric": table.metric_of(None, column),

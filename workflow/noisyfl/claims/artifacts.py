@@ -18,16 +18,14 @@ from noisyfl.analysis.runs import Run, read_run
 from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
+from noisyfl.claims.query import Query
 from noisyfl.claims.sources import Source, Spread
-from noisyfl.claims.wanted import Wanted
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
 from noisyfl.data import noisy_partition
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.specs.descriptions import Description
 from noisyfl.specs.spec import identity
-
-Found = Iterator[Entry]
 
 
 class Artifacts:
@@ -87,24 +85,26 @@ class Artifacts:
         return Spread.pooled((std, trials) for _, std, trials in filter(None, summaries))
 
     def sources(self) -> dict[str, Source]:
-        """The source of each kind of numbers, see :mod:`noisyfl.claims.wanted`."""
-        kinds: dict[str, Callable[[Artifacts, Line, str], Found]] = {
+        """The source of each kind of numbers, see :mod:`noisyfl.claims.query`."""
+        kinds: dict[str, Callable[[Artifacts, Line, str], Iterator[Entry]]] = {
             "tables": _of_tables,
             "rounds": functools.partial(_by_work, unit="ordinary_rounds"),
             "batches": functools.partial(_by_work, unit="batches"),
             "clients": _of_clients,
             "pairs": _of_pairs,
         }
-        return {name: functools.partial(self._found, of) for name, of in kinds.items()}
+        return {name: functools.partial(self._entries, of) for name, of in kinds.items()}
 
-    def _found(self, of: Callable[[Artifacts, Line, str], Found], wanted: Wanted) -> Found:
-        metrics = wanted.where.get("metric")
-        for line in (line for line in lines_of(wanted, self.parts) if line.runs):
+    def _entries(
+        self, of: Callable[[Artifacts, Line, str], Iterator[Entry]], query: Query
+    ) -> Iterator[Entry]:
+        metrics = query.where.get("metric")
+        for line in (line for line in lines_of(query, self.parts) if line.runs):
             for metric in metrics if isinstance(metrics, list) else [metrics or line.metric]:
-                yield from (n for n in of(self, line, metric) if wanted.fits(n.labels))
+                yield from (n for n in of(self, line, metric) if query.fits(n.labels))
 
 
-def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Found:
+def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
     summary = artifacts.summary(line, metric)
     if summary is not None:
         column = artifacts.spread(line.place.table, line.place.column, metric)
@@ -113,7 +113,7 @@ def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Found:
         yield Entry({**line.labels, "metric": metric}, draws, line.place)
 
 
-def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Found:
+def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterator[Entry]:
     trials = artifacts.trials(line)
     if not trials:
         return
@@ -125,7 +125,7 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Found:
         yield Entry(labels, np.array([value]), line.place)
 
 
-def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Found:
+def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
     run, partition = artifacts.run(line.runs[0]), artifacts.partition(line.runs[0])
     known = features(partition)
     if metric in known:
@@ -148,7 +148,7 @@ CALLS = {f"{score}_calls_rightly": score for score in ("lid", "cumulative_lid")}
 """Metrics that are 1 for a client that a score calls noisy or clean rightly, and their scores."""
 
 
-def _of_pairs(artifacts: Artifacts, line: Line, metric: str) -> Found:
+def _of_pairs(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
     run = artifacts.run(line.runs[0])
     measure = find(PAIRS, metric, "metric of pairs of clients", str(line.labels["table"]))
     found = {} if run.diverged else measure(run, artifacts.partition(run.id))

@@ -14,6 +14,6 @@ def all_claims() -> dict[str, Claim]:
 
 def tables_of_claims() -> list[str]:
     """The tables and figures, as ``<experiment>/<name>``, whose runs are needed to judge claims."""
-    wanted = [one for claim in all_claims().values() for one in claim.wanted.values()]
-    of_runs = [one.tables for one in wanted if one.kind not in ("cells", "given")]
+    queries = [one for claim in all_claims().values() for one in claim.queries.values()]
+    of_runs = [one.tables for one in queries if one.kind not in ("cells", "quotes")]
     return list(dict.fromkeys(table for tables in of_runs for table in tables))

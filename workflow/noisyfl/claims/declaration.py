@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from noisyfl.claims.findings import ALL, PAPER, Check
 from noisyfl.claims.numbers import Cases
-from noisyfl.claims.wanted import Wanted
+from noisyfl.claims.query import Query
 from noisyfl.core.options import BadInput
 
 Checks = Iterator[Check]
@@ -24,7 +24,7 @@ def check(says: str, *conditions: Cases, bound: str = PAPER, share: float = ALL)
         share: the share of the cases that must hold.
     """
     for cases in conditions:
-        yield Check(says, cases.decided(), bound, share, cases.known)
+        yield Check(says, cases.decide(), bound, share, cases.known)
 
 
 Conditions = Callable[..., Checks]
@@ -41,7 +41,7 @@ class Claim:
         sentence: the claim, in our words.
         note: what a reader of the verdict should know.
         untested: the part that no number can test, if any; such a claim can fail, but not hold.
-        wanted: the numbers that it is about, by the names of the function's parameters.
+        queries: the numbers that it is about, by the names of the function's parameters.
         checks: the conditions on these numbers.
     """
 
@@ -50,7 +50,7 @@ class Claim:
     sentence: str
     note: str
     untested: str
-    wanted: Mapping[str, Wanted]
+    queries: Mapping[str, Query]
     checks: Conditions
 
     @property
@@ -64,7 +64,7 @@ CLAIMS: dict[str, Claim] = {}
 
 
 def claim(
-    name: str, *, place: str, note: str = "", untested: str = "", **wanted: Wanted
+    name: str, *, place: str, note: str = "", untested: str = "", **queries: Query
 ) -> Callable[[Conditions], Conditions]:
     """Register a function that judges a claim; its docstring is the claim, in our words.
 
@@ -73,7 +73,7 @@ def claim(
         place: where the paper makes the claim.
         note: what a reader of the verdict should know.
         untested: a part of the claim that no number can test.
-        wanted: the numbers that the function gets under these names; it yields checks of them.
+        queries: the numbers that the function gets under these names; it yields checks of them.
 
     Raises:
         BadInput: a claim of that name is registered already, or the function has no docstring.
@@ -87,7 +87,7 @@ def claim(
             raise BadInput(f"claim {name!r} says nothing: expected it as a docstring")
         own = {
             key: replace(one, tables=tuple(f"{paper}/{table}" for table in one.tables))
-            for key, one in wanted.items()
+            for key, one in queries.items()
         }
         sentence = " ".join(function.__doc__.split())
         CLAIMS[name] = Claim(name, place, sentence, note, untested, own, function)

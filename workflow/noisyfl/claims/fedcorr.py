@@ -6,7 +6,7 @@ from noisyfl.claims.declaration import Checks, check, claim
 from noisyfl.claims.findings import OURS
 from noisyfl.claims.labels import among, but
 from noisyfl.claims.numbers import Numbers
-from noisyfl.claims.wanted import cells, clients, statistics
+from noisyfl.claims.query import cells, clients, statistics
 
 POOLED = ["jointopt", "dividemix"]
 """Methods made for pooled data."""

@@ -6,7 +6,7 @@ from noisyfl.claims.declaration import Checks, check, claim
 from noisyfl.claims.findings import MOST, OURS
 from noisyfl.claims.labels import among, but
 from noisyfl.claims.numbers import Numbers
-from noisyfl.claims.wanted import batches, cells, rounds
+from noisyfl.claims.query import batches, cells, rounds
 
 BOTH = ["fednoil_cosine", "fednoil_log"]
 """FedNoiL with either schedule of local epochs."""

@@ -6,7 +6,7 @@ from noisyfl.claims.declaration import Checks, check, claim
 from noisyfl.claims.findings import OURS
 from noisyfl.claims.labels import among, but, since, until
 from noisyfl.claims.numbers import Numbers
-from noisyfl.claims.wanted import cells, clients, given, pairs, rounds, statistics
+from noisyfl.claims.query import cells, clients, pairs, quotes, rounds, statistics
 
 LITTLE, MUCH = "0.0-0.4", "0.0-0.8"
 """Ranges of the clients' noise levels, as the label ``noise_2`` has them."""
@@ -199,14 +199,14 @@ def reliability_works(of_client: Numbers, of_pair: Numbers) -> Checks:
     place="Appendix C; Table 10",
     note="By the paper's own formulas, with five local epochs and DivideMix's two views. E > k is "
     "not enough for a forward cost below Co-teaching's, which takes E > 2k + 1.",
-    sent_by_formula=given(
+    sent_by_formula=quotes(
         "row",
         {
             **{"FedRN, k=1": 3, "FedRN, k=2": 4, "FedAvg": 2, "Co-teaching": 4},
             **{"Joint Optimization": 2, "SELFIE": 2, "DivideMix": 4, "RoFL": 2},
         },
     ),
-    forward_by_formula=given(
+    forward_by_formula=quotes(
         "row", {"FedRN, k=1": 8, "FedRN, k=2": 10, "FedAvg": 5, "Co-teaching": 10, "DivideMix": 50}
     ),
     sent=statistics(

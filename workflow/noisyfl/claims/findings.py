@@ -1,4 +1,4 @@
-"""What numbers say of a claim: case by case, and what that amounts to."""
+"""Findings about a claim: its cases, its checks, and the verdict that they come to."""
 
 from __future__ import annotations
 

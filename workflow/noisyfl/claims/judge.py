@@ -37,7 +37,7 @@ def out_of_reach(printed: Path, parts: Mapping[str, Description]) -> list[str]:
     side = published(printed, keys)
     found = []
     for claim in all_claims().values():
-        if {wanted.kind for wanted in claim.wanted.values()} <= set(side.sources):
+        if {query.kind for query in claim.queries.values()} <= set(side.sources):
             cases = (case for check in examine(claim, side).checks for case in check.cases)
             if not any(case.known for case in cases):
                 found.append(claim.name)
@@ -50,7 +50,7 @@ def examine(claim: Claim, side: Side) -> Finding:
     A check is left out if this side cannot have the numbers that it takes.
     """
     numbers = {
-        name: side.numbers(wanted, f"{claim.name}: {name}") for name, wanted in claim.wanted.items()
+        name: side.numbers(query, f"{claim.name}: {name}") for name, query in claim.queries.items()
     }
     checks = tuple(check for check in claim.checks(**numbers) if check.known)
     return Finding(checks, not claim.untested)

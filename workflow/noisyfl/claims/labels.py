@@ -1,4 +1,4 @@
-"""Labels of numbers: what tells one from another, and how a claim selects by them.
+"""Labels of numbers, and how a claim selects numbers by them.
 
 A number has the columns of ``config/published.csv`` as labels. If a label's value is made of parts,
 the parts are further labels. The noise ``truncnorm(pair,mu=0.2)`` gives ``noise_kind`` (truncnorm),
@@ -27,7 +27,7 @@ OWN_LABELS = {
 }
 """By the kind of numbers, the labels that tell those of one run apart."""
 
-PARTED = ("partition", "noise", "row", "column")
+WITH_PARTS = ("partition", "noise", "row", "column")
 """Labels whose value may be a name with options in brackets."""
 
 OF_CELLS = ("dataset", "setting_scope", "partition", "noise", "method", "variant", "metric")
@@ -45,14 +45,14 @@ class Place(NamedTuple):
 def cell_labels(row: Mapping[str, str]) -> dict[str, Label]:
     """The labels of a row of the published numbers."""
     texts = {key: row[key] for key in OF_CELLS}
-    return labelled({"table": f"{row['paper']}/{row['table']}", **texts})
+    return labels_of({"table": f"{row['paper']}/{row['table']}", **texts})
 
 
-def labelled(texts: Mapping[str, Any]) -> dict[str, Label]:
+def labels_of(texts: Mapping[str, Any]) -> dict[str, Label]:
     """Labels, and those of the parts that their values are made of; a value of None is left out."""
     labels = {key: as_label(value) for key, value in texts.items() if value is not None}
     found = dict(labels)
-    for key in PARTED:
+    for key in WITH_PARTS:
         # Options are separated by commas, except by those within nested brackets.
         match = re.fullmatch(r"(.+?)(?:\((.*)\))?", str(labels.get(key, "")))
         if match:

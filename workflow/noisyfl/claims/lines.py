@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from noisyfl.claims.declaration import Claim
-from noisyfl.claims.labels import OWN_LABELS, Label, Place, as_label, cell_labels, labelled
-from noisyfl.claims.wanted import Wanted
+from noisyfl.claims.labels import OWN_LABELS, Label, Place, as_label, cell_labels, labels_of
+from noisyfl.claims.query import Query
 from noisyfl.specs.descriptions import Description, FigureDescription, TableDescription
 from noisyfl.specs.published import KEY
 
@@ -48,11 +48,11 @@ class Line:
         return Place(str(self.labels["table"]), str(row), str(column))
 
 
-def lines_of(wanted: Wanted, parts: Mapping[str, Description]) -> Iterator[Line]:
-    """The cells of tables and lines of figures that have the wanted numbers."""
-    for name in wanted.tables:
+def lines_of(query: Query, parts: Mapping[str, Description]) -> Iterator[Line]:
+    """The cells of tables and lines of figures that have the numbers of a query."""
+    for name in query.tables:
         for line in cells_and_lines(name, parts[name]) if name in parts else ():
-            if wanted.fits(line.labels, OF_NUMBERS):
+            if query.fits(line.labels, OF_NUMBERS):
                 yield line
 
 
@@ -64,23 +64,23 @@ def needed(claim: Claim, parts: Mapping[str, Description]) -> list[str]:
         parts: descriptions of all tables and figures, by ``<experiment>/<name>``.
     """
     runs: dict[str, None] = {}
-    for wanted in claim.wanted.values():
-        of_lines = (line.runs for line in lines_of(wanted, parts))
-        found = _runs_of_cells(wanted, parts) if wanted.kind == "cells" else of_lines
+    for query in claim.queries.values():
+        of_lines = (line.runs for line in lines_of(query, parts))
+        found = _runs_of_cells(query, parts) if query.kind == "cells" else of_lines
         runs |= dict.fromkeys(itertools.chain(*found))
     return list(runs)
 
 
-def _runs_of_cells(wanted: Wanted, parts: Mapping[str, Description]) -> Iterator[Sequence[str]]:
-    """The runs of each cell that shows a wanted number."""
-    for part in map(parts.get, wanted.tables):
+def _runs_of_cells(query: Query, parts: Mapping[str, Description]) -> Iterator[Sequence[str]]:
+    """The runs of each cell that shows a number of a query."""
+    for part in map(parts.get, query.tables):
         if not isinstance(part, TableDescription):
             continue
         for all_labels, by_column in zip(part.labels, part.runs, strict=True):
             runs = dict(zip((column.name for column in part.columns), by_column, strict=True))
             for labels, column in zip(all_labels, part.columns, strict=True):
                 printed = set(labels) == set(KEY)
-                if printed and wanted.fits(cell_labels(labels), ("measure", "converged")):
+                if printed and query.fits(cell_labels(labels), ("measure", "converged")):
                     yield from (runs[one] for one in column.mean_of or [column.name])
 
 
@@ -92,11 +92,11 @@ def cells_and_lines(name: str, part: Description) -> Iterator[Line]:
                 texts = {"table": name, "panel": panel.name or None, "line": line.name or None}
                 if line.run:
                     y = part.y if isinstance(part.y, str) else ""
-                    yield Line(labelled(texts), (line.run,), y, "")
+                    yield Line(labels_of(texts), (line.run,), y, "")
         return
     for row, by_column in zip(part.rows, part.runs, strict=True):
         for column, runs in zip(part.columns, by_column, strict=True):
-            labels = labelled({"table": name, "row": row.name, "column": column.name})
+            labels = labels_of({"table": name, "row": row.name, "column": column.name})
             for kind, header in (("row", row), ("column", column)):
                 labels |= {
                     f"{kind}_group": header.group,

@@ -6,7 +6,6 @@ it is known.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,39 +14,39 @@ from pathlib import Path
 
 import numpy as np
 
+from noisyfl.analysis.published_cells import read_cells
 from noisyfl.claims.labels import Place, cell_labels
 from noisyfl.claims.numbers import Entry, Numbers
-from noisyfl.claims.wanted import Wanted
-from noisyfl.core.spreadsheet import from_text
+from noisyfl.claims.query import Query
 from noisyfl.specs.published import KEY, read_published
 
 DRAWS = 1000
 """How many draws say what a number might be as well, given its spread."""
 
-Source = Callable[[Wanted], Iterable[Entry]]
+Source = Callable[[Query], Iterable[Entry]]
 
 
 class Side:
     """One side of the numbers that claims are held against: the papers', or ours.
 
     Args:
-        sources: by the kind of :class:`Wanted`; this side has no numbers of other kinds.
+        sources: by the kind of :class:`Query`; this side has no numbers of other kinds.
     """
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self.sources = sources
 
-    def numbers(self, wanted: Wanted, where: str) -> Numbers:
-        """The numbers that are wanted.
+    def numbers(self, query: Query, where: str) -> Numbers:
+        """The numbers of a query.
 
         Raises:
             BadInput: two numbers have the same labels.
         """
-        if wanted.kind not in self.sources:
-            return Numbers.unknown(wanted.by)
-        found = list(self.sources[wanted.kind](wanted))
-        lists = {key: value for key, value in wanted.where.items() if isinstance(value, list)}
-        return Numbers.of(found, wanted.by, where).at(**lists)
+        if query.kind not in self.sources:
+            return Numbers.unknown(query.by)
+        found = list(self.sources[query.kind](query))
+        lists = {key: value for key, value in query.where.items() if isinstance(value, list)}
+        return Numbers.of(found, query.by, where).at(**lists)
 
 
 def published(path: Path, known: Collection[tuple[str, ...]] | None = None) -> Side:
@@ -65,7 +64,7 @@ def published(path: Path, known: Collection[tuple[str, ...]] | None = None) -> S
             value, std = row.value, math.nan if row.std is None else row.std
             starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
         found += _entries_of(row.fields, np.array([value]), np.array([std]), starred)
-    return Side({"cells": _selected(found), "given": _given})
+    return Side({"cells": _by_labels(found), "quotes": _from_text})
 
 
 def our_cells(path: Path) -> list[Entry]:
@@ -77,12 +76,10 @@ def our_cells(path: Path) -> list[Entry]:
         path: the file of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
     """
     cells: dict[tuple[str, ...], dict[str, str]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for cell_texts in csv.DictReader(file):
-            row = {name: from_text(text) for name, text in cell_texts.items()}
-            key = tuple(row[name] for name in KEY)
-            if key not in cells or row["shown_in"] == f"{row['paper']}/{row['table']}":
-                cells[key] = row
+    for row in read_cells(path):
+        key = tuple(row[name] for name in KEY)
+        if key not in cells or row["shown_in"] == f"{row['paper']}/{row['table']}":
+            cells[key] = row
     trials: defaultdict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
     for row in cells.values():
         trials[_column(row)].append((float(row["ours_std"] or "nan"), int(row["ours_trials"])))
@@ -99,7 +96,7 @@ def our_cells(path: Path) -> list[Entry]:
 
 def ours(cells: Sequence[Entry], artifacts: Mapping[str, Source]) -> Side:
     """Our numbers: those in the place of printed ones, and those that only runs have."""
-    return Side({"cells": _selected(cells), **artifacts})
+    return Side({"cells": _by_labels(cells), **artifacts})
 
 
 @dataclass(frozen=True)
@@ -182,11 +179,11 @@ def _column(row: Mapping[str, str]) -> tuple[str, ...]:
     return row["shown_in"], row["column"], row["metric"]
 
 
-def _selected(numbers: Sequence[Entry]) -> Source:
-    return lambda wanted: [number for number in numbers if wanted.fits(number.labels)]
+def _by_labels(numbers: Sequence[Entry]) -> Source:
+    return lambda query: [number for number in numbers if query.fits(number.labels)]
 
 
-def _given(wanted: Wanted) -> Iterator[Entry]:
-    (label,) = wanted.by
-    for name, value in (wanted.numbers or {}).items():
+def _from_text(query: Query) -> Iterator[Entry]:
+    (label,) = query.by
+    for name, value in (query.numbers or {}).items():
         yield Entry({label: name}, np.array([float(value)]), Place("", name, ""))

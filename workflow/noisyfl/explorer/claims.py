@@ -8,7 +8,7 @@ from typing import Any
 from noisyfl.claims.findings import Finding
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.labels import Place
-from noisyfl.pages.claims import TELLING, counted, in_short, says, shown
+from noisyfl.pages.claims import TELLING, case_text, condition_text, count_cases, in_short
 from noisyfl.specs.published import PAPERS
 
 Places = Mapping[tuple[str, str, str], int]
@@ -16,7 +16,7 @@ Places = Mapping[tuple[str, str, str], int]
 under those of the published numbers."""
 
 
-def told(judged: Sequence[Judgement], places: Places) -> list[dict[str, Any]]:
+def claims_to_json(judgements: Sequence[Judgement], places: Places) -> list[dict[str, Any]]:
     """Every claim as plain data, with the numbers of the cells that decided it."""
     return [
         {
@@ -28,7 +28,7 @@ def told(judged: Sequence[Judgement], places: Places) -> list[dict[str, Any]]:
             "published": _finding(one.published, places),
             "ours": _finding(one.ours, places),
         }
-        for one in judged
+        for one in judgements
     ]
 
 
@@ -38,10 +38,10 @@ def _finding(finding: Finding, places: Places) -> dict[str, Any]:
         "short": in_short(finding),
         "checks": [
             {
-                "says": says(check),
-                "count": counted(check.cases),
+                "says": condition_text(check),
+                "count": count_cases(check.cases),
                 "cases": [
-                    {"text": shown(case), "cells": _cells(case.cells, places)}
+                    {"text": case_text(case), "cells": _cells(case.cells, places)}
                     for case in check.telling(TELLING)
                 ],
             }

@@ -16,7 +16,7 @@ from noisyfl.analysis.runs import Run
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.explorer.series import packed, whole
+from noisyfl.explorer.series import pack, whole
 
 THOUGHT = (
     *("label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"),
@@ -54,7 +54,7 @@ def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
         x, y = run.series(metric)
         told = metric != "label_accuracy" or (len(y) and np.ptp(y) > 0)
         if len(y) and told:
-            curves[metric] = packed(x, METRICS[metric].factor * y)
+            curves[metric] = pack(x, METRICS[metric].factor * y)
     return {
         "curves": curves,
         "relabelled": {name: curve for name in RELABELLED if (curve := by_round(run, name))},
@@ -65,7 +65,7 @@ def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
 def by_round(run: Run, column: str) -> list[str]:
     """The curve of a share, in percent, as its mean over clients by round; empty without values."""
     work, mean, *_ = spread_over_clients(run, column)
-    return packed(work, 100 * mean) if len(work) else []
+    return pack(work, 100 * mean) if len(work) else []
 
 
 def last_by_client(run: Run, column: str) -> dict[str, str]:

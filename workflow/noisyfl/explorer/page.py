@@ -57,13 +57,13 @@ def explorer_page(index: dict[str, Any], details: dict[str, Any], scale: str) ->
         scale=scale,
         style=Markup((ASSETS / "style.css").read_text(encoding="utf-8")),
         script=Markup(script()),
-        index=packed(json.dumps(index, separators=(",", ":"), allow_nan=False)),
-        details=packed(json.dumps(details, separators=(",", ":"), allow_nan=False)),
-        library=packed(library),
+        index=compress(json.dumps(index, separators=(",", ":"), allow_nan=False)),
+        details=compress(json.dumps(details, separators=(",", ":"), allow_nan=False)),
+        library=compress(library),
     )
 
 
-def packed(text: str) -> str:
+def compress(text: str) -> str:
     """A text, gzipped for a browser's DecompressionStream, in base64, which is safe in HTML."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 

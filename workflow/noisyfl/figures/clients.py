@@ -1,4 +1,4 @@
-"""How well clean and noisy labels are told apart on each client, and how clients differ in it."""
+"""How well each client tells clean labels from noisy ones, and how clients differ in it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
 from noisyfl.core.options import BadInput, find
-from noisyfl.figures.style import CLEAN, NOISY, legend, new_figure, say_empty
+from noisyfl.figures.style import CLEAN, NOISY, lay_out, legend, new_figure, say_empty
 from noisyfl.specs.descriptions import FigureDescription, Panel
 
 SCORES = {
@@ -61,11 +61,9 @@ def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure
     width = min(len(panels), 2)
     height = -(-len(panels) // width)
     figure = new_figure(0.5 + 2.1 * height)
-    axes = figure.subplots(height, width, squeeze=False)
-    for surplus in axes.flat[len(panels) :]:
-        surplus.remove()
+    axes = lay_out(figure, len(panels), width)
     handles: list[Any] = []
-    for place, panel, (values, noisy) in zip(axes.flat, panels, found, strict=False):
+    for place, panel, (values, noisy) in zip(axes, panels, found, strict=True):
         _, axis, sign = SCORES[panel.score]
         place.set_title("\n".join([panel.name, _area(sign * values, noisy)]))
         place.set_xlabel(axis)

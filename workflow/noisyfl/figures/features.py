@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -17,7 +16,7 @@ from sklearn.manifold import TSNE
 from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.figures.style import CLASSES, GREY, PAGE, legend, new_figure
+from noisyfl.figures.style import CLASSES, GREY, PAGE, class_colours, lay_out, legend, new_figure
 from noisyfl.specs.descriptions import FigureDescription
 
 PERPLEXITY = 30
@@ -60,15 +59,13 @@ def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     panels = description.panels
     spec = runs[panels[0].run].spec
     names = DATASETS[spec["noisy_partition"]["dataset"]].classes
-    colours = _colours(len(names))
+    colours = class_colours(len(names))
     width = min(len(panels), 2)
     height = -(-len(panels) // width)
     figure = new_figure(0.4 + PAGE / width * height)
-    axes = figure.subplots(height, width, squeeze=False)
-    for surplus in axes.flat[len(panels) :]:
-        surplus.remove()
+    axes = lay_out(figure, len(panels), width)
     drawn = [read_features(runs[panel.run]) for panel in panels]
-    for place, panel, found in zip(axes.flat, panels, drawn, strict=False):
+    for place, panel, found in zip(axes, panels, drawn, strict=True):
         place.set_title(panel.name)
         _draw(place, found, colours)
     legend(figure, _handles(names, colours, drawn))
@@ -99,7 +96,7 @@ def read_features(run: Run) -> Features:
     )
 
 
-def embedded(found: Features) -> tuple[np.ndarray, np.ndarray]:
+def embed(found: Features) -> tuple[np.ndarray, np.ndarray]:
     """Embed samples and centroids together in a plane: float [samples, 2], [known classes, 2]."""
     points = np.concatenate([found.vectors, found.centroids])
     perplexity = min(PERPLEXITY, max(1, (len(points) - 1) // 3))
@@ -108,7 +105,7 @@ def embedded(found: Features) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _draw(panel: Axes, found: Features, colours: Sequence[Any]) -> None:
-    samples, centroids = embedded(found)
+    samples, centroids = embed(found)
     by_class = np.array(colours, dtype=object)
     for chosen, style in ((~found.wrong, DOT), (found.wrong, CROSS)):
         panel.scatter(*samples[chosen].T, color=list(by_class[found.classes[chosen]]), **style)
@@ -130,11 +127,3 @@ def _handles(names: Sequence[str], colours: Sequence[Any], drawn: Sequence[Featu
     if any(len(found.known) for found in drawn):
         handles.append(Line2D([], [], marker="*", markersize=10, label="global centroid", **shown))
     return handles
-
-
-def _colours(classes: int) -> list[str]:
-    """One colour per class: well apart if there are few classes, from a scale if there are many."""
-    if classes <= len(CLASSES):
-        return list(CLASSES[:classes])
-    scale = colormaps["viridis"](np.linspace(0, 1, classes))
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue, _ in (255 * scale).astype(int)]

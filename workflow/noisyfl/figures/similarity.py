@@ -15,7 +15,7 @@ from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noisy_partition import NoisyPartition
-from noisyfl.figures.style import PAGE, new_figure
+from noisyfl.figures.style import PAGE, lay_out, new_figure
 from noisyfl.specs.descriptions import FigureDescription
 
 FEW_CLASSES = 20
@@ -41,10 +41,7 @@ def similarity(
     width = min(len(panels), 2)
     height = -(-len(panels) // width)
     figure = new_figure(0.5 + (PAGE / width - 0.3) * height)
-    axes = figure.subplots(height, width, squeeze=False)
-    for surplus in axes.flat[len(panels) :]:
-        surplus.remove()
-    drawn = list(axes.flat[: len(panels)])
+    drawn = lay_out(figure, len(panels), width)
     for place, panel in zip(drawn, panels, strict=True):
         partition = known[panel.partition]
         rows = probed_rows(runs[panel.run], [OUTPUT], len(partition.clients))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import inspect
 import itertools
@@ -10,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from noisyfl.analysis.published_cells import read_cells
 from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.findings import (
     CANNOT_TELL,
@@ -32,7 +32,7 @@ from noisyfl.specs.descriptions import Description
 from noisyfl.specs.published import PAPERS
 
 TELLING = 3
-"""How many cases of a condition are shown: the ones that decide it."""
+"""How many cases of a condition are on the page: the ones that decide it."""
 
 NOTES = (
     "A claim holds if each of its conditions holds in all of its cases (in most, or in a share, "
@@ -83,21 +83,21 @@ def write_claims(
         DamagedArtifact: a run's files are damaged, or another run's.
     """
     sources = Artifacts(parts, runs, partitions).sources()
-    judged = judge(published(printed), ours(our_cells(cells), sources))
+    judgements = judge(published(printed), ours(our_cells(cells), sources))
     for path, page in ((markdown, markdown_page), (html, html_page)):
         beside = {name: f"{place}{path.suffix}" for name, place in tables.items()}
         with replacing(path) as draft:
-            draft.write_text(page(judged, cells, scale, beside), encoding="utf-8")
-    write_judgements(json, judged)
+            draft.write_text(page(judgements, cells, scale, beside), encoding="utf-8")
+    write_judgements(json, judgements)
 
 
 def markdown_page(
-    judged: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
+    judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
     """The page as Markdown, with the HTML tags that GitHub renders.
 
     Args:
-        judged: every claim.
+        judgements: every claim.
         cells: the scale's ``cells.csv``.
         scale: its name.
         pages: the page of each table, as a link from this one, by the table's name.
@@ -105,7 +105,7 @@ def markdown_page(
     lines = ["# Claims of the papers", "", f"Scale “{scale}”", ""]
     lines += [f"> **{warning}**\n" for warning in warnings(cells)]
     lines += head(["Paper", "Published numbers", "Ours"])
-    papers = by_paper(judged)
+    papers = by_paper(judgements)
     for name, claims in papers.items():
         tallies = (tally([claim.published for claim in claims]), tally([c.ours for c in claims]))
         lines.append(row([name, *tallies]))
@@ -118,7 +118,7 @@ def markdown_page(
             lines.append(row([claim.claim.name, said, *sides]))
         lines += ["", "<details><summary>Numbers that decided</summary>", ""]
         for claim in claims:
-            links = "".join(f" [{name}]({page})" for name, page in linked(claim, pages).items())
+            links = "".join(f" [{name}]({page})" for name, page in links_of(claim, pages).items())
             lines.append(f"- {claim.claim.name}{links}")
             lines += [f"  - {line}" for line in _in_detail(claim)]
         lines += ["", "</details>"]
@@ -129,19 +129,19 @@ def _in_detail(claim: Judgement) -> list[str]:
     lines = [escape(text) for text in (claim.claim.note, claim.claim.untested) if text]
     for side, finding in (("published numbers", claim.published), ("ours", claim.ours)):
         for check in finding.checks:
-            words = f"{side}: {escape(says(check))}: {counted(check.cases)}"
-            cases = "; ".join(escape(shown(case)) for case in check.telling(TELLING))
+            words = f"{side}: {escape(condition_text(check))}: {count_cases(check.cases)}"
+            cases = "; ".join(escape(case_text(case)) for case in check.telling(TELLING))
             lines.append(f"{words}. {cases}" if cases else words)
     return lines
 
 
 def html_page(
-    judged: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
+    judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
     """The page as one HTML file, with its style and without scripts.
 
     Args:
-        judged: every claim.
+        judgements: every claim.
         cells: the scale's ``cells.csv``.
         scale: its name.
         pages: the page of each table, as a link from this one, by the table's name.
@@ -149,17 +149,17 @@ def html_page(
     return render(
         "claims.html.jinja",
         scale=scale,
-        papers=by_paper(judged),
+        papers=by_paper(judgements),
         warnings=warnings(cells),
         notes=NOTES,
         tally=tally,
         in_short=in_short,
-        says=says,
-        counted=counted,
-        shown=shown,
+        condition_text=condition_text,
+        count_cases=count_cases,
+        case_text=case_text,
         source=source,
-        rests_on=rests_on,
-        linked=functools.partial(linked, pages=pages),
+        places_text=places_text,
+        links_of=functools.partial(links_of, pages=pages),
         telling=TELLING,
     )
 
@@ -169,23 +169,22 @@ def source(claim: Judgement) -> str:
     return inspect.getsource(claim.claim.checks)
 
 
-def linked(claim: Judgement, pages: Mapping[str, str]) -> dict[str, str]:
+def links_of(claim: Judgement, pages: Mapping[str, str]) -> dict[str, str]:
     """The pages of the tables whose cells decided a claim, by the table's name."""
     cases = [case for finding in (claim.published, claim.ours) for case in finding.telling(TELLING)]
     tables = dict.fromkeys(cell.table for case in cases for cell in case.cells)
     return {name: pages[name] for name in tables if name in pages}
 
 
-def by_paper(judged: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+def by_paper(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     """The claims of each paper, by the paper's name."""
-    groups = itertools.groupby(judged, key=lambda claim: claim.claim.paper)
+    groups = itertools.groupby(judgements, key=lambda claim: claim.claim.paper)
     return {PAPERS.get(paper, paper): list(claims) for paper, claims in groups}
 
 
 def warnings(cells: Path) -> list[str]:
     """Warnings of what keeps our numbers from speaking of the papers' settings."""
-    with cells.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["ours"]]
+    rows = [row for row in read_cells(cells) if row["ours"]]
     if not rows:
         return ["None of our numbers is there yet."]
     others = sum(row["ours_as_published"] != "True" for row in rows)
@@ -217,12 +216,14 @@ def in_short(finding: Finding) -> str:
     if not any(case.known for check in finding.checks for case in check.cases):
         return f"{CANNOT_TELL}: {'not run' if finding.checks else 'no numbers'}"
     groups = itertools.groupby(finding.checks, key=lambda check: check.says)
-    counts = [counted([case for check in checks for case in check.cases]) for _, checks in groups]
+    counts = [
+        count_cases([case for check in checks for case in check.cases]) for _, checks in groups
+    ]
     untested = [] if finding.complete else ["not all of it is tested"]
     return f"{finding.verdict}: {'; '.join([*counts, *untested])}"
 
 
-def counted(cases: Sequence[Case]) -> str:
+def count_cases(cases: Sequence[Case]) -> str:
     """In how many cases a condition holds, and how many are open or not run."""
     if not cases:
         return "not run"
@@ -233,18 +234,18 @@ def counted(cases: Sequence[Case]) -> str:
     return f"{held} of {len(cases)}" + (f" ({', '.join(more)})" if more else "")
 
 
-def says(check: Check) -> str:
+def condition_text(check: Check) -> str:
     """A condition in words, with a dagger if the bound is ours."""
     return check.says + ("†" if check.bound == OURS else "")
 
 
-def shown(case: Case) -> str:
+def case_text(case: Case) -> str:
     """A case with its numbers and a mark: whether it holds, fails, or is undecided."""
     mark = {True: "✓", False: "✗", None: "?"}[case.held]
     label = f"{case.label}: " if case.label else ""
     return f"{label}{case.numbers} {mark}"
 
 
-def rests_on(case: Case) -> str:
+def places_text(case: Case) -> str:
     """The cells that a case rests on, each with its table, row and column."""
     return "; ".join(f"{cell.table}: {cell.row}, {cell.column}" for cell in case.cells)

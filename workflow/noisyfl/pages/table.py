@@ -90,7 +90,7 @@ def markdown_page(content: Content) -> str:
         for column, cell in zip(content.columns, one.cells, strict=True):
             if not cell.runs:
                 continue
-            ids = ", ".join(f"`{run.id}`{settings.tracked(run)}" for run in content.runs_of(cell))
+            ids = ", ".join(f"`{run.id}`{settings.origin(run)}" for run in content.runs_of(cell))
             lines.append(f"- {escape(one.name)}, {escape(column)}: {ids}")
     return "\n".join([*lines, "", "</details>", ""])
 
@@ -135,7 +135,7 @@ def html_page(content: Content) -> str:
         ours=ours,
         paper=paper,
         against=against,
-        tracked=settings.tracked,
+        origin=settings.origin,
         dagger=dagger,
         spans=spans(content),
         labels=[column.label or column.name for column in content.description.columns],
