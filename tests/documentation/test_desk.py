@@ -1,9 +1,11 @@
 """The table of docs/desk.md on longer training says what the tracked runs say."""
 
-from noisyfl.analysis.against_fedavg import number, seen, told
+from noisyfl.analysis.against_fedavg import outcomes
 from noisyfl.analysis.runs import read_runs
+from noisyfl.analysis.statistics import number
 from noisyfl.commands import REPRODUCED, read_plan
 from noisyfl.experiments.config import ROOT
+from noisyfl.pages.against_fedavg import outcome_texts
 
 SETTING = "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5"
 TITLES = (
@@ -21,11 +23,11 @@ def shown(scale):
     runs = {row.name: line[column][0] for row, line in zip(table.rows, table.runs, strict=True)}
     runs = {name: run for name, run in runs.items() if REPRODUCED.run(run).whole()}
     found = read_runs({run: REPRODUCED.run(run) for run in runs.values()})
-    return {name: seen([found[run]]).iloc[0] for name, run in runs.items()}
+    return {name: outcomes([found[run]]).iloc[0] for name, run in runs.items()}
 
 
 def line(name, short, long):
-    cells = [name, number(short.accuracy), number(long.accuracy), *told(long)]
+    cells = [name, number(short.accuracy), number(long.accuracy), *outcome_texts(long)]
     return f"| {' | '.join(cells)} |"
 
 

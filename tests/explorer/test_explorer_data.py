@@ -11,10 +11,10 @@ import small_explorer as small
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.fidelity import sections
 from noisyfl.explorer.gather import gather
-from noisyfl.explorer.methods import described
+from noisyfl.explorer.methods import describe_methods
 from noisyfl.explorer.page import ASSETS, MODULES, explorer_page, packed, script
 from noisyfl.explorer.series import POINTS, whole
-from noisyfl.explorer.series import packed as packed_series
+from noisyfl.explorer.series import pack as packed_series
 from noisyfl.specs.catalogue import methods
 
 
@@ -138,7 +138,7 @@ def test_a_claim_knows_the_cells_that_decided_it_on_both_sides(made):
 
 
 def test_every_method_has_its_module_and_the_lines_of_the_fidelity_page():
-    told = described()
+    told = describe_methods()
     assert set(told) == set(methods())
     for name, one in told.items():
         assert one["about"], name
@@ -152,7 +152,7 @@ def test_every_method_has_its_module_and_the_lines_of_the_fidelity_page():
 
 
 def test_where_the_fidelity_page_has_no_column_of_reasons_its_text_is_quoted():
-    told = {option["name"]: option["why"] for option in described()["rofl"]["options"]}
+    told = {option["name"]: option["why"] for option in describe_methods()["rofl"]["options"]}
     assert '`pseudo_label_form="hard"`' in told["pseudo_label_form"]["reason"]
     assert all(not text.startswith("|") for why in told.values() for text in why.values())
 

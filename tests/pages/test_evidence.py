@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from noisyfl.analysis.against_fedavg import seen
+from noisyfl.analysis.against_fedavg import outcomes
 from noisyfl.analysis.runs import read_runs
+from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.judge import examine
+from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.sources import published
-from noisyfl.claims.verdicts import Judged
-from noisyfl.claims.wanted import all_claims
 from noisyfl.commands import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import PUBLISHED, ROOT
@@ -103,7 +103,7 @@ def test_claims_are_told_decided_begun_or_without_numbers(table, runs):
     }
     papers, some = published(PUBLISHED), published(PUBLISHED, known)
     judged = [
-        Judged(claim, examine(claim, papers), examine(claim, some))
+        Judgement(claim, examine(claim, papers), examine(claim, some))
         for claim in (all_claims()[name] for name in ("rofl-01", "rofl-04", "rofl-06"))
     ]
     page = evidence_page(described(table), read_runs(runs.files), judged, {}, {})
@@ -213,7 +213,7 @@ def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
     levels = {"participants_noise_level": [0.4, 0.2]}
     columns = [levels | {"label_precision": late} for late in ([None, 0.5], [0.6, 0.8])]
     made = [runs.add([0.5, 0.7], seed=seed, columns=extra) for seed, extra in enumerate(columns, 1)]
-    found = seen(list(read_runs({run: runs.files[run] for run in made}).values()))
+    found = outcomes(list(read_runs({run: runs.files[run] for run in made}).values()))
     assert list(found.index) == [1, 2]
     found = found.mean()
     assert found.accuracy == pytest.approx(60)

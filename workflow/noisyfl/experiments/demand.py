@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.judge import out_of_reach
 from noisyfl.claims.lines import needed
-from noisyfl.claims.wanted import all_claims
 from noisyfl.core.text import aligned
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.plan import Plan

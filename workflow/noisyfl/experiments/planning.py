@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.claims.wanted import parts_of
+from noisyfl.claims.catalogue import tables_of_claims
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.data.noise.human_labels import LabelsMissing, places
 from noisyfl.data.roots import Roots, data_roots
@@ -86,7 +86,7 @@ def make_plan(
                 continue
             find(plan.tables, key, "table", f"{where}: overlay.{kind}")
     _describe_runs(plan)
-    plan.claimed = [name for name in parts_of() if name in names]
+    plan.claimed = [name for name in tables_of_claims() if name in names]
     return plan
 
 

@@ -17,7 +17,7 @@ DECLARED = ("default", "alternatives", "what it decides", "meaning")
 """Columns of the fidelity page that repeat the declarations; the others give reasons."""
 
 
-def described() -> dict[str, dict[str, Any]]:
+def describe_methods() -> dict[str, dict[str, Any]]:
     """Every method by name, without importing torch."""
     known = sections()
     found = {}
@@ -35,12 +35,12 @@ def described() -> dict[str, dict[str, Any]]:
             "revision": declared.revision,
             "variants": {key: dict(value) for key, value in declared.variants.items()},
             "fidelity": [section.heading, section.anchor] if section.heading else None,
-            "options": [option_told(option, section) for option in declared.options],
+            "options": [option_to_json(option, section) for option in declared.options],
         }
     return found
 
 
-def option_told(option: Option, section: Section) -> dict[str, Any]:
+def option_to_json(option: Option, section: Section) -> dict[str, Any]:
     """An option, and what the fidelity page says of it by column header."""
     line = section.lines.get(option.name, {})
     why = {key: text for key, text in line.items() if text and key not in DECLARED}

@@ -17,18 +17,18 @@ from noisyfl.analysis.against_fedavg import (
     ROUNDS,
     Cells,
     bars_of,
-    clear_differences,
-    method_lines,
-    number,
-    seen,
+    outcomes,
 )
 from noisyfl.analysis.frame import tidy
 from noisyfl.analysis.metrics import RANK
 from noisyfl.analysis.runs import Run
-from noisyfl.claims.verdicts import CANNOT_TELL, Judged
+from noisyfl.analysis.statistics import number
+from noisyfl.claims.findings import CANNOT_TELL
+from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
+from noisyfl.pages.against_fedavg import clear_differences, method_lines
 from noisyfl.pages.beside_papers import tables_beside
 from noisyfl.pages.claims import by_paper, in_short, tally
 from noisyfl.specs.descriptions import TableDescription
@@ -48,7 +48,7 @@ REASON = "Why:"
 def evidence_page(
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judged],
+    judged: Sequence[Judgement],
     papers: Mapping[str, Sequence[str]],
     reasons: Mapping[str, Sequence[str]],
 ) -> str:
@@ -68,7 +68,7 @@ def evidence_page(
     names = [row.method_name for row in table.rows]
     baseline = names.index(BASELINE)
     found = {
-        (r, c): seen([runs[run] for run in cell])
+        (r, c): outcomes([runs[run] for run in cell])
         for r, row in enumerate(table.runs)
         for c, cell in enumerate(row)
     }
@@ -133,7 +133,7 @@ def evidence_page(
     return "\n".join([*lines, ""])
 
 
-def _claims(judged: Sequence[Judged]) -> Iterator[str]:
+def _claims(judged: Sequence[Judgement]) -> Iterator[str]:
     """The table of the claims that our numbers decide, and a count of all verdicts by paper."""
     papers = by_paper(judged)
     decided = [claim for claim in judged if claim.ours.verdict != CANNOT_TELL]
@@ -155,7 +155,7 @@ def _claims(judged: Sequence[Judged]) -> Iterator[str]:
     )
 
 
-def _some_known(judged: Judged) -> bool:
+def _some_known(judged: Judgement) -> bool:
     return any(case.known for check in judged.ours.checks for case in check.cases)
 
 
@@ -252,7 +252,7 @@ def write_evidence(
     path: Path,
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judged],
+    judged: Sequence[Judgement],
     cells: Path,
     reasons: Path,
 ) -> None:

@@ -1,17 +1,13 @@
-"""What numbers say of a claim: case by case, and what that amounts to."""
+"""Findings about a claim: its cases, its checks, and the verdict that they come to."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from noisyfl.claims.numbers import Cases, Cell
-    from noisyfl.claims.wanted import Claim
+from noisyfl.claims.labels import Place
 
-HOLDS, IN_PART, DOES_NOT, CANNOT_TELL = VERDICTS = (
+HOLDS, IN_PART, DOES_NOT, CANNOT_TELL = OUTCOMES = (
     "holds",
     "holds in part",
     "does not hold",
@@ -42,7 +38,7 @@ class Case:
     numbers: str
     margin: float
     held: bool | None
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[Place, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -74,7 +70,7 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """One of :data:`VERDICTS`; without a case it is :data:`CANNOT_TELL`."""
+        """One of :data:`OUTCOMES`; without a case it is :data:`CANNOT_TELL`."""
         enough = self.share * len(self.cases)
         if self.cases and self.count(True) >= enough:
             return HOLDS
@@ -86,23 +82,6 @@ class Check:
         """The cases that decide: the worst failures, or else those that hold most narrowly."""
         known = [case for case in self.cases if case.known]
         return sorted(known, key=lambda case: case.margin)[:count]
-
-
-Checks = Iterator[Check]
-"""What the function of a claim yields."""
-
-
-def check(says: str, *conditions: Cases, bound: str = PAPER, share: float = ALL) -> Checks:
-    """Make checks of one or more conditions that share their words; to be used in ``yield from``.
-
-    Args:
-        says: what is checked, in words.
-        conditions: the comparisons, case by case.
-        bound: who has set the bound, :data:`PAPER` or :data:`OURS`.
-        share: the share of the cases that must hold.
-    """
-    for cases in conditions:
-        yield Check(says, cases.decided(), bound, share, cases.known)
 
 
 @dataclass(frozen=True)
@@ -128,17 +107,3 @@ class Finding:
         if found & {IN_PART, DOES_NOT}:
             return IN_PART if any(check.count(True) for check in self.checks) else DOES_NOT
         return CANNOT_TELL if CANNOT_TELL in found or not found or not self.complete else HOLDS
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A claim, and what numbers say of it.
-
-    Attributes:
-        published: what the paper's own numbers say.
-        ours: what our numbers say.
-    """
-
-    claim: Claim
-    published: Finding
-    ours: Finding

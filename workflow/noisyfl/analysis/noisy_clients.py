@@ -1,0 +1,50 @@
+"""Which clients a score calls noisy: by the mixture of two Gaussians that FedCorr fits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from noisyfl.methods.estimators.mixture import TwoComponents, fit_two
+
+
+class Split(NamedTuple):
+    """Clients split by a score.
+
+    Attributes:
+        mixture: the one mixture that is fitted to the scores.
+        noisy: bool [clients], which clients are called noisy.
+    """
+
+    mixture: TwoComponents
+    noisy: np.ndarray
+
+
+def split(scores: np.ndarray) -> Split:
+    """Call those clients noisy whose scores belong to the component of the higher mean.
+
+    If all scores are equal, no client is called noisy.
+
+    Args:
+        scores: float64 [clients], all finite.
+
+    Raises:
+        ValueError: a score is not finite.
+    """
+    problem = torch.as_tensor(scores, dtype=torch.float64)[None]
+    mixture = fit_two(problem)
+    return Split(mixture, ~mixture.low(problem)[0].numpy())
+
+
+def rightly_called(scores: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Where :func:`split` calls a client rightly: float64 [clients], NaN if a score is missing.
+
+    Args:
+        scores: float64 [clients].
+        level: [clients], the noise level; a client is noisy if any of its labels is wrong.
+    """
+    if not np.isfinite(scores).all():
+        return np.full(len(scores), np.nan)
+    return (split(scores).noisy == (level > 0)).astype(float)
