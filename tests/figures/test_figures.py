@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from descriptions import described
 from noisyfl.analysis.clients import count_classes
+from noisyfl.analysis.noisy_clients import lid_scores_of
 from noisyfl.analysis.runs import read_run
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
@@ -224,7 +225,7 @@ def test_many_clients_are_drawn_in_strips(make_partition):
 
 
 def test_scores_are_those_of_the_last_iteration_by_client(runs, fedcorr):
-    scores = lid_scores.last_scores(read_run(fedcorr.run, runs.files[fedcorr.run]), 10)
+    scores = lid_scores_of(read_run(fedcorr.run, runs.files[fedcorr.run]), 10)
     assert scores["lid"] == pytest.approx(fedcorr.score)
     assert scores["cumulative_lid"] == pytest.approx(3 * fedcorr.score)
 
@@ -232,12 +233,12 @@ def test_scores_are_those_of_the_last_iteration_by_client(runs, fedcorr):
 def test_a_run_without_scores_is_refused(runs):
     run = runs.add([0.5])
     with pytest.raises(BadInput, match="no LID scores, expected a run of fedcorr"):
-        lid_scores.last_scores(read_run(run, runs.files[run]), 10)
+        lid_scores_of(read_run(run, runs.files[run]), 10)
 
 
 def test_a_run_with_fewer_clients_is_refused(runs, fedcorr):
     with pytest.raises(BadInput, match="no LID scores of all 11 clients"):
-        lid_scores.last_scores(read_run(fedcorr.run, runs.files[fedcorr.run]), 11)
+        lid_scores_of(read_run(fedcorr.run, runs.files[fedcorr.run]), 11)
 
 
 def drawn(runs, fedcorr, partition):

@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from descriptions import described
 from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import read_run, read_runs
+from noisyfl.analysis.samples import majority, read_features
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
@@ -215,8 +216,8 @@ def scores(runs):
 
 def test_classes_are_of_the_majority_from_the_mean_size_on():
     given = np.array([0] * 5 + [1] * 3 + [7] * 1 + [2] * 3)  # 12 samples of 4 classes
-    assert sorted(set(given[detection.majority(given)])) == [0, 1, 2]
-    assert detection.majority(np.array([3, 3])).all()
+    assert sorted(set(given[majority(given)])) == [0, 1, 2]
+    assert majority(np.array([3, 3])).all()
 
 
 def test_detection_shows_how_clean_and_noisy_samples_are_spread(scores, runs):
@@ -343,7 +344,7 @@ def test_where_true_labels_are_not_known_given_ones_have_the_colours(clusters, r
     _, rows = clusters
     unknown = [{**row, "feature_true_label": [-1] * 80, "class_centroid": None} for row in rows]
     run = runs.add([0.5], clients=unknown, seed=3)
-    found = features.read_features(read_run(run, runs.files[run]))
+    found = read_features(read_run(run, runs.files[run]))
     assert found.classes.tolist() == [n for row in rows for n in row["feature_given_label"]]
     assert not found.wrong.any()
     figure = features.features(

@@ -81,8 +81,8 @@ def small_scale(folder, runs, trained=True):
         frames=frames,
         runs=runs.files,
         layouts=[runs.results, Results(folder / "elsewhere")],
-        asked={f"p/{one.name}": with_runs(one, asked) for one in tables},
-        papers={f"p/{one.name}": with_runs(one, papers) for one in tables},
+        scale_tables={f"p/{one.name}": with_runs(one, asked) for one in tables},
+        paper_tables={f"p/{one.name}": with_runs(one, papers) for one in tables},
         plan={**specs, **{run: one.spec for run, one in found.items()}},
         judgements=[claim()] if trained else (),
     )

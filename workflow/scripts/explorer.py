@@ -13,7 +13,7 @@ from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake.log[0]) as log:
     params, inputs = snakemake.params, snakemake.input
-    asked, papers = in_both(
+    scale, papers = in_both(
         json.loads(params.config),
         Path(params.experiments),
         params.name,
@@ -22,16 +22,16 @@ with job(snakemake.log[0]) as log:
     )
     write_explorer(
         Sources(
-            scale=asked.scale,
+            scale=scale.scale,
             note=params.note,
             options=params.options,
             tables=[TableDescription.from_json(text) for text in params.tables],
             frames=[Path(frame) for frame in inputs.frames],
             runs={run: RunFiles(Path(folder)) for run, folder in params.folders.items()},
             layouts=[Results(Path(folder)) for folder in params.layouts],
-            asked=asked.tables,
-            papers=papers.tables,
-            plan={**papers.runs, **asked.runs},
+            scale_tables=scale.tables,
+            paper_tables=papers.tables,
+            plan={**papers.runs, **scale.runs},
             judgements=read_judgements(Path(inputs.claims[0])) if inputs.claims else (),
         ),
         Path(snakemake.output[0]),

@@ -1,4 +1,4 @@
-"""Which clients a score calls noisy: by the mixture of two Gaussians that FedCorr fits."""
+"""FedCorr's scores of clients, and the mixture that splits clients by a score."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from noisyfl.analysis.clients import last_values
+from noisyfl.analysis.runs import Run
+from noisyfl.core.options import BadInput
 from noisyfl.methods.estimators.mixture import TwoComponents, fit_two
+
+SCORES = ("lid", "cumulative_lid")
+"""Columns of ``clients`` with FedCorr's scores of each client."""
 
 
 class Split(NamedTuple):
@@ -48,3 +54,24 @@ def rightly_called(scores: np.ndarray, level: np.ndarray) -> np.ndarray:
     if not np.isfinite(scores).all():
         return np.full(len(scores), np.nan)
     return (split(scores).noisy == (level > 0)).astype(float)
+
+
+def lid_scores_of(run: Run, clients: int) -> dict[str, np.ndarray]:
+    """The scores of every client at the end of the last iteration of pre-processing.
+
+    Args:
+        run: the run to read.
+        clients: how many clients there are.
+
+    Returns:
+        For each name in :data:`SCORES`, float64 [clients].
+
+    Raises:
+        BadInput: the run has no such scores, or not those of all clients.
+    """
+    if not set(SCORES) <= set(run.clients):
+        raise BadInput(f"{run.files.clients}: no LID scores, expected a run of fedcorr")
+    found = {name: last_values(run, name, clients) for name in SCORES}
+    if any(np.isnan(values).any() for values in found.values()):
+        raise BadInput(f"{run.files.clients}: no LID scores of all {clients} clients")
+    return found

@@ -12,7 +12,7 @@ from noisyfl.analysis.clients import features, last_values, ranks_from_0_to_1
 from noisyfl.analysis.curves import mean_curve
 from noisyfl.analysis.frame import rows_of, summaries
 from noisyfl.analysis.metrics import METRICS
-from noisyfl.analysis.noisy_clients import rightly_called
+from noisyfl.analysis.noisy_clients import SCORES, rightly_called
 from noisyfl.analysis.pairs import PAIRS
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.claims.labels import WORK, Label
@@ -144,7 +144,7 @@ def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry
 RANKS = {"noise_rank": "noise_level", "size_rank": "samples"}
 """Labels that hold a client's rank among all clients, from 0 to 1, and the feature ranked."""
 
-CALLS = {f"{score}_calls_rightly": score for score in ("lid", "cumulative_lid")}
+CALLS = {f"{score}_calls_rightly": score for score in SCORES}
 """Metrics that are 1 for a client that a score calls noisy or clean rightly, and their scores."""
 
 

@@ -41,9 +41,9 @@ class Sources:
         frames: the files of the tables' frames, in the order of ``tables``.
         runs: the artifact of every run of the tables, by id.
         layouts: where noisy partitions may lie; runs are trained in the first.
-        asked: the tables by name as the scale asks for them, including runs that are not trained.
-        papers: the same tables in the papers' own settings.
-        plan: the specs of the runs in ``asked`` and ``papers``, by id.
+        scale_tables: the tables of the scale by name, including runs that are not trained.
+        paper_tables: the same tables in the papers' own settings.
+        plan: the specs of the runs in ``scale_tables`` and ``paper_tables``, by id.
         judgements: the claims, if any table has published numbers.
     """
 
@@ -54,8 +54,8 @@ class Sources:
     frames: Sequence[Path]
     runs: Mapping[str, RunFiles]
     layouts: Sequence[Results]
-    asked: Mapping[str, TableDescription]
-    papers: Mapping[str, TableDescription]
+    scale_tables: Mapping[str, TableDescription]
+    paper_tables: Mapping[str, TableDescription]
     plan: Mapping[str, Spec]
     judgements: Sequence[Judgement] = field(default=())
 
@@ -68,7 +68,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     runs = {run: read_run(run, files) for run, files in sources.runs.items()}
     plan = {**sources.plan, **{run: found.spec for run, found in runs.items()}}
-    tables = Tables(sources.asked, sources.papers, plan, failures(sources.layouts))
+    tables = Tables(sources.scale_tables, sources.paper_tables, plan, failures(sources.layouts))
     for description, frame in zip(sources.tables, sources.frames, strict=True):
         tables.add(content_of(description, pd.read_parquet(frame), runs))
     shown = [runs[run] for run in tables.run_ids]

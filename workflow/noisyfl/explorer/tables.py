@@ -19,8 +19,8 @@ class Tables:
     """Collects the tables of a scale.
 
     Args:
-        asked: the tables by name as the scale asks for them, including runs that are not trained.
-        papers: the same tables in the papers' own settings.
+        scale_tables: the tables of the scale by name, including runs that are not trained.
+        paper_tables: the same tables in the papers' own settings.
         plan: the specs of the runs in both, by id.
 
     Attributes:
@@ -34,8 +34,8 @@ class Tables:
 
     def __init__(
         self,
-        asked: Mapping[str, TableDescription],
-        papers: Mapping[str, TableDescription],
+        scale_tables: Mapping[str, TableDescription],
+        paper_tables: Mapping[str, TableDescription],
         plan: Mapping[str, Spec],
         failed: Mapping[str, str],
     ) -> None:
@@ -46,7 +46,7 @@ class Tables:
         self.specs = Specs()
         self.failed = failed
         self.places: Places = {}
-        self._asked, self._papers, self._plan = asked, papers, plan
+        self._scale, self._papers, self._plan = scale_tables, paper_tables, plan
 
     def add(self, content: Content) -> None:
         """Add a table and its cells."""
@@ -99,14 +99,14 @@ class Tables:
         self.places[name, row, column] = number
         if cell.published is not None:
             self.places.setdefault(printed_place(facts), number)
-        asked = self._ids(self._asked, name, row, column) or cell.runs
+        wanted = self._ids(self._scale, name, row, column) or cell.runs
         paper = self._ids(self._papers, name, row, column)
-        spec = self._plan.get(asked[0]) if asked else None
+        spec = self._plan.get(wanted[0]) if wanted else None
         for run in cell.runs:
             self.run_ids.setdefault(run, len(self.run_ids))
             if cell.metric not in (metrics := self.metrics_of.setdefault(run, [])):
                 metrics.append(cell.metric)
-        missing = [run for run in asked if run not in cell.runs]
+        missing = [run for run in wanted if run not in cell.runs]
         summary = cell.summary
         self.cells.append(
             {

@@ -14,9 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 
-from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
-from noisyfl.core.options import BadInput, find
+from noisyfl.analysis.samples import scores_of_samples
+from noisyfl.core.options import find
 from noisyfl.figures.style import CLEAN, NOISY, lay_out, legend, new_figure, say_empty
 from noisyfl.specs.descriptions import FigureDescription, Panel
 
@@ -74,34 +74,11 @@ def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure
     return figure
 
 
-def majority(given: np.ndarray) -> np.ndarray:
-    """Which of a client's samples are of a majority class, bool [samples].
-
-    Args:
-        given: int64 [samples], the samples' given labels.
-    """
-    _, place, many = np.unique(given, return_inverse=True, return_counts=True)
-    return (many >= many.mean())[place]
-
-
 def _values(panel: Panel, runs: Mapping[str, Run], where: str) -> tuple[np.ndarray, np.ndarray]:
     """The scores of a panel's samples, float64 [samples], and which of them are noisy."""
     column, _, _ = find(SCORES, panel.score, "score", f"{where}: score")
-    wanted = find(CLASSES, panel.classes, "group of classes", f"{where}: classes")
-    run = runs[panel.run]
-    values, noisy = [], []
-    for row in probed_rows(run, [column, "sample_given_label", "sample_true_label"]):
-        given, true = np.array(row["sample_given_label"]), np.array(row["sample_true_label"])
-        if (true < 0).any():
-            raise BadInput(
-                f"{run.files.clients}: true labels are not known, expected those of a run"
-            )
-        chosen = majority(given) == wanted
-        values.append(np.array(row[column], dtype=np.float64)[chosen])
-        noisy.append((given != true)[chosen])
-    score, flags = np.concatenate(values), np.concatenate(noisy)
-    finite = np.isfinite(score)
-    return score[finite], flags[finite]
+    of_majority = find(CLASSES, panel.classes, "group of classes", f"{where}: classes")
+    return scores_of_samples(runs[panel.run], column, of_majority)
 
 
 def _area(score: np.ndarray, noisy: np.ndarray) -> str:

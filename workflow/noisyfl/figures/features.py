@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from sklearn.manifold import TSNE
 
-from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
+from noisyfl.analysis.samples import Features, read_features
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.figures.style import CLASSES, GREY, PAGE, class_colours, lay_out, legend, new_figure
 from noisyfl.specs.descriptions import FigureDescription
@@ -25,25 +24,6 @@ PERPLEXITY = 30
 DOT: dict[str, Any] = {"s": 7, "linewidths": 0, "alpha": 0.85}
 CROSS: dict[str, Any] = {"s": 9, "marker": "x", "linewidths": 0.7, "alpha": 0.85}
 STAR: dict[str, Any] = {"s": 150, "marker": "*", "edgecolors": "black", "linewidths": 0.9}
-
-
-@dataclass(frozen=True)
-class Features:
-    """The features that a panel draws.
-
-    Attributes:
-        vectors: float [samples, width].
-        classes: int64 [samples], the true classes, or the given ones where those are not known.
-        wrong: bool [samples], whether the given label is known to differ from the true one.
-        centroids: float [known classes, width], the global class centroids.
-        known: int64 [known classes], the classes that have a centroid.
-    """
-
-    vectors: np.ndarray
-    classes: np.ndarray
-    wrong: np.ndarray
-    centroids: np.ndarray
-    known: np.ndarray
 
 
 def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
@@ -70,30 +50,6 @@ def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
         _draw(place, found, colours)
     legend(figure, _handles(names, colours, drawn))
     return figure
-
-
-def read_features(run: Run) -> Features:
-    """The features of all clients that have some; samples without finite features are left out.
-
-    Raises:
-        BadInput: no client has features.
-    """
-    labels = ["feature_true_label", "feature_given_label"]
-    rows = probed_rows(run, ["feature_vector", *labels, "class_centroid"])
-    vectors = np.concatenate([np.array(row["feature_vector"], dtype=np.float64) for row in rows])
-    true, given = (np.concatenate([row[label] for row in rows]) for label in labels)
-    centroids = np.zeros((0, vectors.shape[1]))
-    if rows[0]["class_centroid"] is not None:
-        centroids = np.array(rows[0]["class_centroid"], dtype=np.float64)
-    known = np.flatnonzero(centroids.any(1) & np.isfinite(centroids).all(1))
-    finite = np.isfinite(vectors).all(1)
-    return Features(
-        vectors=vectors[finite],
-        classes=np.where(true < 0, given, true)[finite],
-        wrong=((true >= 0) & (given != true))[finite],
-        centroids=centroids[known],
-        known=known,
-    )
 
 
 def embed(found: Features) -> tuple[np.ndarray, np.ndarray]:

@@ -8,37 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from noisyfl.analysis.clients import last_values
-from noisyfl.analysis.noisy_clients import split
+from noisyfl.analysis.noisy_clients import lid_scores_of, split
 from noisyfl.analysis.runs import Run
-from noisyfl.core.options import BadInput
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.figures.style import CLEAN, NOISY, correlation_words, legend, new_figure
 from noisyfl.methods.estimators.mixture import TwoComponents
 from noisyfl.specs.descriptions import FigureDescription
 
-SCORES = {"lid": "LID score", "cumulative_lid": "cumulative LID score"}
-
-
-def last_scores(run: Run, clients: int) -> dict[str, np.ndarray]:
-    """The scores of every client at the end of the last iteration of pre-processing.
-
-    Args:
-        run: the run to read.
-        clients: how many clients there are.
-
-    Returns:
-        For each name in :data:`SCORES`, float64 [clients].
-
-    Raises:
-        BadInput: the run has no such scores, or not those of all clients.
-    """
-    if not set(SCORES) <= set(run.clients):
-        raise BadInput(f"{run.files.clients}: no LID scores, expected a run of fedcorr")
-    found = {name: last_values(run, name, clients) for name in SCORES}
-    if any(np.isnan(values).any() for values in found.values()):
-        raise BadInput(f"{run.files.clients}: no LID scores of all {clients} clients")
-    return found
+TITLES = {"lid": "LID score", "cumulative_lid": "cumulative LID score"}
 
 
 def lid_scores(
@@ -57,10 +34,10 @@ def lid_scores(
     """
     (run,), (partition,) = runs.values(), partitions
     level = partition.realised
-    scores = last_scores(run, len(level))
+    scores = lid_scores_of(run, len(level))
     figure = new_figure(4.9)
     axes = figure.subplots(2, 2)
-    for column, (name, title) in enumerate(SCORES.items()):
+    for column, (name, title) in enumerate(TITLES.items()):
         values = scores[name]
         mixture, called_noisy = split(values)
         right = called_noisy == (level > 0)
