@@ -34,7 +34,7 @@ TRIALS = {
         "scores. On its first visit, a client learns from what an untrained network selects, often "
         "with an unvisited neighbour: random answers, between 0 and 1 for every class, resemble "
         "each other. The paper's schedule has "
-        "[no unvisited clients](fidelity.md#fedrn) when its warm-up ends.",
+        "[no unvisited clients](../workflow/reasons/methods/fedrn.yaml) when its warm-up ends.",
     ),
 }
 """For each pair whose official code was changed from outside: title, what was run, the answer."""

@@ -22,7 +22,8 @@ DIFFERENCES = FOLDER / "differences.json"
 by repository and step."""
 
 WITHOUT = {
-    "rofl": "no official code; the unofficial one does not work ([why](fidelity.md#rofl)), and "
+    "rofl": "no official code; the unofficial one does not work "
+    "([why](../workflow/reasons/methods/rofl.yaml)), and "
     "FedRN's repository no longer contains its port of RoFL",
     "fedcni": "no official code is public",
     "fednoil": "no official code is public",
@@ -103,7 +104,7 @@ def _head() -> Iterator[str]:
     )
     yield text(
         "Intended differences are listed in "
-        "[Fidelity](fidelity.md#where-the-official-codes-numbers-differ), each with the option "
+        "[Fidelity](../workflow/reasons/differences.yaml), each with the option "
         "that follows the official code, or the reason why there is none."
     )
 

@@ -8,6 +8,7 @@ rule explorer:
         ],
         claims=[SCALE / "claims.json"] if frames_of_papers() else [],
         published=PUBLISHED,
+        reasons=sorted((Path(workflow.basedir) / "workflow" / "reasons").rglob("*.yaml")),
     output:
         report(
             SCALE / "explorer.html",

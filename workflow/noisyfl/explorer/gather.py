@@ -88,7 +88,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
         "runs": [run_told(run, tables.specs.number(run.spec)) for run in shown],
         "specs": tables.specs.told,
         "claims": claims.told(sources.judged, tables.places),
-        "methods": methods.described(),
+        "methods": methods.describe_methods(),
     }
     first = {cell["runs"][0] for cell in tables.cells if cell["runs"]}
     wanted = dict.fromkeys(
