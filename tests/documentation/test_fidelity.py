@@ -1,7 +1,7 @@
 """Why each choice is what it is: all methods say so, and what is explained is there."""
 
 import pytest
-from conformance.page import WITHOUT
+from conformance.page import TEXTS
 from conformance.recorders import MODULES, steps
 
 from noisyfl.core.options import BadInput
@@ -13,6 +13,7 @@ from noisyfl.pages.reasons import MethodReasons, method_reasons, subjects
 PAGE = (ROOT / "docs" / "fidelity.md").read_text()
 WORDS = ("Exact", "Follows the text", "Open")
 METHODS = declared_methods()
+WITHOUT = TEXTS["without"]
 
 
 def of_status(status):
