@@ -8,7 +8,9 @@ rule explorer:
         ],
         claims=[SCALE / "claims.json"] if frames_of_papers() else [],
         published=PUBLISHED,
-        reasons=sorted((Path(workflow.basedir) / "workflow" / "reasons").rglob("*.yaml")),
+        reasons=sorted(
+            (Path(workflow.basedir) / "workflow" / "reasons").rglob("*.yaml")
+        ),
     output:
         report(
             SCALE / "explorer.html",

@@ -53,7 +53,7 @@ def test_a_methods_page_leads_from_equations_to_lines_of_its_code():
     assert re.search(r"\| Eqs. 6, 7 \| .*_relabel", page)
     assert "| `clean_threshold` | 0.1 | a number at least 0 and at most 1 |" in page
     assert "| status | *exact*: what that means is in [Fidelity](../fidelity.md) |" in page
-    assert re.search(r"\| `ranking` \| local \|.* \| the code \|$", page, re.M)
+    assert re.search(r"^\| `ranking` \| candidates are the .* \| the code \|$", page, re.M)
     assert "    class FedCorr(ServerSide, ClientSide):" in page
 
 

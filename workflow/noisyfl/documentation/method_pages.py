@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from noisyfl.core.options import Option
@@ -79,24 +79,26 @@ def choices(declared: MethodDeclaration, reasons: MethodReasons) -> list[str]:
         declared: the method's declaration.
         reasons: what people wrote about it.
     """
-    options = {
-        f"`{option.name}`": (option_row(option)[1], allowed(option), option.doc)
-        for option in declared.options
-    }
-    variants = dict(variant_row(declared, variant) for variant in declared.variants)
     lines: list[str] = []
-    for title, headers, cells, why in (
-        ("Options", ("option", "default", "may be", "what it decides"), options, reasons.options),
-        ("Fixed", ("fixed",), dict.fromkeys(reasons.fixed, ()), reasons.fixed),
-        (
-            "Variants",
-            ("variant", "sets"),
-            {name: (sets,) for name, sets in variants.items()},
-            reasons.variants,
-        ),
-    ):
-        if cells:
-            lines += ["", f"## {title}", "", *with_reasons(headers, cells, why)]
+    if declared.options:
+        options: dict[str, tuple[str, ...]] = {
+            option.name: (option_row(option)[1], allowed(option), option.doc)
+            for option in declared.options
+        }
+        names: tuple[str, ...] = ("option", "default", "may be", "what it decides")
+        lines += ["", "## Options", ""]
+        # Together they would be wider than a page.
+        if any(one.paper or one.code or one.papers_and_code for one in reasons.options.values()):
+            lines += [*with_reasons(names, options, {}), ""]
+            names, options = ("option",), dict.fromkeys(options, ())
+        lines += with_reasons(names, options, reasons.options)
+    if reasons.fixed:
+        fixed: dict[str, tuple[str, ...]] = dict.fromkeys(reasons.fixed, ())
+        lines += ["", "## Fixed", "", *with_reasons(("fixed",), fixed, reasons.fixed)]
+    if declared.variants:
+        variants = {name: (variant_row(declared, name)[1],) for name in declared.variants}
+        names = ("variant", "sets")
+        lines += ["", "## Variants", "", *with_reasons(names, variants, reasons.variants)]
     if reasons.notes:
         lines += ["", "## Choices", "", notes(reasons.notes)]
     for subject in ("views", "differences"):
@@ -106,21 +108,22 @@ def choices(declared: MethodDeclaration, reasons: MethodReasons) -> list[str]:
 
 
 def with_reasons(
-    headers: tuple[str, ...], cells: Mapping[str, tuple[str, ...]], why: Mapping[str, Reason]
+    headers: Sequence[str], cells: Mapping[str, tuple[str, ...]], why: Mapping[str, Reason]
 ) -> list[str]:
     """A table with a column for each kind of text that people wrote about its rows.
 
     Args:
-        headers: of the first columns.
-        cells: of these columns but for the first, by the first, the row's name.
-        why: what people wrote, by the row's name without its backticks.
+        headers: of the first columns, that of the row's name first.
+        cells: of these columns but for the name, by name.
+        why: what people wrote, by name.
     """
-    texts = {name: why[key].columns() for name in cells if (key := name.strip("`")) in why}
+    texts = {name: why[name].columns() if name in why else {} for name in cells}
     used = [one for one in Reason.HEADERS if any(one in text for text in texts.values())]
+    code = "`" if headers[0] != "fixed" else ""
     return table(
         (*headers, *used),
         [
-            (name, *row, *(texts.get(name, {}).get(one, "") for one in used))
+            (f"{code}{name}{code}", *row, *(texts[name].get(one, "") for one in used))
             for name, row in cells.items()
         ],
     )

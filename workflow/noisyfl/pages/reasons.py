@@ -167,7 +167,7 @@ class Subject(Strict):
     notes: Notes = ()
 
 
-File = TypeVar("File", bound=Strict)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @functools.cache
@@ -178,7 +178,7 @@ def method_reasons(folder: Path = FOLDER) -> dict[str, MethodReasons]:
         BadInput: naming the file, the key and what was expected.
     """
     paths = sorted((folder / "methods").glob("*.yaml"))
-    return {path.stem: _read(path, MethodReasons) for path in paths}
+    return {path.stem: read_model(path, MethodReasons) for path in paths}
 
 
 @functools.cache
@@ -188,10 +188,15 @@ def subjects(folder: Path = FOLDER) -> dict[str, Subject]:
     Raises:
         BadInput: naming the file, the key and what was expected.
     """
-    return {path.stem: _read(path, Subject) for path in sorted(folder.glob("*.yaml"))}
+    return {path.stem: read_model(path, Subject) for path in sorted(folder.glob("*.yaml"))}
 
 
-def _read(path: Path, kind: type[File]) -> File:
+def read_model(path: Path, kind: type[Model]) -> Model:
+    """Read a YAML file as a model.
+
+    Raises:
+        BadInput: naming the file, the key and what was expected.
+    """
     try:
         return kind.model_validate(read_yaml(path))
     except ValidationError as error:
