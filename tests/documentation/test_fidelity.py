@@ -25,9 +25,10 @@ def test_every_method_has_its_file():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_is_explained_of_a_method_is_there(name):
+def test_every_option_of_a_method_has_a_reason_and_what_is_explained_is_there(name):
     reasons = method_reasons()[name]
     options = {option.name for option in METHODS[name].options}
+    assert not [option for option in options if not reasons.of_option(option)]
     assert set(reasons.options) <= options
     assert set(reasons.variants) <= set(METHODS[name].variants)
     assert {option for note in reasons.notes for option in note.options} <= options

@@ -29,6 +29,10 @@ PLACE = re.compile(rf"(?:Eqs?\.|Figs?\.|Algorithm|Tables?|Section|footnote)\s{NU
 """How docstrings and comments refer to a place in a paper."""
 
 
+BELOW = "see [Choices](#choices)"
+"""The reason for an option that notes are about."""
+
+
 def pages() -> dict[str, str]:
     """A page for each method, and one that lists them, by name in the site."""
     found = {"methods/index.md": index()}
@@ -91,7 +95,8 @@ def choices(declared: MethodDeclaration, reasons: MethodReasons) -> list[str]:
         if any(one.paper or one.code or one.papers_and_code for one in reasons.options.values()):
             lines += [*with_reasons(names, options, {}), ""]
             names, options = ("option",), dict.fromkeys(options, ())
-        lines += with_reasons(names, options, reasons.options)
+        noted = {option: Reason(reason=BELOW) for note in reasons.notes for option in note.options}
+        lines += with_reasons(names, options, {**noted, **reasons.options})
     if reasons.fixed:
         fixed: dict[str, tuple[str, ...]] = dict.fromkeys(reasons.fixed, ())
         lines += ["", "## Fixed", "", *with_reasons(("fixed",), fixed, reasons.fixed)]
