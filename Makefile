@@ -7,6 +7,7 @@
 #   make docs    the documentation site, in site/
 #   make generated   write what follows from the code's declarations: option tables, schemas
 #   make ids     note that runs have other ids (tests/specs/ids.json)
+#   make evidence   write docs/evidence.md and docs/evidence/, from the tracked runs
 #   make costs   write what tables cost into README.md and docs/papers
 #   make lock    pin anew what pyproject.toml asks for
 #   make conformance OFFICIAL=folder   record the official codes' numbers anew, from checkouts there
@@ -14,7 +15,7 @@
 
 .DEFAULT_GOAL := demo
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all check docs generated ids costs lock conformance clean
+.PHONY: demo test test-all check docs generated ids evidence costs lock conformance clean
 
 # The first Python that works; another one: make PYTHON=/path/to/python demo. Those first in the
 # list are the ones that all of the locked packages have wheels for.
@@ -74,6 +75,11 @@ generated: .venv/installed
 
 ids: .venv/installed
 	$(bin)/python tests/specs/test_ids.py
+
+evidence: .venv/installed
+	$(bin)/snakemake evidence --cores all --quiet host reason --configfile=config/desk.yaml
+	cp results/desk/evidence.md docs/
+	cp results/desk/evidence/*.md docs/evidence/
 
 costs: .venv/installed
 	PYTHONPATH=. $(bin)/python tests/papers/test_costs.py

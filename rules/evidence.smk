@@ -1,12 +1,18 @@
+from noisyfl.specs.published import PAPERS
+
+
 # What the table of every method in common settings says of each method and of the papers' claims.
 rule evidence:
     input:
         runs=lambda wildcards: SCALE.artifacts(SCALE.evidence),
         claims=FOLDER / "claims.json",
         cells=FOLDER / "cells.csv",
-        reasons=Path(workflow.basedir) / "reproduced" / "reasons.yaml",
+        reasons=sorted(
+            (Path(workflow.basedir) / "reproduced" / "reasons").glob("*.yaml")
+        ),
     output:
         FOLDER / "evidence.md",
+        [FOLDER / "evidence" / f"{page}.md" for page in (*PAPERS, "methods")],
     log:
         FOLDER / "logs" / "evidence.log",
     retries: 0

@@ -5,6 +5,9 @@ rule explorer:
         frames=SCALE.frames(),
         claims=[FOLDER / "claims.json"] if SCALE.frames(published=True) else [],
         published=PUBLISHED,
+        reasons=sorted(
+            (Path(workflow.basedir) / "workflow" / "reasons").rglob("*.yaml")
+        ),
     output:
         report(
             FOLDER / "explorer.html",

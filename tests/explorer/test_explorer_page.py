@@ -108,7 +108,7 @@ def test_a_cell_says_what_the_method_thought_and_what_was_typed(visit):
     assert "lays its value over the paper’s" in clients.inner_text()
 
 
-def test_an_option_leads_to_its_line_of_the_fidelity_page(visit):
+def test_an_option_leads_to_its_line_among_the_methods(visit):
     page = visit.show(CELL)
     page.get_by_role("link", name="prox_form").click()
     page.wait_for_selector("main.view-method")

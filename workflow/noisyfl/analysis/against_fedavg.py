@@ -1,14 +1,16 @@
-"""Each method beside FedAvg: the outcomes of their runs, and which differences are clear."""
+"""Each method beside FedAvg: what its runs reached, and which differences are clear."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import best, mean_last_10
+from noisyfl.specs.descriptions import TableDescription
 
 BASELINE = "fedavg"
 """The method that all others are compared with."""
@@ -21,12 +23,9 @@ setting or, if they are more, of all settings pooled, since a few trials may agr
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
 
-Cells = Mapping[tuple[int, int], pd.DataFrame]
-"""What :func:`outcomes` finds, by row and column."""
 
-
-def outcomes(runs: Sequence[Run]) -> pd.DataFrame:
-    """The outcomes of a cell's runs, without those that diverged.
+def measure(runs: Sequence[Run]) -> pd.DataFrame:
+    """What the runs of a cell reached, without those that diverged.
 
     Returns:
         a row for each run, by its seed; NaN where a run has no value:
@@ -72,18 +71,95 @@ def _last(run: Run, metric: str, known: str | None = None) -> float:
     return float(run.values(metric)[there].mean()) if len(there) else float("nan")
 
 
-def gain(cell: pd.DataFrame, baseline: pd.DataFrame) -> float:
-    """Points ahead of the baseline, over the seeds that both have; NaN if there are none."""
-    return float((cell["accuracy"] - baseline["accuracy"]).mean())
+@dataclass(frozen=True)
+class Against:
+    """A method beside the baseline, over the seeds that both have.
 
-
-def bars_of(baseline: Mapping[int, pd.DataFrame]) -> dict[int, float]:
-    """The points that a difference from the baseline has to exceed to be clear, by the number of
-    the column; infinitely many where the baseline has a single trial.
-
-    Args:
-        baseline: what its trials show, by the number of the column.
+    Attributes:
+        gains: points ahead of the baseline, by the number of the column.
+        bars: points that a clear difference exceeds, by the number of the column.
     """
-    variances = pd.Series({c: cell["accuracy"].var() for c, cell in baseline.items()}, dtype=float)
-    bars = CLEAR * variances.clip(lower=variances.mean()) ** 0.5
-    return dict(bars.fillna(np.inf))
+
+    gains: Mapping[int, float]
+    bars: Mapping[int, float]
+
+    @property
+    def ahead(self) -> int:
+        """The number of settings in which the method is ahead."""
+        return sum(gain > 0 for gain in self.gains.values())
+
+    def clearly_ahead(self, columns: Sequence[int] | None = None) -> int:
+        """The number of settings, of some columns or of all, in which it is clearly ahead."""
+        return sum(
+            gain > self.bars[c] for c, gain in self.gains.items() if columns is None or c in columns
+        )
+
+    @property
+    def clearly_behind(self) -> int:
+        """The number of settings in which it is clearly behind."""
+        return sum(-gain > self.bars[c] for c, gain in self.gains.items())
+
+    @property
+    def equal(self) -> bool:
+        """Whether it equals the baseline to the last digit in all settings."""
+        return not any(self.gains.values())
+
+    def extremes(self) -> list[int]:
+        """The column in which it gains most and, if there are several, that in which it loses."""
+        ordered = sorted(self.gains, key=self.gains.__getitem__, reverse=True)
+        return [ordered[0], *ordered[1:][-1:]]
+
+
+class Measured:
+    """The measures of a table's cells, beside the row of the baseline.
+
+    Attributes:
+        cells: by row and column, see :func:`measure`; without cells of which no run ended well.
+        seeds: of the runs of each cell, diverged ones too, by row and column.
+        baseline: the number of the baseline's row.
+        bars: the points that a difference from the baseline has to exceed to be clear, by the
+            number of the column; infinitely many where the baseline has a single trial.
+    """
+
+    def __init__(self, table: TableDescription, runs: Mapping[str, Run]) -> None:
+        """Measure the runs of a table, of which one row is the baseline's.
+
+        Args:
+            table: of every method in common settings.
+            runs: by id, all of the table's.
+
+        Raises:
+            ValueError: no row is the baseline's.
+        """
+        self.baseline = [row.method_name for row in table.rows].index(BASELINE)
+        found = {
+            (r, c): [runs[run] for run in cell]
+            for r, row in enumerate(table.runs)
+            for c, cell in enumerate(row)
+            if cell
+        }
+        measures = {place: measure(some) for place, some in found.items()}
+        self.cells = {place: cell for place, cell in measures.items() if len(cell)}
+        self.seeds = {place: {run.spec["seed"] for run in some} for place, some in found.items()}
+        own = self.row(self.baseline)
+        variances = pd.Series({c: cell["accuracy"].var() for c, cell in own.items()}, dtype=float)
+        bars = CLEAR * variances.clip(lower=variances.mean()) ** 0.5
+        self.bars: dict[int, float] = dict(bars.fillna(np.inf))
+
+    def row(self, number: int) -> dict[int, pd.DataFrame]:
+        """A row's cells, by the number of the column."""
+        return {c: cell for (r, c), cell in self.cells.items() if r == number}
+
+    def several(self) -> dict[int, pd.DataFrame]:
+        """The baseline's cells that have several trials, by the number of the column."""
+        return {c: cell for c, cell in self.row(self.baseline).items() if len(cell) > 1}
+
+    def against(self, number: int) -> Against:
+        """A row beside the baseline, in the columns in which they share a seed."""
+        level = self.row(self.baseline)
+        gains = {
+            c: float((cell["accuracy"] - level[c]["accuracy"]).mean())
+            for c, cell in self.row(number).items()
+            if c in level and len(cell.index.intersection(level[c].index))
+        }
+        return Against(gains, self.bars)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from noisyfl.documentation.method_pages import table
+from noisyfl.documentation.option_tables import table
 from noisyfl.documentation.schemas import Schema, for_editors
 
 FORMS = {
@@ -56,7 +56,7 @@ def _rows(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tuple[st
             continue
         required = key in schema.get("required", ())
         default = json.dumps(value["default"]) if "default" in value else ""
-        meaning = value.get("description", "").replace("|", r"\|").replace("<", "&lt;")
+        meaning = value.get("description", "").replace("<", "&lt;")
         name = f"{prefix}{key}"
         yield f"`{name}`", _kind(value, definitions), "required" if required else default, meaning
         inner = value.get("additionalProperties")

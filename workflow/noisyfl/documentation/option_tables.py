@@ -1,28 +1,21 @@
-"""Tables in pages that are filled in from the declarations.
+"""What the declarations say, as tables: in pages, under comments that name what they list.
 
-A comment in a page says what the table under it shows. Some columns, known by their headers, are
-then written from the declarations. All other columns are the author's, and stay with their row:
-
-======================  =========================================  ==============================
-comment                 rows                                       columns that are written
-======================  =========================================  ==============================
-``options: fedcorr``    every option of the component              option, default, alternatives,
-                                                                   what it decides
-``variants: fedcorr``   every variant of the method                variant, sets
-``defaults``            the author's; written only in those that   default, alternatives
-                        begin with *`option` of `component`*
-``components``          partitions, label noises and so on         key, components
-``methods``             every family of methods                    family, methods
-======================  =========================================  ==============================
+=====================  =======================================
+comment                rows
+=====================  =======================================
+``options: schedule``  every option of a component
+``components``         partitions, label noises and so on
+``methods``            every family of methods
+``statuses``           every method, and how sure it is
+=====================  =======================================
 """
 
 from __future__ import annotations
 
 import inspect
-import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +28,7 @@ from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.methods import METHODS
 from noisyfl.models import MODELS
+from noisyfl.pages.reasons import method_reasons
 from noisyfl.simulation.schedule import SCHEDULES
 from noisyfl.specs.catalogue import MethodDeclaration, methods
 from noisyfl.specs.published import read_published
@@ -50,10 +44,8 @@ COMPONENTS = {
 COMMON = ("clients", "samples")
 """Options that every partition has."""
 
-MARK = re.compile(r"<!-- (options|variants|defaults|components|methods)(?:: (\w+))? -->")
-
-Row = dict[str, str]
-"""A table's row: cells by header."""
+MARK = re.compile(r"(<!-- (options|components|methods|statuses)(?:: (\w+))? -->\n\n)(?:\|.*\n)*")
+"""A comment, and the table under it."""
 
 
 def fill(text: str, where: str) -> str:
@@ -64,46 +56,41 @@ def fill(text: str, where: str) -> str:
         where: what the error messages call it.
 
     Raises:
-        BadInput: a comment has no table under it, or names something that is not declared.
+        BadInput: a comment names something that is not declared.
     """
-    lines = text.split("\n")
-    written: list[str] = []
-    while lines:
-        line = lines.pop(0)
-        written.append(line)
-        mark = MARK.fullmatch(line)
-        if mark is None:
-            continue
-        while lines and not lines[0]:
-            written.append(lines.pop(0))
-        table = list(itertools.takewhile(lambda line: line.startswith("|"), lines))
-        if len(table) < 2:
-            raise BadInput(f"{where}: {line}: expected a table under it, its header at least")
-        del lines[: len(table)]
-        headers = _cells(table[0])
-        rows = [dict(zip(headers, _cells(row), strict=True)) for row in table[2:]]
-        written += table[:2]
-        for row in _rows(mark[1], mark[2], rows, f"{where}: {line}"):
-            cells = [row.get(header, "") for header in headers]
-            written.append("|" + "".join(f" {cell} |" if cell else " |" for cell in cells))
-    return "\n".join(written)
+
+    def written(found: re.Match) -> str:
+        return found[1] + "".join(f"{line}\n" for line in listed(found[2], found[3], where))
+
+    return MARK.sub(written, text)
 
 
-def _rows(kind: str, name: str | None, rows: Sequence[Row], where: str) -> Iterable[Row]:
-    """The rows of a table: generated cells, and the author's other cells of the same rows."""
-    if kind == "defaults":
-        return [{**row, **_declared_cells(row, where)} for row in rows]
+def listed(kind: str, name: str | None, where: str) -> list[str]:
+    """The lines of the table that a comment asks for.
+
+    Args:
+        kind: the comment's word.
+        name: the component that it names, if any.
+        where: what the error messages call the page.
+    """
+    if kind == "options":
+        rows = [option_row(option) for option in declaration(name or "", where).options]
+        return table(("option", "default", "meaning"), [(row[0], row[1], row[3]) for row in rows])
     if kind == "components":
         made = [components_row(key, registry) for key, registry in COMPONENTS.items()]
-    elif kind == "methods":
-        made = method_rows()
-    elif kind == "options":
-        made = [option_row(option) for option in declaration(name or "", where).options]
-    else:
-        declared = declaration(name or "", where)
-        made = [variant_row(declared, variant) for variant in declared.variants]
-    own = {first(row): row for row in rows}
-    return [{**own.get(first(row), {}), **row} for row in made]
+        return table(("key", "components"), made)
+    if kind == "methods":
+        return table(("family", "methods"), method_rows())
+    return table(("method", "status", "source"), status_rows())
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    lines = [f"| {' | '.join(headers)} |", "|---" * len(headers) + "|"]
+    for row in rows:
+        cells = [" ".join(cell.split()).replace("|", r"\|") for cell in row]
+        lines.append("|" + "".join(f" {cell} |" if cell else " |" for cell in cells))
+    return lines
 
 
 def declaration(name: str, where: str) -> Declaration:
@@ -114,16 +101,9 @@ def declaration(name: str, where: str) -> Declaration:
     raise BadInput(f"{where}: nothing is called {name!r}")
 
 
-def option_row(option: Option) -> Row:
-    """What an option's declaration says, by header."""
-    does = option.doc.replace("|", r"\|")
-    return {
-        "option": f"`{option.name}`",
-        "default": default_of(option),
-        "alternatives": alternatives(option),
-        "what it decides": does,
-        "meaning": does,
-    }
+def option_row(option: Option) -> tuple[str, str, str, str]:
+    """An option, its default, its alternatives, and what it decides."""
+    return f"`{option.name}`", default_of(option), alternatives(option), option.doc
 
 
 def default_of(option: Option) -> str:
@@ -144,14 +124,14 @@ def alternatives(option: Option) -> str:
     return ", ".join(f"`{literal(v)}`".replace('"', "") for v in values if v != option.default)
 
 
-def variant_row(declared: Declaration, variant: str) -> Row:
+def variant_row(declared: Declaration, variant: str) -> tuple[str, str]:
     """A variant and the options that it sets."""
     options = declared.variants[variant]
     sets = ", ".join(f"`{key}={literal(value)}`" for key, value in options.items())
-    return {"variant": f"`{variant}`", "sets": sets}
+    return f"`{variant}`", sets
 
 
-def components_row(key: str, registry: Registry) -> Row:
+def components_row(key: str, registry: Registry) -> tuple[str, str]:
     """All components of a kind with their options, as they are written in a configuration."""
     called = []
     for name, declared in registry.declarations().items():
@@ -161,7 +141,7 @@ def components_row(key: str, registry: Registry) -> Row:
             if option.name not in COMMON
         ]
         called.append(f"`{name}({', '.join(options)})`" if options else f"`{name}`")
-    return {"key": f"`{key}`", "components": ", ".join(called)}
+    return f"`{key}`", ", ".join(called)
 
 
 def families() -> dict[str, list[MethodDeclaration]]:
@@ -193,14 +173,29 @@ def declared_methods() -> dict[str, MethodDeclaration]:
     }
 
 
-def method_rows() -> list[Row]:
+def method_rows() -> list[tuple[str, str]]:
     """The methods of each family, with their sources."""
     rows = []
     for family, members in families().items():
         heads = {one.name: summary(one.name).split(":")[0] for one in members}
         listed = ", ".join(f"`{name}`: {head}" for name, head in heads.items())
-        rows.append({"family": family, "methods": listed.replace(", `", "; `")})
+        rows.append((family, listed.replace(", `", "; `")))
     return rows
+
+
+def status_rows() -> list[tuple[str, str, str]]:
+    """Every method, with a link to the reasons for its choices, how sure it is, and its source."""
+    known = method_reasons()
+    return [
+        (
+            f"[{known[one.name].title}](../workflow/reasons/methods/{one.name}.yaml)",
+            known[one.name].status,
+            one.reference,
+        )
+        for members in families().values()
+        for one in members
+        if one.name in known
+    ]
 
 
 def summary(method: str) -> str:
@@ -215,37 +210,33 @@ def pages(root: Path) -> dict[Path, str]:
     found = {}
     for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
         text = path.read_text()
-        if any(MARK.fullmatch(line) for line in text.split("\n")):
+        if MARK.search(text):
             found[path] = fill(text, path.relative_to(root).as_posix())
     return found
 
 
-def _declared_cells(row: Mapping[str, str], where: str) -> Row:
-    """The default and the alternatives of a row *`option` of `component`, `component`*."""
-    named = re.match(r"(`\w+`(?:, `\w+`)*) of (`\w+`(?:, `\w+`)*)$", next(iter(row.values())))
-    if named is None:
-        return {}
-    made = set()
-    for component in re.findall(r"\w+", named[2]):
+def shared_option(names: Sequence[str], components: Sequence[str], where: str) -> Option:
+    """The declaration of options that have the same default and alternatives in some components.
+
+    Args:
+        names: of the options.
+        components: that have all of them.
+        where: what the error messages call the file that names them.
+
+    Raises:
+        BadInput: there is no such component or option, or defaults or alternatives differ.
+    """
+    found: dict[tuple[str, str], Option] = {}
+    for component in components:
         options = {option.name: option for option in declaration(component, where).options}
-        for name in re.findall(r"\w+", named[1]):
+        for name in names:
             if name not in options:
                 raise BadInput(f"{where}: {component} has no option {name!r}")
-            made.add((default_of(options[name]), alternatives(options[name])))
-    if len(made) != 1:
-        raise BadInput(f"{where}: {named[0]}: expected options with one default, got {made}")
-    ((default, others),) = made
-    return {"default": default, "alternatives": others}
-
-
-def first(row: Mapping[str, str]) -> str:
-    """The first cell of a row, by which the row is known."""
-    return next(iter(row.values()))
-
-
-def _cells(line: str) -> list[str]:
-    """The cells of a line of a table; ``\\|`` is no border."""
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+            found[default_of(options[name]), alternatives(options[name])] = options[name]
+    if len(found) != 1:
+        named = f"{', '.join(names)} of {', '.join(components)}"
+        raise BadInput(f"{where}: {named}: expected options with one default, got {list(found)}")
+    return next(iter(found.values()))
 
 
 def literal(value: Any) -> str:

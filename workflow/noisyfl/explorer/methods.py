@@ -9,20 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.options import Option
-from noisyfl.explorer.fidelity import Section, sections
+from noisyfl.pages.reasons import MethodReasons, method_reasons
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.sources import PACKAGE
-
-DECLARED = ("default", "alternatives", "what it decides", "meaning")
-"""Columns of the fidelity page that repeat the declarations; the others give reasons."""
 
 
 def describe_methods() -> dict[str, dict[str, Any]]:
     """Every method by name, without importing torch."""
-    known = sections()
+    known = method_reasons()
     found = {}
     for name, declared in sorted(methods().items()):
-        section = known.get(name, Section("", "", {}))
+        reasons = known.get(name)
         path = PACKAGE / "methods" / f"{name}.py"
         found[name] = {
             "about": about(path),
@@ -34,17 +31,14 @@ def describe_methods() -> dict[str, dict[str, Any]]:
             ],
             "revision": declared.revision,
             "variants": {key: dict(value) for key, value in declared.variants.items()},
-            "fidelity": [section.heading, section.anchor] if section.heading else None,
-            "options": [option_to_json(option, section) for option in declared.options],
+            "title": reasons.title if reasons else None,
+            "options": [describe_option(option, reasons) for option in declared.options],
         }
     return found
 
 
-def option_to_json(option: Option, section: Section) -> dict[str, Any]:
-    """An option, and what the fidelity page says of it by column header."""
-    line = section.lines.get(option.name, {})
-    why = {key: text for key, text in line.items() if text and key not in DECLARED}
-    said = section.says_of(option.name)
+def describe_option(option: Option, reasons: MethodReasons | None) -> dict[str, Any]:
+    """An option, and what people say of it by column header."""
     default = "required" if option.required else option.default
     if option.share_of is not None:
         default = f"{default} of {option.share_of[1]:g} {option.share_of[0]}"
@@ -53,7 +47,7 @@ def option_to_json(option: Option, section: Section) -> dict[str, Any]:
         "default": default,
         "choices": option.choices,
         "doc": option.doc,
-        "why": why or ({"reason": said} if said else {}),
+        "why": reasons.of_option(option.name) if reasons else {},
     }
 
 

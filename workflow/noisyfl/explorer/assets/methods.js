@@ -99,7 +99,6 @@ function page(name, n, option) {
   const method = known.index.methods[name];
   const cells = cellsOf(name);
   const found = standing(cells);
-  const [heading, anchor] = method.fidelity ?? [];
   const paragraphs = method.about.split("\n\n");
   return [
     el(n ? "h2" : "h1", {}, name),
@@ -116,7 +115,7 @@ function page(name, n, option) {
       ],
       [
         "Choices",
-        anchor && el("a", { href: `../../docs/fidelity.md#${anchor}` }, `Fidelity, ${heading}`),
+        method.title && el("a", { href: "../../docs/fidelity.md" }, `Fidelity, ${method.title}`),
       ],
     ]),
     paragraphs.length > 1
@@ -135,7 +134,7 @@ function page(name, n, option) {
   ];
 }
 
-/** The lines of the fidelity page, one an option. */
+/** A line for each option, with what people wrote about it. */
 function options(method, chosen) {
   const heads = [...new Set(method.options.flatMap((option) => Object.keys(option.why)))];
   return listing(

@@ -117,7 +117,7 @@ function options(specs, theirs) {
   });
 }
 
-/** Why an option has its value: who lays it over the paper's, or what the fidelity page says. */
+/** Why an option has its value: who lays it over the paper's, or what people wrote. */
 function reason(described, key, ours, paper) {
   const option = described.options.find((one) => one.name === key);
   const told = Object.values(option.why).at(-1) ?? option.doc;
