@@ -9,7 +9,7 @@ import torch
 
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods import METHODS
-from noisyfl.methods.fednoil import drawn, side_by_side
+from noisyfl.methods.fednoil import draw_by_weight, side_by_side
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.outputs import Outputs
@@ -117,17 +117,19 @@ def test_a_draw_is_one_after_the_other_without_replacement():
     rng = np.random.default_rng(0)
     found = dict.fromkeys(expected, 0)
     for _ in range(20000):
-        found[frozenset(drawn(weights, 2, rng).tolist())] += 1 / 20000
+        found[frozenset(draw_by_weight(weights, 2, rng).tolist())] += 1 / 20000
     for pair, probability in expected.items():
         assert found[pair] == pytest.approx(probability, abs=0.015)
 
 
 def test_a_draw_of_more_than_have_any_weight():
     rng = np.random.default_rng(0)
-    draws = [set(drawn(np.array([0.0, 1.0, 0.0, 0.0]), 2, rng).tolist()) for _ in range(50)]
+    draws = [
+        set(draw_by_weight(np.array([0.0, 1.0, 0.0, 0.0]), 2, rng).tolist()) for _ in range(50)
+    ]
     assert all(1 in draw and len(draw) == 2 for draw in draws)
     assert len(set(map(frozenset, draws))) == 3
-    assert sorted(drawn(np.zeros(3), 3, rng)) == [0, 1, 2]
+    assert sorted(draw_by_weight(np.zeros(3), 3, rng)) == [0, 1, 2]
 
 
 def test_steps_see_every_sample_once_in_proportion():

@@ -150,8 +150,10 @@ def test_equal_losses_are_all_clean():
     federation.logits = torch.zeros_like(federation.logits)
     (found,) = clean_probabilities([Task(federation.clients[0], federation.weights)], 0, federation)
     assert found.tolist() == pytest.approx([1.0] * 60)
-    assert bool(fedrn().chosen(torch.tensor([0.5, 0.1, 0.6])).all())  # one is too few for a batch
-    assert fedrn().chosen(torch.tensor([0.5, 0.7, 0.6])).tolist() == [False, True, True]
+    assert bool(
+        fedrn().probably_clean(torch.tensor([0.5, 0.1, 0.6])).all()
+    )  # one is too few for a batch
+    assert fedrn().probably_clean(torch.tensor([0.5, 0.7, 0.6])).tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("target_model", ["stale", "received"])
@@ -230,7 +232,7 @@ def test_on_noisy_digits(tmp_path):
     assert accuracy[-1] > 0.6
 
     executor = federation.executor
-    images = executor._shown("plain", executor.test.pixels[:3], None)
+    images = executor._show("plain", executor.test.pixels[:3], None)
     before = federation.records.forward
     found = federation.outputs_of(images, federation.weights).logits
     expected = executor.test_outputs(federation.weights, 0).logits[:3]

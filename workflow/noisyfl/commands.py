@@ -114,7 +114,7 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
 def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:
     """Test the models that runs have kept, and print what they reached beside what is recorded."""
     from noisyfl.data.datasets.dataset import read_part
-    from noisyfl.runs.evaluate import evaluate_kept
+    from noisyfl.runs.evaluate import evaluate_model
 
     for run in runs:
         files = Results(results).run(run)
@@ -127,7 +127,7 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
             )
         spec = read_json(files.spec)
         _, test = prepared(spec["noisy_partition"]["dataset"], Results(results), data, download)
-        found = evaluate_kept(files, read_part(test), device)
+        found = evaluate_model(files, read_part(test), device)
         recorded = last_evaluation(files)
         print(f"{run}  {describe_run(spec)}")
         for name, value in recorded.items():
