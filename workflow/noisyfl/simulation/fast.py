@@ -184,7 +184,7 @@ class FastExecutor(LoopExecutor):
         draws = [self.view.draw(kind, sum(sizes), rng, sizes) for kind in epoch.views]
         step = 0
         most = SHOWN_AT_ONCE // (self._most_slots * math.prod(self.train.shape))
-        parts = list(_parts(sizes, most))
+        parts = list(step_ranges(sizes, most))
         pieces = self.train.pieces(rows, [last - first for first, last in parts])
         for (first, last), pixels in zip(parts, pieces, strict=True):
             shown = [
@@ -296,7 +296,7 @@ def _with_losses(done: list[tuple[Update, Tensor]]) -> list[Update]:
     return updates
 
 
-def _parts(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
+def step_ranges(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of samples that are prepared together: whole steps, with at most ``most``
     samples in all, unless a single step has more.
     """
