@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from test_fedcorr import FakeFederation
 from torch.nn import functional
 
+from fakes import FakeFederation, alike
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
@@ -190,7 +190,7 @@ def turn(number):
 
 
 def test_an_epoch_is_the_partners_for_both_halves():
-    federation = FakeFederation(clients=1, samples=6)
+    federation = FakeFederation(alike(1, 6))
     client = federation.clients[0]
     side = apfl().with_partner(Pair())[1]
     side.before_round(0, [client], federation)
@@ -211,7 +211,7 @@ def update_of(client, weights, memory):
 
 
 def test_v_and_its_share_stay_with_the_client():
-    federation = FakeFederation(clients=2)
+    federation = FakeFederation(alike(2))
     client, other = federation.clients
     server, side = apfl(alpha=0.25).with_partner(Pair())
     federation.weights = {n: v.clone() for n, v in networks(4).state_dict().items()}
@@ -253,7 +253,7 @@ def test_v_and_its_share_stay_with_the_client():
 
 
 def test_what_the_server_averages_and_sends_is_w():
-    federation = FakeFederation(clients=3)
+    federation = FakeFederation(alike(3))
     server = apfl()
     federation.weights = {"0.w": torch.zeros(4), "1.w": torch.full((4,), 9.0)}
     updates = [
@@ -269,7 +269,7 @@ def test_what_the_server_averages_and_sends_is_w():
 
 
 def test_predictions_mix_by_the_clients_share():
-    client = FakeFederation(clients=1).clients[0]
+    client = FakeFederation(alike(1)).clients[0]
     rng = torch.Generator().manual_seed(0)
     outputs = [
         Outputs(torch.randn(5, CLASSES, generator=rng), torch.randn(5, 2, generator=rng))
@@ -320,7 +320,7 @@ def test_what_all_models_share_is_tested_once():
             self.asked.append((network, float(weights[f"{network}.w"])))
             return Outputs(weights[f"{network}.w"] * torch.eye(3), torch.zeros(3, 1))
 
-    federation = FakeFederation(clients=3)
+    federation = FakeFederation(alike(3))
     server = apfl(alpha=1.0)
     federation.weights = {"0.w": torch.tensor(-1.0), "1.w": torch.tensor(0.0)}
     federation.clients[1].state["apfl_private"] = {"1.w": torch.tensor(5.0)}

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from test_fedcorr import FakeFederation
 
+from fakes import FakeFederation, alike
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation import rounds
@@ -20,7 +20,7 @@ def updates_of(federation, value):
 
 def test_every_client_goes_on_from_its_own_model():
     method = METHODS.build("distributed", "test")
-    federation = FakeFederation(clients=3)
+    federation = FakeFederation(alike(3))
     federation.state = {}
     updates = updates_of(federation, 7.0)
     assert method.aggregate(updates, federation) is federation.weights
@@ -40,7 +40,7 @@ def test_every_client_goes_on_from_its_own_model():
 )
 def test_the_budget_of_the_federation_is_that_of_the_pool(rounds, participation, epochs, expected):
     method = METHODS.build({"name": "centralized", "epochs": epochs}, "test")
-    federation = FakeFederation(clients=20, rounds=rounds, participation=participation)
+    federation = FakeFederation(alike(20), rounds=rounds, participation=participation)
     object.__setattr__(federation.schedule, "local_epochs", 2)
     federation.state = {}
     federation.clients[3].given[0] = 2

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from test_fedcorr import FakeFederation, FakeModel, batch_of, turn
+from test_fedcorr import batch_of, turn
 
+from fakes import FakeFederation, FakeModel, alike
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
@@ -72,7 +73,7 @@ class Both(Server, ClientSide):
 def combined(partner, **options):
     method = METHODS.build({"name": "fedcorr", **GIVEN, **options}, "test")
     server, client = method.with_partner(partner)
-    federation = FakeFederation(clients=4, rounds=10, participation=0.5)
+    federation = FakeFederation(alike(4), rounds=10, participation=0.5)
     federation.state = {}
     for one in federation.clients:
         one.state["noise_level"] = torch.tensor(0.0)
@@ -144,7 +145,7 @@ def test_whose_loss_it_is_and_which_stages_have_mixup(partner, options, stages):
         if "share" in extras:
             extras = {"share": 0.75, "mixup_index": [1, 0]}
         value = float(client.loss(model, batch_of(images, [0, 1], **extras)))
-        return "share" in extras, value, model.shown.tolist()
+        return "share" in extras, value, model.images.tolist()
 
     plain = np.mean(own)
     mixed = 0.75 * plain + 0.25 * np.mean(other)
@@ -158,7 +159,7 @@ def test_whose_loss_it_is_and_which_stages_have_mixup(partner, options, stages):
 def test_feddyns_regulariser_is_not_mixed():
     feddyn = METHODS.build({"name": "feddyn"}, "test")
     weight = torch.tensor([3.0, 4.0], requires_grad=True)
-    model = FakeModel(torch.zeros(2, 2), weight)
+    model = FakeModel(torch.zeros(2, 2), {"w": weight})
     batch = batch_of(torch.ones(2, 1), [0, 1], share=0.75, mixup_index=[1, 0])
     batch.memory.update(drift=torch.tensor([1.0, 0.0]), alpha=torch.tensor(0.1))
     loss = MixedUp(feddyn, 1.0).loss(model, batch)

@@ -336,7 +336,7 @@ def test_features_are_those_of_local_models_beside_the_centroids(data, tmp_path,
 def again(federation, server, side):
     """The last round's local updates from the model and the centroids of its end."""
     clients = [federation.clients[number] for number in sorted(federation.state["participants"])]
-    with federation.aside():
+    with federation.scratch():
         side.before_round(7, clients, federation)
         tasks = [Task(c, federation.weights, side.memory(c, federation)) for c in clients]
         return federation.executor.local_updates(tasks, side, 7, "training")
@@ -370,7 +370,7 @@ def test_aside_nothing_is_changed(data, tmp_path):
     rounds = list(federation.records.rounds)
 
     def meddle():
-        with federation.aside():
+        with federation.scratch():
             client.labels = client.true
             client.state["kept"], client.state["new"] = 2, 3
             federation.state["new"] = 4

@@ -94,7 +94,7 @@ def test_the_examples_that_read_artifacts_run(trained, monkeypatch, capsys):
     monkeypatch.chdir(trained)
     printed = []
     for example in blocks("artifacts.md", "python"):
-        if "load_model" in example:  # tests/runs/test_kept_model.py runs it
+        if "load_model" in example:  # tests/runs/test_final_model.py runs it
             continue
         exec(compile(example, "artifacts.md", "exec"), {"__name__": "example"})
         printed.append(capsys.readouterr().out)

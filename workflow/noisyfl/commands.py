@@ -38,7 +38,7 @@ from noisyfl.figures.data_sheets import draw_data_sheets
 from noisyfl.runs.artifact import read_artifact, read_spec, verify
 from noisyfl.runs.edited import edited_runs, is_edited
 from noisyfl.runs.edited import lines as edited_lines
-from noisyfl.runs.evaluate import evaluate_kept
+from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.selftest import selftest
 from noisyfl.specs.catalogue import method_source, methods
@@ -122,7 +122,7 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
             )
         spec = read_json(files.spec)
         _, test = prepared(spec["noisy_partition"]["dataset"], Results(results), data, download)
-        found = evaluate_kept(files, read_part(test), device)
+        found = evaluate_model(files, read_part(test), device)
         recorded = last_evaluation(files)
         print(f"{run}  {describe_run(spec)}")
         for name, value in recorded.items():

@@ -107,7 +107,7 @@ def augmentations(facts: Dataset, part: Part) -> Figure:
     for name in AUGMENTATIONS:
         view = View(facts, name, "none", torch.device("cpu"))
         copies = image.expand(DRAWN, -1, -1, -1)
-        taken = view.taken(copies, list(np.arange(DRAWN)[:, None]), 0)
+        taken = view.in_client_light(copies, list(np.arange(DRAWN)[:, None]), 0)
         if name == "none":
             plain = view.show("plain", taken[:1], view.draw("plain", 1, nobody))
             rows["plain"] = _as_bytes(plain)

@@ -112,9 +112,11 @@ class Personal(Around):
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Call the partner's with the memory of w; keep each participant's v and its share."""
-        seen = [dataclasses.replace(u, memory=stripped(u.memory, "shared ")) for u in updates]
-        self.side.after_updates(round, seen, federation)
-        for update, inner in zip(updates, seen, strict=True):
+        of_partner = [
+            dataclasses.replace(u, memory=entries_of(u.memory, "shared ")) for u in updates
+        ]
+        self.side.after_updates(round, of_partner, federation)
+        for update, inner in zip(updates, of_partner, strict=True):
             update.weights = inner.weights
             state = update.client.state
             state[ALPHA] = float(update.memory[ALPHA])
@@ -316,9 +318,9 @@ def private_copy(weights: Weights) -> Weights:
 
 def part_of(batch: Batch, kind: str) -> Batch:
     """The batch with the memory of only one of the two losses; tensors are shared, not copied."""
-    return dataclasses.replace(batch, memory=stripped(batch.memory, kind))
+    return dataclasses.replace(batch, memory=entries_of(batch.memory, kind))
 
 
-def stripped(memory: Memory, kind: str) -> Memory:
+def entries_of(memory: Memory, kind: str) -> Memory:
     """The entries whose names start with ``kind``, by the rest of their names."""
     return {n.removeprefix(kind): value for n, value in memory.items() if n.startswith(kind)}

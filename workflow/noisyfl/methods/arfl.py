@@ -9,7 +9,7 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, middle, numbers, plain_mean, replaced, trained
+from noisyfl.simulation.aggregation import flat, middle, nonempty, numbers, plain_mean, replaced
 from noisyfl.simulation.client_side import Cost
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
@@ -49,7 +49,7 @@ class ARFL(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class; the plain mean where fewer than three clients are left."""
-        counted = trained(updates)
+        counted = nonempty(updates)
         if not counted:
             return federation.weights
         names = numbers(federation.weights)

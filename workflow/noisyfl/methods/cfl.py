@@ -14,7 +14,7 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, trained
+from noisyfl.simulation.aggregation import flat, nonempty
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
@@ -94,7 +94,7 @@ class ClusteredFL(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """Split clusters, average within each, and return the largest one's model."""
-        updates = trained(updates)
+        updates = nonempty(updates)
         if not updates:
             return federation.weights
         changes = [flat(u.weights) - flat(self.start(u.client, federation)) for u in updates]

@@ -1,4 +1,4 @@
-"""Early-learning regularisation (Liu et al., 2020): what was learnt early is not unlearnt."""
+"""Early-learning regularisation (Liu et al., 2020): predictions stay near early ones."""
 
 from __future__ import annotations
 

@@ -190,8 +190,8 @@ class FedCNI(ClientSide):
             clean: those that are taken for clean, bool [samples].
         """
         nearest, guess = similarity.max(1)
-        asked = client.state.get("thresholds")
-        sure = nearest > (self.threshold if asked is None else asked[guess])
+        thresholds = client.state.get("thresholds")
+        sure = nearest > (self.threshold if thresholds is None else thresholds[guess])
         return torch.where(sure & ~clean, guess, -1)
 
     def _mixed(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, plain_mean, replaced, trained
+from noisyfl.simulation.aggregation import flat, nonempty, plain_mean, replaced
 from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
@@ -82,13 +82,13 @@ class FedDyn(ServerSide, ClientSide):
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Add each participant's drift in this round to its d_k."""
         sent = flat(federation.weights)
-        for update in trained(updates):
+        for update in nonempty(updates):
             state = update.client.state
             state["drift"] = _drift(state, sent) + flat(update.weights) - sent
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """The mean of the participants' models, plus the mean drift of all clients."""
-        counted = trained(updates)
+        counted = nonempty(updates)
         if not counted:
             return federation.weights
         mean = plain_mean(counted)

@@ -85,7 +85,9 @@ class FedELC(TwoStages):
         learnt = batch.memory["label_logits"]
         own = learnt[batch.positions]
         log_label = own.log_softmax(1)
-        held = self.held(functional.cross_entropy(logits, batch.target, reduction="none").detach())
+        held = self.pull_strength(
+            functional.cross_entropy(logits, batch.target, reduction="none").detach()
+        )
 
         entropy = -(probability * log_probability).sum(1).mean()
         divergence = -(probability * log_label).sum(1).mean() - entropy
@@ -99,7 +101,7 @@ class FedELC(TwoStages):
         learnt[batch.positions] = own - self.label_rate * gradient / among
         return (divergence + self.entropy_weight * entropy) / classes + self.given_weight * given
 
-    def held(self, losses: Tensor) -> Tensor:
+    def pull_strength(self, losses: Tensor) -> Tensor:
         """[n], how strongly each sample's label logits are held near the given label.
 
         Args:

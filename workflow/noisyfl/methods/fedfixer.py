@@ -128,13 +128,13 @@ class FedFixer(ServerSide, ClientSide):
         other = mean_where(confidence(logits[1], batch.target, beta), picks[0])
 
         ends = personal < 1
-        seen = batch.memory["picked"]
-        seen[batch.positions] = torch.where(ends, picks[1], seen[batch.positions])
+        picked = batch.memory["picked"]
+        picked[batch.positions] = torch.where(ends, picks[1], picked[batch.positions])
         batch.memory["learnt"] += torch.where(ends, picks[1].sum(), 0)
 
         w, theta = (_network(model.weights, network) for network in (GLOBAL, PERSONAL))
-        of_personal = personal * (other + self.pull / 2 * squared_distance(theta, _held(w)))
-        of_global = (1 - personal) * (own + self.pull / 2 * squared_distance(w, _held(theta)))
+        of_personal = personal * (other + self.pull / 2 * squared_distance(theta, _detached(w)))
+        of_global = (1 - personal) * (own + self.pull / 2 * squared_distance(w, _detached(theta)))
         return (of_personal + of_global) / (1 + beta)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
@@ -161,7 +161,7 @@ def _network(weights: Weights, begin: str) -> Weights:
     }
 
 
-def _held(weights: Weights) -> Weights:
+def _detached(weights: Weights) -> Weights:
     """The same weights, through which no gradient flows."""
     return {name: value.detach() for name, value in weights.items()}
 

@@ -1,4 +1,4 @@
-"""FedLSR (Jiang et al., CIKM 2022): two views of an image are to be answered alike, and surely."""
+"""FedLSR (Jiang et al., CIKM 2022): two views get similar, confident predictions."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ class FedLSR(ClientSide):
         first, second = (values.softmax(1) for values in logits)
         mixture = batch["share"] * first + (1 - batch["share"]) * second
         sharpened = mixture.square() / mixture.square().sum(1, keepdim=True)
-        told = [(values / self.temperature).softmax(1).clamp(LEAST, 1) for values in logits]
+        predictions = [(values / self.temperature).softmax(1).clamp(LEAST, 1) for values in logits]
         if self.loss_form == "double_softmax":
             supervised = cross_entropy(sharpened, batch.target).mean()
-            entropy = entropy_of(told[0].softmax(1))
+            entropy = entropy_of(predictions[0].softmax(1))
         else:
             chosen = sharpened.gather(1, batch.target[:, None])
             supervised = -chosen.clamp(min=LEAST).log().mean()
-            entropy = (entropy_of(told[0]) + entropy_of(told[1])) / 2
-        apart = batch["gamma"] * jensen_shannon(*told)
+            entropy = (entropy_of(predictions[0]) + entropy_of(predictions[1])) / 2
+        apart = batch["gamma"] * jensen_shannon(*predictions)
         return supervised + apart + self.entropy_weight * entropy
 
 

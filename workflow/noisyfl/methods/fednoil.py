@@ -172,7 +172,7 @@ class FedNoiL(ServerSide, ClientSide):
         for client, share in zip(clients, scores / scores.sum(), strict=True):
             client.state[STATE] = {**client.state[STATE], "probability": float(share)}
         rng = stream(federation.seed, "client sampling", round)
-        return drawn(scores, federation.participants, rng)
+        return draw_by_weight(scores, federation.participants, rng)
 
     def _score(self, round: int, clients: list[Client], federation: Federation) -> None:
         """Compute how confident the global model is of each label of each client."""
@@ -255,7 +255,7 @@ class FedNoiL(ServerSide, ClientSide):
         known = client.state[STATE]
         confidence = known["confidence"].numpy()
         weights = confidence if self.data_sampling else np.ones_like(confidence)
-        chosen = drawn(weights, known["size"], turn.random_stream("data sampling"))
+        chosen = draw_by_weight(weights, known["size"], turn.random_stream("data sampling"))
         labelled = np.zeros(len(client), dtype=bool)
         labelled[chosen] = True
         draws = [*known["draws"], torch.from_numpy(labelled)]
@@ -304,7 +304,7 @@ class FedNoiL(ServerSide, ClientSide):
                 federation.report_selection(client, mask.to(client.labels.device))
 
 
-def drawn(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def draw_by_weight(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """``count`` positions, drawn one after the other without replacement by weight.
 
     Adding Gumbel noise to the logarithms of the weights and taking the largest sums amounts to such

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import numbers, trained
+from noisyfl.simulation.aggregation import nonempty, numbers
 from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
@@ -73,8 +73,8 @@ class TwoStages(ServerSide, ClientSide):
             client.state[NOISY] = is_noisy
             federation.report(client, called_noisy=float(is_noisy))
         model = size_in_bytes(federation.weights)
-        told = len(clients) * federation.classes * means[0].element_size()
-        federation.exchange(down=(len(clients) - len(participants)) * model, up=told)
+        means_up = len(clients) * federation.classes * means[0].element_size()
+        federation.exchange(down=(len(clients) - len(participants)) * model, up=means_up)
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """``log_prior`` [classes], the logarithm of each class's share of the client's labels;
@@ -162,7 +162,7 @@ class FedNoRo(TwoStages):
 
 def distance_aware(updates: list[Update], federation: Federation) -> Weights:
     """See :meth:`FedNoRo.aggregate`. A client is clean unless its state says that it is noisy."""
-    sent = trained(updates)
+    sent = nonempty(updates)
     if not sent:
         return federation.weights
     noisy = [update.client.state.get(NOISY, False) for update in sent]

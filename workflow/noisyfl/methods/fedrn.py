@@ -98,7 +98,7 @@ class FedRN(ClientSide):
         weights, helpers = [], []
         for client, probability in zip(participants, own, strict=True):
             chosen, weight = self.team(client, round, federation)
-            client.state["auxiliary"] = self.chosen(probability)
+            client.state["auxiliary"] = self.probably_clean(probability)
             helpers += [Task(client, neighbour.state["weights"]) for neighbour in chosen]
             weights.append(weight)
         federation.exchange(down=sum(size_in_bytes(helper.weights) for helper in helpers))
@@ -109,7 +109,7 @@ class FedRN(ClientSide):
         for client, probability, weight in zip(participants, own, weights, strict=True):
             heard = torch.stack([probability, *(next(others) for _ in weight[1:])])
             # Eq. 7
-            clean = self.chosen(heard.new_tensor(weight) @ heard)
+            clean = self.probably_clean(heard.new_tensor(weight) @ heard)
             del client.state["auxiliary"]
             client.state["clean"] = clean
             federation.report_selection(client, clean)
@@ -119,7 +119,7 @@ class FedRN(ClientSide):
         stale = self.target_model == "stale" and "weights" in client.state
         return client.state["weights"] if stale else federation.weights
 
-    def chosen(self, probability: Tensor) -> Tensor:
+    def probably_clean(self, probability: Tensor) -> Tensor:
         """bool [samples]: the samples that are probably clean (Eqs. 8, 9), or all if fewer than two
         are.
         """

@@ -1,4 +1,4 @@
-"""Joint Optimization (Tanaka et al., CVPR 2018): labels become what the network said of late."""
+"""Joint Optimization (Tanaka et al., CVPR 2018): labels become the mean of recent predictions."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, plain_mean, trained
+from noisyfl.simulation.aggregation import flat, nonempty, plain_mean
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Update
@@ -50,7 +50,7 @@ class Krum(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class."""
-        candidates = trained(updates)
+        candidates = nonempty(updates)
         if not candidates:
             return federation.weights
         count = len(candidates)

@@ -7,7 +7,7 @@ import numpy as np
 from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import plain_mean, trained
+from noisyfl.simulation.aggregation import nonempty, plain_mean
 from noisyfl.simulation.client_side import Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
@@ -82,5 +82,5 @@ class PowerOfChoice(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """The plain mean, since sizes already count when candidates are drawn."""
-        counted = trained(updates)
+        counted = nonempty(updates)
         return plain_mean(counted) if counted else federation.weights

@@ -216,7 +216,7 @@ class RoFL(ClientSide):
         ramp = self.centroid_ramp_rounds or self.pseudo_label_round
         weight = self.centroid_weight * min(turn.round / ramp, 1)
         extras: dict[str, list] = {
-            "kept": [self._kept(client, len(step)) for step in epoch.steps],
+            "kept": [self._small_losses(client, len(step)) for step in epoch.steps],
             "centroid_weight": [weight] * count,
         }
         if naive or renewed:
@@ -229,7 +229,7 @@ class RoFL(ClientSide):
         targets = given if pseudo is None else torch.cat([given, pseudo], dim=1)
         return Epoch(epoch.steps, targets, extras)
 
-    def _kept(self, client: Client, samples: int) -> int:
+    def _small_losses(self, client: Client, samples: int) -> int:
         """How many of some samples have small losses: |D'| >= R |D| (Eq. 2)."""
         kept = client.state["kept"] * samples
         # What is taken off or added keeps rounding errors from changing the number: 0.6 * 5 is
@@ -242,8 +242,8 @@ class RoFL(ClientSide):
         its model's outputs on all its samples (Eqs. 2 to 4).
         """
         losses = cross_entropy(outputs.logits, client.labels)
-        kept = self._kept(client, len(client))
-        return self._moved(start, outputs.features, losses, client.labels, kept)
+        kept = self._small_losses(client, len(client))
+        return self._move(start, outputs.features, losses, client.labels, kept)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Eq. 9 with the centroids as they were before the step, which also moves them."""
@@ -262,7 +262,7 @@ class RoFL(ClientSide):
             guessed = torch.where(pseudo.any(1), pseudo.argmax(1), -1)
             batch.memory["pseudo_label"][batch.positions] = guessed
             if self.centroid_update == "batch":
-                moved = self._moved(centroids, outputs.features, losses, given, batch["kept"])
+                moved = self._move(centroids, outputs.features, losses, given, batch["kept"])
                 remembered.copy_(moved)
         if self.mask:
             learns_given, drawn = confident, confident
@@ -281,7 +281,7 @@ class RoFL(ClientSide):
             return mean_where(each, small) if self.reduction == "mean" else (each * small).sum()
         return each.mean() if self.reduction == "mean" else each.sum()
 
-    def _moved(
+    def _move(
         self, centroids: Tensor, features: Tensor, losses: Tensor, given: Tensor, kept: Tensor | int
     ) -> Tensor:
         """Each centroid, moved towards the mean features of the samples of its class among the

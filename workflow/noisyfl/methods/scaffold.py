@@ -9,13 +9,7 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import (
-    flat,
-    parameters,
-    plain_mean,
-    replaced,
-    trained,
-)
+from noisyfl.simulation.aggregation import flat, nonempty, parameters, plain_mean, replaced
 from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
@@ -102,7 +96,7 @@ class Scaffold(ServerSide, ClientSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """Line 17: x + eta_g times the plain mean of what the local updates changed."""
-        counted = trained(updates)
+        counted = nonempty(updates)
         if not counted:
             return federation.weights
         mean = plain_mean(counted)

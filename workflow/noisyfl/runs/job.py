@@ -30,7 +30,7 @@ from noisyfl.data.roots import data_roots
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import Part, gpu_claim
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
-from noisyfl.runs.store import is_wanted_anew, put_in_place
+from noisyfl.runs.store import must_train_again, put_in_place
 from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_slots
 from noisyfl.specs.extent import work_of
 from noisyfl.specs.spec import describe_run, identity
@@ -118,7 +118,7 @@ class TrainingJob:
         return Results(Path(self.results)).run(identity(self.spec))
 
     def failure(self, error: str) -> str:
-        """What people are told if the run failed."""
+        """The message about a run that failed."""
         return failure_text(describe_run(self.spec), error, self.log, self.alone)
 
     @property
@@ -136,8 +136,10 @@ class TrainingJob:
         status = self.status
         with log_to(Path(self.log), echo=echo) as log:
             if hopeless := status.hopeless():
-                error_before, told = hopeless
-                log.error(f"not tried again, since it would end as before: {error_before}\n{told}")
+                error_before, advice = hopeless
+                log.error(
+                    f"not tried again, since it would end as before: {error_before}\n{advice}"
+                )
                 return Outcome(error_before)
             try:
                 outcome = self._whole_run(log, status)
@@ -188,7 +190,7 @@ class TrainingJob:
         stored = Results(Path(self.results)).stored(run)
         if not stored.whole():
             return False
-        if is_wanted_anew(run, stored.provenance):
+        if must_train_again(run, stored.provenance):
             log.info(f"{stored.folder} has the run, and it is trained anew as was asked for")
         else:
             try:

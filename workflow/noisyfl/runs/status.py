@@ -1,4 +1,4 @@
-"""The status file of a run that is under way, and what people are told of a run that failed.
+"""The status file of a run that is under way, and the message about a run that failed.
 
 A status is a small JSON file (:meth:`noisyfl.core.artifacts.Results.status`): ``state``
 (``running``, ``interrupted`` or ``failed``), ``setting`` (the run in words), ``host``, ``process``,
@@ -206,7 +206,7 @@ def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str
 
 
 def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:
-    """What people are told of a run that failed: three lines.
+    """The message about a run that failed: three lines.
 
     Args:
         setting: the run in words.

@@ -164,7 +164,7 @@ class TrainingOptions:
         log(f"MPS is {'there' if gpu.mps_is_there() else 'not there: runs on a GPU take turns'}")
         if self.executor != "fast":
             return {}
-        options = gpu.chosen(self.gpu_facts, device, precision, log)
+        options = gpu.measured_options(self.gpu_facts, device, precision, log)
         return {**options, "slots": min(options.get("slots", self.slots), self.slots)}
 
 
@@ -241,7 +241,7 @@ def train_run(
     rounds = server.rounds(federation) if finished else checkpoint.rounds_saved
     pause = partial(checkpoint.pause, rounds=rounds, federation=federation)
     if finished and options.keep_model:
-        from noisyfl.runs.kept_model import save_model
+        from noisyfl.runs.final_model import save_model
 
         save = partial(save_model, files.model, spec, federation, server)
         saved = when_there_is_room(save, log, pause)
@@ -320,7 +320,7 @@ def build_federation(
     images = images_of(train, device)
     if augment.AUGMENTATIONS[spec["augmentation"]].client_light:
         rows = [client.samples for client in partition.clients]
-        images.pixels = view.taken(images.pixels, rows, spec["seed"])
+        images.pixels = view.in_client_light(images.pixels, rows, spec["seed"])
     model = Networks(
         build_model(
             spec["model"], facts.shape, len(facts.classes), spec["seed"], number, weight_files

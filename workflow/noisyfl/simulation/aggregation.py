@@ -50,7 +50,7 @@ def replaced(weights: Weights, vector: Tensor, names: Sequence[str] | None = Non
     return {**weights, **changed}
 
 
-def trained(updates: list[Update]) -> list[Update]:
+def nonempty(updates: list[Update]) -> list[Update]:
     """The updates that count: those of participants that had something to train on."""
     return [update for update in updates if update.size]
 

@@ -1,4 +1,4 @@
-"""A client: its samples, its labels, and what a method keeps on it."""
+"""A client: its samples, its labels, and the state of a method on it."""
 
 from __future__ import annotations
 

@@ -184,13 +184,13 @@ class LoopExecutor:
         ends = np.cumsum(sizes)
         for step, (index, pixels, end) in enumerate(zip(indices, pieces, ends, strict=True)):
             views = tuple(
-                self._shown(kind, pixels, drawn.part(end - len(index), end))
+                self._show(kind, pixels, drawn.part(end - len(index), end))
                 for kind, drawn in zip(epoch.views, draws, strict=True)
             )
             yield Batch(views, index, epoch.targets[index], self._extras(epoch, step), memory)
 
-    def _shown(self, kind: str, pixels: Tensor, draws: Draws) -> Tensor:
-        """Images in the chosen view, in the networks' dtype."""
+    def _show(self, kind: str, pixels: Tensor, draws: Draws) -> Tensor:
+        """The images of a view, in the networks' dtype."""
         return self.view.show(kind, pixels, draws).to(next(self.networks.parameters()).dtype)
 
     def _extras(self, epoch: Epoch, step: int) -> dict[str, Tensor]:
@@ -207,14 +207,14 @@ class LoopExecutor:
         kind: str,
         rng: np.random.Generator,
     ) -> Outputs:
-        """What a network says of all samples of a client."""
+        """A network's outputs on all samples of a client."""
         draws = self.view.draw(kind, len(client), rng)
         size = self.schedule.pass_batch_size
         return self._forward(
             networks,
             network,
             (
-                self._shown(kind, pixels, draws.part(start, start + size))
+                self._show(kind, pixels, draws.part(start, start + size))
                 for start, pixels in zip(
                     range(0, len(client), size), self.train.pieces(client.rows, size), strict=True
                 )
@@ -248,7 +248,7 @@ class LoopExecutor:
         self.networks.eval()
         parts = self.test.parts(self.schedule.test_batch_size)
         return self._forward(
-            self.networks, network, (self._shown("plain", part, NO_DRAWS) for part in parts)
+            self.networks, network, (self._show("plain", part, NO_DRAWS) for part in parts)
         )
 
     def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:

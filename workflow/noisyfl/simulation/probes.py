@@ -234,7 +234,7 @@ def _one_more(
     last = _last_round(federation)
     for first in range(0, len(clients), federation.participants):
         group = clients[first : first + federation.participants]
-        with federation.aside():
+        with federation.scratch():
             yield from local_updates(last, group, server, side, federation)
 
 

@@ -54,7 +54,7 @@ def simulate(
     """Run all rounds of a method, from the checkpoint if there is one.
 
     The last round is evaluated, and so is each that raises the count of evaluations due
-    (:meth:`Schedule.evaluations`). After each round, ``report`` is told how far the run is.
+    (:meth:`Schedule.evaluations`). After each round, ``report`` is called with how far the run is.
 
     Args:
         federation: before its first round.
@@ -62,7 +62,7 @@ def simulate(
         client: the method's client side.
         checkpoint: what the run resumes from, and is saved to.
         log: takes a line.
-        report: is told how many rounds are done, how many there are, and the seconds that are left.
+        report: takes how many rounds are done, how many there are, and the seconds that are left.
 
     Returns:
         ``finished``, or ``diverged`` if the global model was no longer finite; the rounds until
@@ -108,13 +108,13 @@ def _round_with_room(
         NoRoom: the device has too little memory even for one client at a time.
     """
     while True:
-        standing = federation.standing()
+        snapshot = federation.snapshot()
         try:
             return _round(federation, server, client, round, total)
         except torch.OutOfMemoryError as error:
             why = " ".join(str(error).split())
         # Outside of the handler, where no traceback keeps the round's tensors alive.
-        federation.put_back(standing)
+        federation.restore(snapshot)
         federation.executor.use_less_memory(why)
 
 
@@ -196,8 +196,12 @@ def evaluate_models(
         networks = [_network(model, number) for number in range(client.networks)]
         for network in networks:
             if network not in answers:
-                said = before.get(network) or executor.test_outputs(model.weights, network.number)
-                answers[network] = said if client.predicts_by_features else _without_features(said)
+                outputs = before.get(network) or executor.test_outputs(
+                    model.weights, network.number
+                )
+                answers[network] = (
+                    outputs if client.predicts_by_features else _without_features(outputs)
+                )
         logits = client.predict([answers[network] for network in networks], model.client)
         accuracies.append(float((logits.argmax(1) == labels).double().mean()))
         top5.append(top_accuracy(logits, labels, 5))

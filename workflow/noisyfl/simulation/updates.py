@@ -47,7 +47,7 @@ class Epoch:
 
 @dataclass
 class Batch:
-    """What a loss sees of one step.
+    """The input of a loss in one step.
 
     Attributes:
         views: the step's images, once for each of :attr:`Epoch.views`: float
@@ -96,7 +96,7 @@ class Task:
 
 @dataclass
 class Update:
-    """What one local update ended with.
+    """The outcome of one local update.
 
     Attributes:
         client: who made it.

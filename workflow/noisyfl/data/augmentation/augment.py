@@ -135,7 +135,7 @@ def crop_flip(images: Tensor, draws: Tensor) -> Tensor:
     return taken.view(images.shape)
 
 
-def moved(
+def apply_moves(
     augmentation: str, images: Tensor, draws: np.ndarray, shape: tuple[int, int, int]
 ) -> Tensor:
     """Images cropped and mirrored as an augmentation says.
@@ -264,7 +264,7 @@ class View:
         self.mean = torch.tensor(mean, device=device)[:, None, None]
         self.std = torch.tensor(std, device=device)[:, None, None]
 
-    def taken(self, images: Tensor, clients: Sequence[np.ndarray], seed: int) -> Tensor:
+    def in_client_light(self, images: Tensor, clients: Sequence[np.ndarray], seed: int) -> Tensor:
         """The training images, each in the light of its client if the augmentation says so.
 
         All kinds of views show the images that this returns.
@@ -319,7 +319,7 @@ class View:
         if kind in ("plain", "mild") or not AUGMENTATIONS[self.augmentation].crop:
             images = middle(images, self.shape)
         else:
-            images = moved(self.augmentation, images, draws.moves, self.shape)
+            images = apply_moves(self.augmentation, images, draws.moves, self.shape)
         if kind == "strong":
             images = apply_strong(images, draws.operations)
         if kind == "mild":

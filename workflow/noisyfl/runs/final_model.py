@@ -1,4 +1,4 @@
-"""The global model that a run ends with, kept beside it for whoever wants to use it."""
+"""The global model that a run ends with, saved beside its artifact for others to use."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ def save_model(
     models = server.predictors(federation)
     if len(models) != 1 or models[0].client is not None:
         return False
-    facts = DATASETS[spec["noisy_partition"]["dataset"]]
-    told = {
+    dataset = DATASETS[spec["noisy_partition"]["dataset"]]
+    about = {
         "run": identity(spec),
         "method": spec["method"],
-        "dataset": facts.name,
-        "classes": facts.classes,
-        "shape": facts.shape,
+        "dataset": dataset.name,
+        "classes": dataset.classes,
+        "shape": dataset.shape,
         "model": spec["model"],
         "normalization": spec["normalization"],
         "noisyfl": __version__,
     }
     weights = {name: value.contiguous() for name, value in models[0].weights.items()}
-    content = save(weights, {key: json.dumps(value) for key, value in told.items()})
+    content = save(weights, {key: json.dumps(value) for key, value in about.items()})
     with replacing(path) as draft:
         draft.write_bytes(content)
     return True
 
 
-class KeptModel(nn.Module):
+class FinalModel(nn.Module):
     """A model as a run left it, in evaluation mode.
 
     Attributes:
@@ -92,8 +92,8 @@ class KeptModel(nn.Module):
         view = View(
             DATASETS[self.facts["dataset"]], "none", self.facts["normalization"], images.device
         )
-        shown = view.show("plain", images, NO_DRAWS)
-        return self.networks.outputs(shown, network, "float32").logits
+        views = view.show("plain", images, NO_DRAWS)
+        return self.networks.outputs(views, network, "float32").logits
 
 
 def _untrained(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _untrained(model: Mapping[str, Any]) -> dict[str, Any]:
     return {"pretrained": "none"} if "pretrained" in model else {}
 
 
-def load_model(path: Path | str) -> KeptModel:
+def load_model(path: Path | str) -> FinalModel:
     """Read a model that :func:`save_model` has written.
 
     Raises:
@@ -109,7 +109,7 @@ def load_model(path: Path | str) -> KeptModel:
         FileNotFoundError: there is no such file.
     """
     facts, weights = read_model(Path(path))
-    return KeptModel(facts, weights)
+    return FinalModel(facts, weights)
 
 
 def read_model(path: Path) -> tuple[dict[str, Any], Weights]:
@@ -118,10 +118,10 @@ def read_model(path: Path) -> tuple[dict[str, Any], Weights]:
         raise FileNotFoundError(path)
     try:
         with safe_open(path, framework="pt") as file:
-            told = {key: json.loads(text) for key, text in file.metadata().items()}
+            facts = {key: json.loads(text) for key, text in file.metadata().items()}
             weights = {name: torch.as_tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, ValueError, AttributeError) as error:
         raise DamagedArtifact(f"{path}: not a model that a run has kept ({error})") from error
-    if "run" not in told:
+    if "run" not in facts:
         raise DamagedArtifact(f"{path}: not a model that a run has kept (it names no run)")
-    return told, weights
+    return facts, weights

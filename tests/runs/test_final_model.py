@@ -13,7 +13,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import read_part
 from noisyfl.experiments import config
 from noisyfl.runs import events
-from noisyfl.runs.kept_model import load_model
+from noisyfl.runs.final_model import load_model
 from noisyfl.specs.spec import identity
 from small_runs import SMALL, inputs, spec_of, train
 
@@ -40,7 +40,7 @@ def test_a_kept_model_recognises_what_its_run_did(method, kept, data):
     test = read_part(data.data("digits", "test"))
     images = torch.from_numpy(test.images).movedim(-1, 1)
 
-    (example,) = re.findall(r"```python\n(from noisyfl.runs.kept_model.*?)```", PAGE, re.DOTALL)
+    (example,) = re.findall(r"```python\n(from noisyfl.runs.final_model.*?)```", PAGE, re.DOTALL)
     names = {"images": images}
     with torch.no_grad():
         exec(example.replace("results/runs/<id>/model.safetensors", str(files.model)), names)
