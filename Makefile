@@ -72,10 +72,10 @@ generated: .venv/installed
 	$(bin)/python -m noisyfl.documentation
 
 ids: .venv/installed
-	$(bin)/python tests/specs/test_ids.py
+	$(bin)/python -m noisyfl.documentation ids
 
 costs: .venv/installed
-	PYTHONPATH=. $(bin)/python tests/papers/test_costs.py
+	$(bin)/python -m noisyfl.documentation costs
 
 conformance: .venv/installed
 	@test -n "$(OFFICIAL)" || { echo "make conformance OFFICIAL=folder of OWNER+NAME" >&2; exit 1; }
