@@ -74,7 +74,7 @@ generated: .venv/installed
 	$(bin)/python -m noisyfl.documentation
 
 ids: .venv/installed
-	$(bin)/python tests/specs/test_ids.py
+	$(bin)/python -m noisyfl.documentation ids
 
 evidence: .venv/installed
 	$(bin)/snakemake evidence --cores all --quiet host reason --configfile=config/desk.yaml
@@ -82,7 +82,7 @@ evidence: .venv/installed
 	cp results/desk/evidence/*.md docs/evidence/
 
 costs: .venv/installed
-	PYTHONPATH=. $(bin)/python tests/papers/test_costs.py
+	$(bin)/python -m noisyfl.documentation costs
 
 conformance: .venv/installed
 	@test -n "$(OFFICIAL)" || { echo "make conformance OFFICIAL=folder of OWNER+NAME" >&2; exit 1; }

@@ -22,7 +22,7 @@ rule claims:
         scale=PLAN.scale,
         tables={name: f"tables/{name}" for name in SCALE.wanted_tables},
         parts=lambda wildcards: {
-            name: description_text(part) for name, part in SCALE.claimed.items()
+            name: SCALE.text(part) for name, part in SCALE.claimed.items()
         },
         folders=lambda wildcards: SCALE.folders(*SCALE.claimed.values()),
     message:

@@ -19,7 +19,7 @@ rule evidence:
     localrule: True
     params:
         sources=PRINTING,
-        description=lambda wildcards: description_text(SCALE.evidence),
+        description=lambda wildcards: SCALE.text(SCALE.evidence),
         folders=lambda wildcards: SCALE.folders(SCALE.evidence),
     message:
         "Writing the evidence"

@@ -27,7 +27,7 @@ rule explorer:
         options=scale_options(),
         layouts=[str(layout.root) for layout in SCALE.layouts],
         tables=lambda wildcards: [
-            description_text(table) for table in SCALE.wanted_tables.values()
+            SCALE.text(table) for table in SCALE.wanted_tables.values()
         ],
         folders=lambda wildcards: SCALE.folders(*SCALE.wanted_tables.values()),
     message:

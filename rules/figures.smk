@@ -21,7 +21,7 @@ rule figure:
         sources=PRINTING,
         title=lambda wildcards: in_restructured_text(SCALE.part(wildcards).title),
         caption=lambda wildcards: in_restructured_text(SCALE.part(wildcards).caption),
-        description=lambda wildcards: description_text(SCALE.part(wildcards)),
+        description=lambda wildcards: SCALE.text(SCALE.part(wildcards)),
         folders=lambda wildcards: SCALE.folders(SCALE.part(wildcards)),
     message:
         "Drawing {wildcards.experiment}/{wildcards.name}"

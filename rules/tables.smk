@@ -22,7 +22,7 @@ rule table:
         sources=PRINTING,
         title=lambda wildcards: in_restructured_text(SCALE.part(wildcards).title),
         compared=lambda wildcards: SCALE.part(wildcards).published is not None,
-        description=lambda wildcards: description_text(SCALE.part(wildcards)),
+        description=lambda wildcards: SCALE.text(SCALE.part(wildcards)),
         folders=lambda wildcards: SCALE.folders(SCALE.part(wildcards)),
         edited=lambda wildcards: SCALE.edited_runs(SCALE.part(wildcards)),
     message:

@@ -43,6 +43,7 @@ class Plan:
             empty for all.
         left_out: for each experiment that cannot be planned because human labels are missing, what
             to do about it.
+        partition: by run, the id of its noisy partition.
         words: by run, what it is called on the console.
         remarks: by run, what a user should know of it, if there is anything.
         works: what runs do, each once, since few of a scale's runs differ in more than the seed.
@@ -59,6 +60,7 @@ class Plan:
     partitions: dict[str, Spec] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    partition: dict[str, str] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, list[str]] = field(default_factory=dict)
     works: list[Work] = field(default_factory=list)

@@ -23,7 +23,7 @@ from noisyfl.experiments.overlay import check_overlay
 from noisyfl.experiments.plan import Plan, Stamp, stamp_of
 from noisyfl.specs.catalogue import method_source
 from noisyfl.specs.extent import remarks_of, work_key, work_of
-from noisyfl.specs.identity import canonical_json
+from noisyfl.specs.identity import canonical_json, identity
 from noisyfl.specs.published import Published, read_published
 from noisyfl.specs.spec import describe_run
 
@@ -112,6 +112,7 @@ def _describe_runs(plan: Plan) -> None:
     keys: dict[str, int] = {}
     works: dict[str, int] = {}
     for run, spec in plan.runs.items():
+        plan.partition[run] = identity(spec["noisy_partition"])
         words = f"{cells[run]}, seed {spec['seed']}" if run in cells else describe_run(spec)
         plan.words[run] = words
         if remarks := remarks_of(spec):

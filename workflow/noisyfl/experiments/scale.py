@@ -15,8 +15,8 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import name_of, run_ids, unknown_target
 from noisyfl.runs.edited import edited_runs
 from noisyfl.specs.cost import Estimate
-from noisyfl.specs.descriptions import Description, TableDescription
-from noisyfl.specs.identity import canonical_json, identity
+from noisyfl.specs.descriptions import Description, TableDescription, description_text
+from noisyfl.specs.identity import canonical_json
 
 RULES = (
     *("all", "data", "partition", "train", "table", "figure"),
@@ -48,6 +48,7 @@ class Scale:
         self.run_files = cache(self._run_files)
         self.partition_file = cache(self._partition_file)
         self._prepared = cache(self._prepared_files)
+        self._texts: dict[str, str] = {}
         if not config["train_missing"]:
             plan = finished_part(
                 plan,
@@ -184,6 +185,13 @@ class Scale:
         """The table or figure that files with these wildcards belong to."""
         return self.parts[f"{wildcards.experiment}/{wildcards.name}"]
 
+    def text(self, part: Description) -> str:
+        """What a table or a figure says and shows, as the canonical JSON that jobs are given."""
+        name = f"{part.experiment}/{part.name}"
+        if name not in self._texts:
+            self._texts[name] = description_text(part)
+        return self._texts[name]
+
     # Runs and noisy partitions.
 
     def artifacts(self, *parts: Description) -> list[Path]:
@@ -209,8 +217,8 @@ class Scale:
 
     def partitions(self, *parts: Description) -> list[Path]:
         """The noisy partitions of the runs of tables and figures, each once."""
-        specs = (self.plan.runs[run]["noisy_partition"] for run in runs_of(parts))
-        return list(map(self.partition_file, dict.fromkeys(map(identity, specs))))
+        found = dict.fromkeys(self.plan.partition[run] for run in runs_of(parts))
+        return list(map(self.partition_file, found))
 
     def train_inputs(self, run: str) -> list[Path]:
         """The files that a run is trained and tested on; for a whole run, only those that exist.
@@ -219,12 +227,12 @@ class Scale:
         ancient. The run's id covers what these files hold, so equal files made anew retrain
         nothing.
         """
-        partition = self.plan.runs[run]["noisy_partition"]
-        files, there = self._prepared(partition["dataset"], identity(partition))
+        files, there = self._prepared(self.plan.partition[run])
         return there if self.results.run(run).provenance.exists() else files
 
-    def _prepared_files(self, dataset: str, partition: str) -> tuple[list[Path], list[Path]]:
+    def _prepared_files(self, partition: str) -> tuple[list[Path], list[Path]]:
         """The files that runs on a noisy partition are made from, and those that are there."""
+        dataset = self.plan.partitions[partition]["dataset"]
         files = [self.results.data(dataset, part) for part in ("train", "test")]
         files.append(self.results.partition(partition))
         return files, [file for file in files if file.exists()]
