@@ -11,7 +11,7 @@ import small_explorer as small
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.gather import gather
 from noisyfl.explorer.methods import describe_methods
-from noisyfl.explorer.page import ASSETS, MODULES, explorer_page, packed, script
+from noisyfl.explorer.page import ASSETS, MODULES, compress, explorer_page, script
 from noisyfl.explorer.series import POINTS, whole
 from noisyfl.explorer.series import pack as packed_series
 from noisyfl.specs.catalogue import methods
@@ -166,5 +166,5 @@ def test_the_page_holds_what_was_packed_and_no_tag_of_it(made):
     _, index, details = made
     page = explorer_page(index, details, small.EVIL)
     assert small.EVIL not in page
-    assert packed(json.dumps(index, separators=(",", ":"))) in page
-    assert json.loads(gzip.decompress(b64decode(packed('{"a":1}')))) == {"a": 1}
+    assert compress(json.dumps(index, separators=(",", ":"))) in page
+    assert json.loads(gzip.decompress(b64decode(compress('{"a":1}')))) == {"a": 1}

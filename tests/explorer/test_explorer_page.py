@@ -342,7 +342,7 @@ def test_a_curve_has_marks_at_whole_rounds_only(visit):
 
 def test_without_published_numbers_no_word_is_said_of_them(browser, made, tmp_path):
     sources, _ = made
-    alone = replace(sources, tables=sources.tables[1:], frames=sources.frames[1:], judged=())
+    alone = replace(sources, tables=sources.tables[1:], frames=sources.frames[1:], judgements=())
     write_explorer(alone, tmp_path / "explorer.html")
     visit = Visit(browser, tmp_path / "explorer.html", "#tables")
     assert "Choose a cell" in visit.page.locator(".intro").inner_text()
