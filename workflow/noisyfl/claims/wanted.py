@@ -1,8 +1,4 @@
-"""Which numbers a claim is about, and the list of all claims.
-
-Importing this module or a paper's claims loads no numerical library, since the Snakefile imports
-them to ask what the claims need.
-"""
+"""Which numbers a claim is about, and the list of all claims."""
 
 from __future__ import annotations
 
