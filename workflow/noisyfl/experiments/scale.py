@@ -237,7 +237,7 @@ class Scale:
         files.append(self.results.partition(partition))
         return files, [file for file in files if file.exists()]
 
-    def partition_input(self, partition: str) -> list[Path]:
+    def partition_input(self, partition: str) -> Path | list[Path]:
         """The training part that a noisy partition is made from.
 
         Nothing if the part is lost and the partition is there: otherwise Snakemake would make both
@@ -245,7 +245,7 @@ class Scale:
         """
         file = self.results.data(self.plan.partitions[partition]["dataset"], "train")
         made = self.results.partition(partition)
-        return [] if made.exists() and not file.exists() else [file]
+        return [] if made.exists() and not file.exists() else file
 
     def estimate(self, run: str) -> Estimate:
         """What a run should take on the configured device."""

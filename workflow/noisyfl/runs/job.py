@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from filelock import FileLock, Timeout
 
 from noisyfl.core.artifacts import (
@@ -27,10 +28,14 @@ from noisyfl.core.artifacts import (
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.data.roots import data_roots
+from noisyfl.models import WeightFiles
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import Part, gpu_claim
+from noisyfl.runs.gpu import memory_mb
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
 from noisyfl.runs.store import must_train_again, put_in_place
+from noisyfl.runs.train import Inputs, TrainingOptions, train_run
+from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_slots
 from noisyfl.specs.extent import work_of
 from noisyfl.specs.spec import describe_run, identity
@@ -204,11 +209,6 @@ class TrainingJob:
         return False
 
     def _train(self, log: logging.Logger, status: RunStatus) -> Outcome:
-        from noisyfl.models import WeightFiles
-        from noisyfl.runs.gpu import memory_mb
-        from noisyfl.runs.train import Inputs, TrainingOptions, train_run
-        from noisyfl.simulation.checkpoint import Interrupted
-
         layout, run = Results(Path(self.results)), identity(self.spec)
         partition = self.spec["noisy_partition"]
         inputs = Inputs(
@@ -248,8 +248,6 @@ class TrainingJob:
 
         It must be entered before the process asks CUDA anything.
         """
-        import torch
-
         if self.device in ("auto", "cuda") and torch.backends.cuda.is_built():
             work = work_of(self.spec)
             most = estimate(work, self.device).gpu_memory_mb
