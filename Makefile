@@ -8,6 +8,7 @@
 #   make generated   write what follows from the code's declarations: option tables, schemas
 #   make ids     note that runs have other ids (tests/specs/ids.json)
 #   make evidence   write docs/evidence.md and docs/evidence/, from the tracked runs
+#   make digests   note that methods were edited without another number (reproduced/)
 #   make costs   write what tables cost into README.md and docs/papers
 #   make lock    pin anew what pyproject.toml asks for
 #   make conformance OFFICIAL=folder   record the official codes' numbers anew, from checkouts there
@@ -15,7 +16,7 @@
 
 .DEFAULT_GOAL := demo
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all check docs generated ids evidence costs lock conformance clean
+.PHONY: demo test test-all check docs generated ids digests evidence costs lock conformance clean
 
 # The first Python that works; another one: make PYTHON=/path/to/python demo. Those first in the
 # list are the ones that all of the locked packages have wheels for.
@@ -75,6 +76,9 @@ generated: .venv/installed
 
 ids: .venv/installed
 	$(bin)/python -m noisyfl.documentation ids
+
+digests: .venv/installed
+	$(bin)/python -m noisyfl.documentation digests
 
 evidence: .venv/installed
 	$(bin)/snakemake evidence --cores all --quiet host reason --configfile=config/desk.yaml

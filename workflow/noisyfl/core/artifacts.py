@@ -339,9 +339,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write indented JSON with sorted keys, atomically."""
+    """Write :func:`json_text` of the content, atomically."""
     with replacing(path) as draft:
-        draft.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+        draft.write_text(json_text(content))
+
+
+def json_text(content: Any) -> str:
+    """Indented JSON with sorted keys, as files have it."""
+    return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
 @contextmanager

@@ -2,10 +2,15 @@
 
 import argparse
 
-from noisyfl.documentation import costs, ids
+from noisyfl.documentation import costs, digests, ids
 from noisyfl.documentation.generated import generated
 
-GENERATORS = {"declarations": generated, "ids": ids.files, "costs": costs.files}
+GENERATORS = {
+    "declarations": generated,
+    "ids": ids.files,
+    "costs": costs.files,
+    "digests": digests.files,
+}
 
 parser = argparse.ArgumentParser(prog="python -m noisyfl.documentation", description=__doc__)
 parser.add_argument(
@@ -13,8 +18,8 @@ parser.add_argument(
     nargs="?",
     default="declarations",
     choices=GENERATORS,
-    help="what follows from the declarations (the default), the ids of the scales' runs, or what "
-    "tables cost",
+    help="what follows from the declarations (the default), the ids of the scales' runs, what "
+    "tables cost, or the digests of methods that tracked runs record",
 )
 for path, text in GENERATORS[parser.parse_args().what]().items():
     if not path.exists() or path.read_text() != text:

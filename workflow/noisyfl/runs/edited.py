@@ -29,7 +29,7 @@ def is_edited(method: MethodSource | None, provenance: Mapping[str, Any]) -> boo
     recorded = provenance.get("method_digest")
     if recorded is None or method is None:
         return False
-    if _minor(provenance["python"]) != _minor(python_version()):
+    if minor_version(provenance["python"]) != minor_version(python_version()):
         return False
     return bool(recorded != method.digest)
 
@@ -85,6 +85,6 @@ def _line(files: str, runs: list[str], results: Results) -> str:
     )
 
 
-def _minor(version: str) -> str:
+def minor_version(version: str) -> str:
     """``3.11`` of ``3.11.7``."""
     return ".".join(version.split(".")[:2])
