@@ -276,7 +276,13 @@ def _trials(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[dict[s
 
 
 def rows_of(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
-    """The rows of a cell with these runs: of each run, the columns :data:`TRIAL`."""
+    """The rows of a cell with these runs: of each run, the columns :data:`TRIAL`.
+
+    Args:
+        runs: the trials of the cell.
+        metric: a name in :data:`noisyfl.analysis.metrics.MEASURES`.
+        statistic: a name in :data:`noisyfl.analysis.statistics.STATISTICS`.
+    """
     factor = MEASURES[metric].factor
     found, counted = [], []
     for trial, run in enumerate(runs, 1):

@@ -123,7 +123,13 @@ def summary(numbers: Sequence[float], starred: bool = False) -> Summary:
 def correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearman"]) -> float:
     """Pearson's correlation, or Spearman's of ranks, of the pairs in which both have a value.
 
-    NaN for fewer than three pairs, or if all values of one side are equal.
+    Args:
+        x: [n], NaN where there is no value.
+        y: [n], likewise.
+        method: whose correlation.
+
+    Returns:
+        NaN for fewer than three pairs, or if all values of one side are equal.
     """
     pairs = pd.DataFrame({"x": x, "y": y}).dropna()
     if len(pairs) < 3 or pairs.nunique().min() < 2:
