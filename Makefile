@@ -7,6 +7,8 @@
 #   make docs    the documentation site, in site/
 #   make generated   write what follows from the code's declarations: option tables, schemas
 #   make ids     note that runs have other ids (tests/specs/ids.json)
+#   make evidence   write docs/evidence.md and docs/evidence/, from the tracked runs
+#   make digests   note that methods were edited without another number (reproduced/)
 #   make costs   write what tables cost into README.md and docs/papers
 #   make lock    pin anew what pyproject.toml asks for
 #   make conformance OFFICIAL=folder   record the official codes' numbers anew, from checkouts there
@@ -14,7 +16,7 @@
 
 .DEFAULT_GOAL := demo
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all check docs generated ids costs lock conformance clean
+.PHONY: demo test test-all check docs generated ids digests evidence costs lock conformance clean
 
 # The first Python that works; another one: make PYTHON=/path/to/python demo. Those first in the
 # list are the ones that all of the locked packages have wheels for.
@@ -60,6 +62,7 @@ check: .venv/installed
 	$(bin)/ruff format --check
 	$(bin)/mypy
 	$(bin)/lint-imports
+	$(bin)/deptry workflow
 	$(bin)/snakefmt --check Snakefile rules
 	$(bin)/snakemake --lint
 	$(bin)/oxlint --deny-warnings workflow/noisyfl/explorer/assets/*.js docs/javascripts/*.js
@@ -73,10 +76,18 @@ generated: .venv/installed
 	$(bin)/python -m noisyfl schema
 
 ids: .venv/installed
-	$(bin)/python tests/specs/test_ids.py
+	$(bin)/python -m noisyfl.documentation ids
+
+digests: .venv/installed
+	$(bin)/python -m noisyfl.documentation digests
+
+evidence: .venv/installed
+	$(bin)/snakemake evidence --cores all --quiet host reason --configfile=config/desk.yaml
+	cp results/desk/evidence.md docs/
+	cp results/desk/evidence/*.md docs/evidence/
 
 costs: .venv/installed
-	PYTHONPATH=. $(bin)/python tests/papers/test_costs.py
+	$(bin)/python -m noisyfl.documentation costs
 
 conformance: .venv/installed
 	@test -n "$(OFFICIAL)" || { echo "make conformance OFFICIAL=folder of OWNER+NAME" >&2; exit 1; }

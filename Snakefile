@@ -37,14 +37,13 @@ container: "noisyfl.sif"
 
 
 include: "rules/common.smk"
-include: "rules/lookups.smk"
 
 
 rule all:
     default_target: True
     input:
-        files_of(wanted()),
-        comparisons(),
+        SCALE.files_of(SCALE.wanted.values()),
+        SCALE.comparisons(),
 
 
 include: "rules/data.smk"
@@ -55,7 +54,7 @@ include: "rules/figures.smk"
 include: "rules/claims.smk"
 
 
-if EVIDENCE is not None:
+if SCALE.evidence is not None:
 
     include: "rules/evidence.smk"
 

@@ -18,9 +18,10 @@ from noisyfl.simulation import client_side
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Networks
+from noisyfl.simulation.outputs import Images
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import local_updates
-from noisyfl.simulation.types import Images, Weights
+from noisyfl.simulation.weights import Weights
 
 CLASSES, WIDTH, SHAPE = 4, 6, (1, 3, 3)
 """Number of classes and of features of the small network, and the channels, height and width of its

@@ -1,28 +1,30 @@
 # The papers' claims, held against their own numbers and against ours.
 rule claims:
     input:
-        cells=SCALE / "cells.csv",
-        runs=claims_runs,
-        partitions=claims_partitions,
+        cells=FOLDER / "cells.csv",
+        runs=lambda wildcards: SCALE.artifacts(*SCALE.claimed.values()),
+        partitions=lambda wildcards: SCALE.partitions(*SCALE.claimed.values()),
         published=PUBLISHED,
     output:
-        json=SCALE / "claims.json",
-        md=SCALE / "claims.md",
+        json=FOLDER / "claims.json",
+        md=FOLDER / "claims.md",
         html=report(
-            SCALE / "claims.html",
+            FOLDER / "claims.html",
             caption="../workflow/report/claims.rst",
             category="Claims",
         ),
     log:
-        SCALE / "logs" / "claims.log",
+        FOLDER / "logs" / "claims.log",
     retries: 0
     localrule: True
     params:
         sources=PRINTING,
         scale=PLAN.scale,
-        tables=table_pages(),
-        parts=claims_descriptions,
-        folders=claims_folders,
+        tables={name: f"tables/{name}" for name in SCALE.wanted_tables},
+        parts=lambda wildcards: {
+            name: SCALE.text(part) for name, part in SCALE.claimed.items()
+        },
+        folders=lambda wildcards: SCALE.folders(*SCALE.claimed.values()),
     message:
         "Judging the papers' claims"
     script:

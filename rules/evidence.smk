@@ -1,20 +1,26 @@
+from noisyfl.specs.published import PAPERS
+
+
 # What the table of every method in common settings says of each method and of the papers' claims.
 rule evidence:
     input:
-        runs=evidence_runs,
-        claims=SCALE / "claims.json",
-        cells=SCALE / "cells.csv",
-        reasons=Path(workflow.basedir) / "reproduced" / "reasons.yaml",
+        runs=lambda wildcards: SCALE.artifacts(SCALE.evidence),
+        claims=FOLDER / "claims.json",
+        cells=FOLDER / "cells.csv",
+        reasons=sorted(
+            (Path(workflow.basedir) / "reproduced" / "reasons").glob("*.yaml")
+        ),
     output:
-        SCALE / "evidence.md",
+        FOLDER / "evidence.md",
+        [FOLDER / "evidence" / f"{page}.md" for page in (*PAPERS, "methods")],
     log:
-        SCALE / "logs" / "evidence.log",
+        FOLDER / "logs" / "evidence.log",
     retries: 0
     localrule: True
     params:
         sources=PRINTING,
-        description=lambda wildcards: description_text(EVIDENCE),
-        folders=evidence_folders,
+        description=lambda wildcards: SCALE.text(SCALE.evidence),
+        folders=lambda wildcards: SCALE.folders(SCALE.evidence),
     message:
         "Writing the evidence"
     script:

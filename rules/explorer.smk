@@ -2,32 +2,34 @@
 rule explorer:
     input:
         # The inputs of these are all runs, so no run is named here: fewer files are planned faster.
-        frames=[
-            SCALE / "tables" / part.experiment / f"{part.name}.parquet"
-            for part in TABLES
-        ],
-        claims=[SCALE / "claims.json"] if frames_of_papers() else [],
+        frames=SCALE.frames(),
+        claims=[FOLDER / "claims.json"] if SCALE.frames(published=True) else [],
         published=PUBLISHED,
+        reasons=sorted(
+            (Path(workflow.basedir) / "workflow" / "reasons").rglob("*.yaml")
+        ),
     output:
         report(
-            SCALE / "explorer.html",
+            FOLDER / "explorer.html",
             caption="../workflow/report/explorer.rst",
             category="Explorer",
         ),
     log:
-        SCALE / "logs" / "explorer.log",
+        FOLDER / "logs" / "explorer.log",
     retries: 0
     localrule: True
     params:
         sources=PRINTING,
         name=CONFIG_NAME,
         config=lambda wildcards: canonical_json(CONFIG),
-        experiments=str(Path(workflow.basedir) / "config" / "papers"),
+        experiments=str(EXPERIMENTS),
         note=CONFIG["note"],
         options=scale_options(),
-        layouts=explorer_layouts,
-        tables=lambda wildcards: list(map(description_text, TABLES)),
-        folders=explorer_folders,
+        layouts=[str(layout.root) for layout in SCALE.layouts],
+        tables=lambda wildcards: [
+            SCALE.text(table) for table in SCALE.wanted_tables.values()
+        ],
+        folders=lambda wildcards: SCALE.folders(*SCALE.wanted_tables.values()),
     message:
         "Making the explorer"
     script:

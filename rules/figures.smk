@@ -1,26 +1,28 @@
 # Figures: drawn from runs or noisy partitions, as PNG and PDF.
 rule figure:
     input:
-        runs=figure_runs,
-        partitions=figure_partitions,
+        runs=lambda wildcards: SCALE.artifacts(SCALE.part(wildcards)),
+        partitions=lambda wildcards: list(
+            map(SCALE.partition_file, SCALE.part(wildcards).partitions)
+        ),
     output:
         png=report(
-            SCALE / "figures" / "{experiment}" / "{name}.png",
+            FOLDER / "figures" / "{experiment}" / "{name}.png",
             caption="../workflow/report/figure.rst",
             category="Figures",
             labels={"experiment": "{experiment}", "figure": "{name}"},
         ),
-        pdf=SCALE / "figures" / "{experiment}" / "{name}.pdf",
+        pdf=FOLDER / "figures" / "{experiment}" / "{name}.pdf",
     log:
-        SCALE / "logs" / "figures" / "{experiment}" / "{name}.log",
+        FOLDER / "logs" / "figures" / "{experiment}" / "{name}.log",
     retries: 0
     localrule: True
     params:
         sources=PRINTING,
-        title=figure_title,
-        caption=figure_caption,
-        description=figure_description,
-        folders=figure_folders,
+        title=lambda wildcards: in_restructured_text(SCALE.part(wildcards).title),
+        caption=lambda wildcards: in_restructured_text(SCALE.part(wildcards).caption),
+        description=lambda wildcards: SCALE.text(SCALE.part(wildcards)),
+        folders=lambda wildcards: SCALE.folders(SCALE.part(wildcards)),
     message:
         "Drawing {wildcards.experiment}/{wildcards.name}"
     script:

@@ -2,7 +2,7 @@
 rule partition:
     input:
         # The spec names the dataset, so an equal file made anew changes nothing.
-        data=ancient(partition_dataset),
+        data=ancient(lambda wildcards: SCALE.partition_input(wildcards.partition)),
     output:
         RESULTS.partition("{partition}"),
     log:
@@ -12,7 +12,7 @@ rule partition:
     retries: 0
     localrule: True
     params:
-        spec=partition_spec_text,
+        spec=lambda wildcards: SCALE.partition_text(wildcards.partition),
     message:
         "Making the noisy partition {wildcards.partition}"
     script:

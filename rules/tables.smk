@@ -2,29 +2,29 @@
 # a table's description, so a corrected number prints only those tables anew that show it.
 rule table:
     input:
-        runs=table_inputs,
+        runs=lambda wildcards: SCALE.artifacts(SCALE.part(wildcards)),
     output:
-        frame=SCALE / "tables" / "{experiment}" / "{name}.parquet",
-        csv=SCALE / "tables" / "{experiment}" / "{name}.csv",
-        md=SCALE / "tables" / "{experiment}" / "{name}.md",
+        frame=FOLDER / "tables" / "{experiment}" / "{name}.parquet",
+        csv=FOLDER / "tables" / "{experiment}" / "{name}.csv",
+        md=FOLDER / "tables" / "{experiment}" / "{name}.md",
         html=report(
-            SCALE / "tables" / "{experiment}" / "{name}.html",
+            FOLDER / "tables" / "{experiment}" / "{name}.html",
             caption="../workflow/report/table.rst",
             category="Tables",
             labels={"experiment": "{experiment}", "table": "{name}"},
         ),
-        tex=SCALE / "tables" / "{experiment}" / "{name}.tex",
+        tex=FOLDER / "tables" / "{experiment}" / "{name}.tex",
     log:
-        SCALE / "logs" / "tables" / "{experiment}" / "{name}.log",
+        FOLDER / "logs" / "tables" / "{experiment}" / "{name}.log",
     retries: 0
     localrule: True
     params:
         sources=PRINTING,
-        title=table_title,
-        compared=table_compared,
-        description=table_description,
-        folders=table_folders,
-        edited=table_edited,
+        title=lambda wildcards: in_restructured_text(SCALE.part(wildcards).title),
+        compared=lambda wildcards: SCALE.part(wildcards).published is not None,
+        description=lambda wildcards: SCALE.text(SCALE.part(wildcards)),
+        folders=lambda wildcards: SCALE.folders(SCALE.part(wildcards)),
+        edited=lambda wildcards: SCALE.edited_runs(SCALE.part(wildcards)),
     message:
         "Printing {wildcards.experiment}/{wildcards.name}"
     script:
@@ -34,17 +34,17 @@ rule table:
 # A view of all frames: one row for each published number, with ours and the verdict on it.
 rule cells:
     input:
-        frames=frames_of_papers(),
+        frames=SCALE.frames(published=True),
         published=PUBLISHED,
     output:
-        SCALE / "cells.csv",
+        FOLDER / "cells.csv",
     log:
-        SCALE / "logs" / "cells.log",
+        FOLDER / "logs" / "cells.log",
     retries: 0
     localrule: True
     params:
         sources=PRINTING,
-        frames=[str(path) for path in frames_of_papers()],
+        frames=list(map(str, SCALE.frames(published=True))),
     message:
         "Comparing with the published numbers"
     script:

@@ -5,7 +5,8 @@ onstart:
 
 rule train:
     input:
-        train_inputs,
+        # One function gives all inputs, since Snakemake takes long to call thousands.
+        lambda wildcards: list(map(ancient, SCALE.train_inputs(wildcards.run))),
     output:
         spec=RESULTS.run("{run}").spec,
         rounds=RESULTS.run("{run}").rounds,
@@ -26,7 +27,7 @@ rule train:
         gpu_memory_mb=run_gpu_memory,
     params:
         # Nothing but the spec: whatever stands here retrains the run when it changes.
-        spec=run_spec_text,
+        spec=lambda wildcards: SCALE.run_text(wildcards.run),
     message:
         "Training {RUN_WORDS:{wildcards.run}}"
     script:

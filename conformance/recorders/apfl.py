@@ -10,7 +10,7 @@ from conformance.recorders.losses import batch_of, leaf, with_gradients
 from conformance.simulation import integers, method, tensor
 from conformance.steps import Code, Step, Values
 from noisyfl.methods.apfl import Mixture
-from noisyfl.simulation.types import Outputs
+from noisyfl.simulation.outputs import Outputs
 
 
 class MixtureLoss(Step):

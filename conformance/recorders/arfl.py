@@ -12,7 +12,8 @@ import torch
 
 from conformance.simulation import Small, flat_names, loaded, method, numbers_of, weights_of
 from conformance.steps import Code, Step, Values
-from noisyfl.simulation.types import Client, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.updates import Update
 
 CLIENTS = 7
 

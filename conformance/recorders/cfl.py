@@ -11,7 +11,8 @@ import torch
 from conformance.simulation import method, tensor
 from conformance.steps import Code, Step, Values
 from noisyfl.methods.cfl import bipartition, similarities
-from noisyfl.simulation.types import Client, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.updates import Update
 
 PARTS = {"0.body.weight": (2, 3), "0.body.bias": (2,)}
 """Of the changes of a model."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from conformance.simulation import Small, flat_names, integers, loaded, tensor
 from conformance.steps import Code, Step, Values
 from noisyfl.models import build_model
-from noisyfl.simulation.types import average
+from noisyfl.simulation.weights import average
 
 
 class Pairs(torch.utils.data.Dataset):

@@ -33,7 +33,7 @@ from conformance.simulation import (
 )
 from conformance.steps import Code, Step, Values
 from noisyfl.methods.dividemix import DivideMix
-from noisyfl.simulation.types import Outputs
+from noisyfl.simulation.outputs import Outputs
 
 FILE = "Train_cifar.py"
 

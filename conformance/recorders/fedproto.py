@@ -28,7 +28,7 @@ from conformance.simulation import (
     weights_of,
 )
 from conformance.steps import Code, Step, Values
-from noisyfl.simulation.types import Outputs
+from noisyfl.simulation.outputs import Outputs
 
 
 class Both(nn.Module):

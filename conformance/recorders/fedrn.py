@@ -32,7 +32,7 @@ from noisyfl.data.noise.label_noise import LABEL_NOISES, Context
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.methods.fedrn import FINE_TUNING, clean_probabilities
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 
 ALPHA = 0.6
 

@@ -10,7 +10,8 @@ import torch
 
 from conformance.simulation import method, tensor
 from conformance.steps import Code, Step, Values
-from noisyfl.simulation.types import Client, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.updates import Update
 
 CLIENTS = 7
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from conformance.simulation import integers, tensor
 from conformance.steps import Values
-from noisyfl.simulation.types import Batch, Outputs
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch
 
 
 class Said:

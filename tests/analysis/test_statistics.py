@@ -2,8 +2,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from noisyfl.analysis.statistics import STATISTICS, WORDS, Value, over_trials
+from noisyfl.analysis.statistics import (
+    STATISTICS,
+    WORDS,
+    Value,
+    correlation,
+    star_rule,
+    summary,
+)
 
 STEADY = [0.5, 0.81, 0.80, 0.79, 0.80, 0.81]
 SHAKY = [0.5, 0.81, 0.70, 0.79, 0.80, 0.81]
@@ -47,24 +55,27 @@ def test_no_statistic_exceeds_the_best_or_falls_below_the_worst(accuracies):
 
 
 def test_trials_are_averaged_with_the_sample_standard_deviation():
-    summary = over_trials("best", [[0.5, 0.9], [0.8], [0.7, 0.1]])
-    assert summary.mean == pytest.approx(0.8)
-    assert summary.std == pytest.approx(0.1)
-    assert summary.trials == 3
-    assert not summary.starred
-
-
-def test_a_single_trial_has_no_standard_deviation():
-    assert over_trials("last", [[0.5, 0.25]]).std is None
+    found = summary([0.9, 0.8, 0.7])
+    assert found.mean == pytest.approx(0.8)
+    assert found.std == pytest.approx(0.1)
+    assert found.trials == 3
+    assert not found.starred
+    assert summary([0.5]).std is None
 
 
 def test_a_cell_is_starred_and_takes_maxima_if_most_trials_did_not_converge():
-    falling = [0.9, 0.5, 0.4, 0.3, 0.2, 0.1]
-    steady = [0.9, 0.5, 0.5, 0.5, 0.5, 0.5]
-    most = over_trials("final_or_max", [falling, falling, steady])
-    assert most.starred
-    assert most.mean == pytest.approx(0.9)
-    assert most.std == pytest.approx(0.0)
-    half = over_trials("final_or_max", [falling, steady])
-    assert not half.starred
-    assert half.mean == pytest.approx(np.mean([0.1, 0.5]))
+    assert star_rule("final_or_max", [True, True, False]) == ("best", True)
+    assert star_rule("final_or_max", [True, False]) == ("last", False)
+    assert star_rule("mean", [True, True]) == ("mean", False)
+
+
+def test_correlations():
+    x, y = np.random.default_rng(1).normal(size=(2, 12))
+    assert correlation(x, y, "pearson") == pytest.approx(stats.pearsonr(x, y)[0])
+    assert correlation(x, y, "spearman") == pytest.approx(stats.spearmanr(x, y)[0])
+    # A pair without a value is left out, and less than three are too few.
+    x[0] = np.nan
+    assert correlation(x, y, "spearman") == pytest.approx(stats.spearmanr(x[1:], y[1:])[0])
+    x[:10] = np.nan
+    assert np.isnan(correlation(x, y, "pearson"))
+    assert np.isnan(correlation(np.ones(12), y, "pearson"))

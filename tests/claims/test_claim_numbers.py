@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisyfl.claims.association import found_noisy, pearson, spearman
-from noisyfl.claims.numbers import Cell, Number, Numbers
-from noisyfl.claims.wanted import among, but, since, until
+from noisyfl.claims.labels import Place, among, but, since, until
+from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.core.options import BadInput
 
 NAN = float("nan")
@@ -16,10 +15,10 @@ def numbers(by, **found):
     """Numbers by the labels that the keys are made of: ``a_x=1`` is that of method a, noise x."""
     return Numbers.of(
         [
-            Number(
+            Entry(
                 dict(zip(by.split(), map(plain, key.split("_")), strict=False)),
                 np.atleast_1d(np.array(value, dtype=float)),
-                Cell("t", key, "c"),
+                Place("t", key, "c"),
             )
             for key, value in found.items()
         ],
@@ -34,7 +33,7 @@ def plain(text):
 
 def curve(*values, start=1, **labels):
     rows = [
-        Number({**labels, "work": float(n)}, np.array([value]), Cell("t", "r", "c"))
+        Entry({**labels, "work": float(n)}, np.array([value]), Place("t", "r", "c"))
         for n, value in enumerate(values, start)
     ]
     return Numbers.of(rows, [*labels, "work"], "here")
@@ -79,7 +78,7 @@ def test_numbers_are_paired_by_the_labels_that_both_have():
 
 
 def test_two_numbers_with_the_same_labels_are_a_mistake():
-    both = [Number({"a": "x", "b": n}, np.array([1.0]), Cell("", "", "")) for n in "12"]
+    both = [Entry({"a": "x", "b": n}, np.array([1.0]), Place("", "", "")) for n in "12"]
     assert len(Numbers.of(both, ["a", "b"], "here").labels) == 2
     with pytest.raises(BadInput, match="here: several numbers have the same labels, a=x"):
         Numbers.of(both, ["a"], "here")
@@ -108,22 +107,22 @@ def test_halves_are_rounded_up():
 
 
 def test_a_case_says_what_was_compared():
-    (case,) = (ACCURACY["a"]["y"] >= ACCURACY["b"]["y"]).decided()
+    (case,) = (ACCURACY["a"]["y"] >= ACCURACY["b"]["y"]).decide()
     assert (case.label, case.numbers, case.margin, case.held) == ("", "4 ≥ 6", -2, False)
     assert [cell.row for cell in case.cells] == ["a_y", "b_y"]
-    cases = (ACCURACY["a"] > ACCURACY[but("a")].max("method")).decided()
+    cases = (ACCURACY["a"] > ACCURACY[but("a")].max("method")).decide()
     assert [(case.label, case.held) for case in cases] == [("x", True), ("y", False)]
-    (case,) = ACCURACY["a"]["x"].between(2, 4).decided()
+    (case,) = ACCURACY["a"]["x"].between(2, 4).decide()
     assert (case.numbers, case.margin, case.held) == ("5 ≥ 2 and 5 ≤ 4", -1, False)
-    (case,) = ACCURACY["a"]["x"].about(4.8, within=0.3).decided()
+    (case,) = ACCURACY["a"]["x"].about(4.8, within=0.3).decide()
     assert (case.numbers, case.held) == ("0.2 ≤ 0.3", True)
 
 
 def test_what_is_unknown_decides_nothing_but_a_failure_does():
     known, unknown = numbers("m", a=1), numbers("m", a=NAN)
-    assert [case.held for case in (known > unknown).decided()] == [None]
-    assert [case.held for case in ((known > 0) & (unknown > 0)).decided()] == [None]
-    assert [case.held for case in ((known > 2) & (unknown > 0)).decided()] == [False]
+    assert [case.held for case in (known > unknown).decide()] == [None]
+    assert [case.held for case in ((known > 0) & (unknown > 0)).decide()] == [None]
+    assert [case.held for case in ((known > 2) & (unknown > 0)).decide()] == [False]
     assert not (Numbers.unknown(["m"]) > 1).known
     assert not (Numbers.unknown(["m"]) - known["a"] > 1).known
 
@@ -131,10 +130,10 @@ def test_what_is_unknown_decides_nothing_but_a_failure_does():
 def test_nearly_all_draws_must_agree():
     draws = np.ones(100)
     draws[:4] = -1
-    assert [c.held for c in (numbers("m", a=[1, *draws]) > 0).decided()] == [True]
+    assert [c.held for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [True]
     draws[:6] = -1
-    assert [c.held for c in (numbers("m", a=[1, *draws]) > 0).decided()] == [None]
-    assert [c.held for c in (numbers("m", a=[-1, *-draws]) > 0).decided()] == [None]
+    assert [c.held for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [None]
+    assert [c.held for c in (numbers("m", a=[-1, *-draws]) > 0).decide()] == [None]
 
 
 def test_whether_every_case_holds():
@@ -142,7 +141,7 @@ def test_whether_every_case_holds():
     assert told((ACCURACY["a"] > 4).every()) == {(): 0}
     # One that fails decides, whatever the unknown one comes out to be; one that holds does not.
     some = numbers("m n", a_1=1, a_2=NAN, b_1=3, b_2=NAN)
-    assert [case.held for case in ((some > 2).every("n") < 1).decided()] == [True, None]
+    assert [case.held for case in ((some > 2).every("n") < 1).decide()] == [True, None]
 
 
 def test_curves():
@@ -163,7 +162,7 @@ def test_the_first_round_that_reaches_a_level(level, at):
 
 def test_each_curve_has_its_own_end_and_level():
     rows = [
-        Number({"m": m, "work": float(n)}, np.array([float(v)]), Cell("t", m, "c"))
+        Entry({"m": m, "work": float(n)}, np.array([float(v)]), Place("t", m, "c"))
         for m, values in (("a", (3, 1, 2)), ("b", (1, 5)))
         for n, v in reversed(list(enumerate(values, 1)))
     ]
@@ -175,7 +174,7 @@ def test_each_curve_has_its_own_end_and_level():
 
 def test_the_end_is_the_last_number_also_of_numbers_less_than_a_round_apart():
     rows = [
-        Number({"work": work}, np.array([value]), Cell("t", "m", "c"))
+        Entry({"work": work}, np.array([value]), Place("t", "m", "c"))
         for work, value in ((1.0, 3.0), (1.5, 4.0), (1.75, 2.0))
     ]
     assert told(Numbers.of(rows, ["work"], "here").end()) == {(): 2}
@@ -186,7 +185,7 @@ CLIENTS = np.random.default_rng(1).random((2, 12))
 
 def by_client(values):
     rows = [
-        Number({"client": float(n)}, np.array([value]), Cell("t", "r", "c"))
+        Entry({"client": float(n)}, np.array([value]), Place("t", "r", "c"))
         for n, value in enumerate(values)
     ]
     return Numbers.of(rows, ["client"], "here")
@@ -194,22 +193,13 @@ def by_client(values):
 
 def test_correlations():
     x, y = map(by_client, CLIENTS)
-    assert told(pearson(x, y))[()] == pytest.approx(stats.pearsonr(*CLIENTS)[0])
-    assert told(spearman(x, y))[()] == pytest.approx(stats.spearmanr(*CLIENTS)[0])
+    assert told(x.pearson(y))[()] == pytest.approx(stats.pearsonr(*CLIENTS)[0])
+    assert told(x.spearman(y))[()] == pytest.approx(stats.spearmanr(*CLIENTS)[0])
     # A client without a value is left out, and less than three are too few.
     gone = CLIENTS[0].copy()
     gone[0] = NAN
     expected = stats.spearmanr(*CLIENTS[:, 1:])[0]
-    assert told(spearman(by_client(gone), y))[()] == pytest.approx(expected)
+    assert told(by_client(gone).spearman(y))[()] == pytest.approx(expected)
     gone[:10] = NAN
-    assert np.isnan(told(pearson(by_client(gone), y))[()])
-    assert np.isnan(told(pearson(by_client(np.ones(12)), y))[()])
-
-
-def test_how_many_clients_are_rightly_found_noisy():
-    level = by_client([0, 0, 0, 0.5, 0.6, 0.4])
-    assert told(found_noisy(by_client([1, 1.1, 0.9, 5, 5.1, 4.9]), level)) == {(): 1}
-    assert told(found_noisy(by_client([1, 1.1, 5.2, 5, 5.1, 0.9]), level))[()] == pytest.approx(
-        4 / 6
-    )
-    assert np.isnan(told(found_noisy(by_client([1] * 6), level))[()])
+    assert np.isnan(told(by_client(gone).pearson(y))[()])
+    assert np.isnan(told(by_client(np.ones(12)).pearson(y))[()])

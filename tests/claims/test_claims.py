@@ -8,13 +8,16 @@ from dataclasses import replace
 import pytest
 
 from noisyfl.analysis.published_cells import OURS
+from noisyfl.claims.artifacts import Artifacts
+from noisyfl.claims.catalogue import all_claims, tables_of_claims
+from noisyfl.claims.declaration import check, claim
+from noisyfl.claims.findings import MOST, Case, Check, Finding
 from noisyfl.claims.judge import examine, judge
-from noisyfl.claims.kept import read_judged
-from noisyfl.claims.lines import Artifacts
+from noisyfl.claims.judgement import read_judgements
+from noisyfl.claims.labels import but
 from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.query import cells
 from noisyfl.claims.sources import our_cells, ours, published
-from noisyfl.claims.verdicts import MOST, Case, Check, Finding, check
-from noisyfl.claims.wanted import all_claims, but, cells, claim, parts_of
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
 from noisyfl.pages.claims import write_claims
@@ -320,15 +323,19 @@ def cells_file(tmp_path):
     return path
 
 
+def sides(file):
+    return published(PUBLISHED), ours(our_cells(file), Artifacts({}, {}, {}).sources())
+
+
 def test_the_page(tmp_path, cells_file):
     markdown, html = tmp_path / "claims.md", tmp_path / "claims.html"
     tables = {"fedcni/table1": "tables/fedcni/table1"}
-    kept = tmp_path / "claims.json"
+    file = tmp_path / "claims.json"
     write_claims(
-        PUBLISHED, cells_file, {}, {}, {}, "small", tables, markdown=markdown, html=html, kept=kept
+        PUBLISHED, cells_file, {}, {}, {}, "small", tables, markdown=markdown, html=html, json=file
     )
-    judged = judge(PUBLISHED, cells_file, Artifacts({}, {}, {}))
-    assert repr(read_judged(kept)) == repr(judged)
+    judged = judge(*sides(cells_file))
+    assert repr(read_judgements(file)) == repr(judged)
     text, page = markdown.read_text(), html.read_text()
     assert "Scale “small”" in text
     assert "| FedRN | 5 hold, 4 hold in part, 3 cannot tell |" in text
@@ -355,7 +362,7 @@ def test_the_page(tmp_path, cells_file):
 
 
 def test_our_numbers_are_judged_like_the_published_ones(cells_file):
-    judged = judge(PUBLISHED, cells_file, Artifacts({}, {}, {}))
+    judged = judge(*sides(cells_file))
     counts = Counter(one.published.verdict for one in judged)
     assert counts == {"holds": 23, "holds in part": 24, "cannot tell": 13}
     known = {one.claim.name: one for one in judged}
@@ -363,5 +370,5 @@ def test_our_numbers_are_judged_like_the_published_ones(cells_file):
 
 
 def test_the_runs_that_claims_need():
-    assert {"fedrn/table2", "fedrn/figure5", "fedcni/figure2_runs"} <= set(parts_of())
-    assert all(re.fullmatch(r"[a-z]+/[a-z0-9_]+", name) for name in parts_of())
+    assert {"fedrn/table2", "fedrn/figure5", "fedcni/figure2_runs"} <= set(tables_of_claims())
+    assert all(re.fullmatch(r"[a-z]+/[a-z0-9_]+", name) for name in tables_of_claims())

@@ -4,8 +4,7 @@ import json
 
 import pytest
 from conformance import COMMITS
-from conformance.markdown import run_record
-from conformance.page import DIFFERENCES, FOUND, PAGE, WITHOUT, below, missing, page
+from conformance.page import DIFFERENCES, PAGE, TEXTS, below, missing, page, run_record
 from conformance.recorders import MODULES, steps
 from conformance.runs import CAUSES, CODES, FEWEST_SEEDS, PAIRS
 from conformance.runs.statistics import Comparison, decided, flagged_alike
@@ -17,9 +16,9 @@ def test_the_page_is_up_to_date():
     assert PAGE.read_text() == page(), "python -m conformance writes it"
 
 
-def test_every_method_is_spoken_of():
+def test_every_method_is_mentioned():
     assert not missing(METHODS.names())
-    assert set(WITHOUT) <= set(METHODS.names())
+    assert set(TEXTS["without"]) <= set(METHODS.names())
 
 
 def test_differences_are_of_the_steps_and_within_their_tolerance():
@@ -39,13 +38,13 @@ def test_every_repository_has_a_commit():
 def test_a_run_beyond_the_interval_has_been_explained():
     for name in PAIRS:
         record = run_record(name)
-        if record is not None and (told := Comparison.of(record)).seeds >= FEWEST_SEEDS:
-            assert told.inside != (name in FOUND)
+        if record is not None and (comparison := Comparison.of(record)).seeds >= FEWEST_SEEDS:
+            assert comparison.inside != (name in TEXTS["found"])
 
 
-@pytest.mark.parametrize(("difference", "said"), [(0, "equal"), (2e-8, "1e-7"), (9e-6, "1e-5")])
-def test_a_difference_is_said_as_a_power_of_ten(difference, said):
-    assert below(difference) == said
+@pytest.mark.parametrize(("difference", "expected"), [(0, "equal"), (2e-8, "1e-7"), (9e-6, "1e-5")])
+def test_a_difference_is_printed_as_a_power_of_ten(difference, expected):
+    assert below(difference) == expected
 
 
 def side(*accuracies, **decisions):
@@ -56,15 +55,15 @@ def side(*accuracies, **decisions):
 
 
 def test_a_comparison_is_of_the_seeds_that_both_sides_have():
-    told = Comparison.of({"ours": side(0.5, 0.6, 0.8), "official": side(0.4, 0.6)})
-    assert told.seeds == 2
-    assert told.difference == pytest.approx(0.05)
+    comparison = Comparison.of({"ours": side(0.5, 0.6, 0.8), "official": side(0.4, 0.6)})
+    assert comparison.seeds == 2
+    assert comparison.difference == pytest.approx(0.05)
     # Student's t of one degree of freedom, times the standard error of 0.1 and 0.
-    assert told.half_width == pytest.approx(12.706 * 0.05, rel=1e-4)
-    assert told.inside
-    told = Comparison.of({"ours": side(0.5, 0.61), "official": side(0.4, 0.5)})
-    assert told.half_width == pytest.approx(12.706 * 0.005, rel=1e-4)
-    assert not told.inside
+    assert comparison.half_width == pytest.approx(12.706 * 0.05, rel=1e-4)
+    assert comparison.inside
+    comparison = Comparison.of({"ours": side(0.5, 0.61), "official": side(0.4, 0.5)})
+    assert comparison.half_width == pytest.approx(12.706 * 0.005, rel=1e-4)
+    assert not comparison.inside
 
 
 def test_decisions_are_means_and_flags_are_compared_client_by_client():
@@ -91,10 +90,10 @@ def test_the_answer_about_fedrns_neighbours_is_what_the_runs_say():
     assert not Comparison.of(record).inside
     assert Comparison.of(record, official="both").inside
     gain = {side: Comparison.of(record, ours=side) for side in ("unvisited", "sequential", "both")}
-    assert all(told.inside for told in gain.values())
+    assert all(one.inside for one in gain.values())
     after = Comparison.of(record, official="unvisited", ours="both")
     measured = [gain["unvisited"], Comparison.of(record), gain["sequential"], after]
-    assert [round(100 * told.difference, 1) for told in measured] == [2.6, 4.5, -0.6, 0.4]
+    assert [round(100 * one.difference, 1) for one in measured] == [2.6, 4.5, -0.6, 0.4]
     assert round(100 * Comparison.of(record, official="both").difference, 1) == 1.5
     for side in ("official", *gain):
         assert decided(record, side)["unvisited"] == 0

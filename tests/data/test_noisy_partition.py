@@ -17,7 +17,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import dataset as datasets
-from noisyfl.simulation.types import Client, mean_noise_level
+from noisyfl.simulation.clients import Client, mean_noise_level
 
 LABELS = np.random.default_rng(0).permutation(np.arange(1437) % 10)
 """As many labels as the training part of digits has."""

@@ -1,9 +1,11 @@
 """The table of docs/desk.md on longer training says what the tracked runs say."""
 
-from noisyfl.analysis.against_fedavg import number, seen, told
+from noisyfl.analysis.against_fedavg import measure
 from noisyfl.analysis.runs import read_runs
+from noisyfl.analysis.statistics import number
 from noisyfl.commands import REPRODUCED, read_plan
 from noisyfl.experiments.config import ROOT
+from noisyfl.pages.evidence import describe
 
 SETTING = "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5"
 TITLES = (
@@ -12,8 +14,8 @@ TITLES = (
 )
 
 
-def shown(scale):
-    """What the first trial of each method shows in the setting, by the name of its row, as far as
+def measured(scale):
+    """What the first trial of each method reached in the setting, by the name of its row, as far as
     its run is tracked.
     """
     table = read_plan(ROOT / "config" / f"{scale}.yaml").tables["grand/common"]
@@ -21,17 +23,17 @@ def shown(scale):
     runs = {row.name: line[column][0] for row, line in zip(table.rows, table.runs, strict=True)}
     runs = {name: run for name, run in runs.items() if REPRODUCED.run(run).whole()}
     found = read_runs({run: REPRODUCED.run(run) for run in runs.values()})
-    return {name: seen([found[run]]).iloc[0] for name, run in runs.items()}
+    return {name: measure([found[run]]).iloc[0] for name, run in runs.items()}
 
 
 def line(name, short, long):
-    cells = [name, number(short.accuracy), number(long.accuracy), *told(long)]
+    cells = [name, number(short.accuracy), number(long.accuracy), *describe(long)]
     return f"| {' | '.join(cells)} |"
 
 
-def test_longer_training_is_told_as_it_was():
-    short, long = shown("desk"), shown("desk_long")
-    told_of = [name for name in long if name in short]
-    assert {"FedAvg", "FedCorr", "FedRN", "FedCNI", "Oracle"} <= set(told_of)
-    lines = [TITLES, *(line(name, short[name], long[name]) for name in told_of)]
+def test_the_table_has_what_longer_training_reached():
+    short, long = measured("desk"), measured("desk_long")
+    both = [name for name in long if name in short]
+    assert {"FedAvg", "FedCorr", "FedRN", "FedCNI", "Oracle"} <= set(both)
+    lines = [TITLES, *(line(name, short[name], long[name]) for name in both)]
     assert "\n".join(lines) in (ROOT / "docs" / "desk.md").read_text(encoding="utf-8")

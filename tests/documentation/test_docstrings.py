@@ -54,22 +54,3 @@ def test_public_functions_say_what_they_take():
         and not is_claim(function)
     ]
     assert not missing, "no Args: in the docstrings of\n" + "\n".join(missing)
-
-
-def test_what_args_names_is_taken():
-    wrong = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for function, names in functions(ast.parse(path.read_text())):
-            lines = iter((ast.get_docstring(function) or "").splitlines())
-            if "Args:" not in lines:  # leaves the lines after it
-                continue
-            said = []
-            for line in lines:
-                if line and not line.startswith("    "):
-                    break
-                if line.startswith("    ") and line[4:5] != " ":
-                    said.append(line.strip().partition(":")[0])
-            extra = {one.arg for one in (function.args.vararg, function.args.kwarg) if one}
-            if wrongly := [name for name in said if name not in {*names, *extra}]:
-                wrong.append(f"{path.name}:{function.lineno} {function.name}: {wrongly}")
-    assert not wrong, "Args: names what is not a parameter:\n" + "\n".join(wrong)

@@ -41,14 +41,6 @@ def test_what_is_generated_fits_the_declarations(path):
     assert path.read_text() == FILES[path], "run: make generated"
 
 
-def test_every_method_with_options_or_variants_has_its_tables():
-    page = (ROOT / "docs" / "fidelity.md").read_text()
-    every = methods().items()
-    wanted = {f"<!-- options: {name} -->" for name, one in every if one.model_fields}
-    wanted |= {f"<!-- variants: {name} -->" for name, one in every if one.variants}
-    assert {mark for mark in wanted if mark not in page} == set()
-
-
 def test_every_method_is_in_one_family():
     listed = [one.name for members in option_tables.families().values() for one in members]
     assert sorted(listed) == list(methods())
@@ -61,61 +53,42 @@ def test_every_method_is_in_one_family():
 PAGE = """text
 <!-- options: fedprox -->
 
-| option | default | alternatives | reason |
-|---|---|---|---|
-| `prox_form` | wrong | | the method as published |
-| `gone` | 1 | any | |
+| anything |
+|---|
+| wrong |
 
-<!-- variants: fedrn -->
+<!-- statuses -->
 
-| variant | sets | certain? |
-|---|---|---|
-| `paper` | `k=9` | yes \\| no |
-
-<!-- defaults -->
-
-| option | default | alternatives | reason |
-|---|---|---|---|
-| `min_size` of `dirichlet`, `dirichlet_official` | 1 | | ten for all |
-| `cnn` | fixed | | small |
-| `map` of `asymmetric` | | | |
 more"""
 
 
-def test_tables_get_the_declared_cells_and_keep_the_authors():
+def test_tables_are_written_anew_under_their_comments():
     written = option_tables.fill(PAGE, "page.md")
     assert option_tables.fill(written, "page.md") == written
     lines = written.split("\n")
     assert (lines[0], lines[-1]) == ("text", "more")
-    assert "| `mu` | 0.01 | any | |" in lines
-    assert "| `prox_form` | squared | `norm` | the method as published |" in lines
-    assert "gone" not in written
-    assert '| `paper` | `similarity="softmax"` | yes \\| no |' in lines
-    assert "| `one_neighbour` | `neighbours=1` | |" in lines
-    assert "| `min_size` of `dirichlet`, `dirichlet_official` | 10 | any | ten for all |" in lines
-    assert "| `cnn` | fixed | | small |" in lines
-    assert "| `map` of `asymmetric` | required | `classic`, `full` | |" in lines
+    assert lines[3] == "| option | default | meaning |"
+    assert "| `mu` | 0.01 | weight of the proximal term |" in lines
+    assert "wrong" not in written
+    fedprox = methods()["fedprox"].reference
+    link = "[FedProx](../workflow/reasons/methods/fedprox.yaml)"
+    assert f"| {link} | exact | {fedprox} |" in lines
+
+
+def test_a_table_of_what_is_not_declared_is_an_error():
+    with pytest.raises(BadInput, match=r"docs/page\.md: nothing is called 'fedavgg'"):
+        option_tables.fill("<!-- options: fedavgg -->\n\n", "docs/page.md")
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<!-- options: fedavgg -->\n\n| option |\n|---|", "fedavgg"),
-        ("<!-- options: fedprox -->\n\nno table", "a table under it"),
-        (
-            "<!-- defaults -->\n\n| o | default |\n|---|---|\n| `m` of `fedprox` | |",
-            "no option 'm'",
-        ),
-        (
-            "<!-- defaults -->\n\n| o | default |\n|---|---|\n| `alpha` of `apfl`, `fedrn` | |",
-            "one default",
-        ),
-    ],
+    ("names", "components", "expected"),
+    [(["m"], ["fedprox"], "no option 'm'"), (["alpha"], ["apfl", "fedrn"], "one default")],
 )
-def test_a_table_of_what_is_not_declared_is_an_error(text, expected):
-    with pytest.raises(BadInput, match=re.escape(expected)) as error:
-        option_tables.fill(text, "docs/page.md")
-    assert "docs/page.md" in str(error.value)
+def test_a_reason_for_options_that_are_not_there_or_not_alike_is_an_error(
+    names, components, expected
+):
+    with pytest.raises(BadInput, match=rf"a\.yaml: .*{expected}"):
+        option_tables.shared_option(names, components, "a.yaml")
 
 
 def test_a_default_that_is_a_share_says_of_what():

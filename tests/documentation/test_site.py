@@ -52,7 +52,8 @@ def test_a_methods_page_leads_from_equations_to_lines_of_its_code():
     assert "def _end_iteration" in source[int(line[1]) - 1]
     assert re.search(r"\| Eqs. 6, 7 \| .*_relabel", page)
     assert "| `clean_threshold` | 0.1 | a number at least 0 and at most 1 |" in page
-    assert "[Fidelity, FedCorr](../fidelity.md#fedcorr)" in page
+    assert "| status | *exact*: what that means is in [Fidelity](../fidelity.md) |" in page
+    assert re.search(r"^\| `ranking` \| candidates are the .* \| the code \|$", page, re.M)
     assert "    class FedCorr(ServerSide, ClientSide):" in page
 
 
@@ -66,12 +67,16 @@ def test_the_reference_of_the_configuration_has_every_key():
 
 
 PAGES = {"index.md", "fidelity.md", "papers/rofl.md", "environments.md", "images/report.png"}
+PAGES |= {"methods/rofl.md", "fidelity/training.md"}
+ROFL = "workflow/reasons/methods/rofl.yaml"
 
 
 @pytest.mark.parametrize(
     ("page", "link", "expected"),
     [
-        ("papers/rofl.md", "[F](../fidelity.md#rofl)", "[F](../fidelity.md#rofl)"),
+        ("papers/rofl.md", f"[F](../../{ROFL})", "[F](../methods/rofl.md)"),
+        ("fidelity.md", "[F](../workflow/reasons/training.yaml)", "[F](fidelity/training.md)"),
+        ("methods/rofl.md", "[F](../fidelity.md)", "[F](../fidelity.md)"),
         ("index.md", "[F](docs/fidelity.md)", "[F](fidelity.md)"),
         ("index.md", "[E](envs/README.md#docker)", "[E](environments.md#docker)"),
         ("index.md", "![R](docs/images/report.png)", "![R](images/report.png)"),

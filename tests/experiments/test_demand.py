@@ -15,20 +15,18 @@ from noisyfl.__main__ import main, parser
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance, write_provenance
-from noisyfl.experiments.config import check_config, make_plan
+from noisyfl.experiments.config import check_config
 from noisyfl.experiments.demand import (
     cheapest_cells,
     demands,
     plan_text,
     remarks,
     runs_by_claim,
-    runs_by_target,
-    runs_of,
     speeds_for,
 )
+from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.targets import runs_by_target, runs_of
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.catalogue import canonical_method
-from noisyfl.specs.cost import estimate
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import identity
 
@@ -104,7 +102,7 @@ def test_the_demands_of_each_table_and_of_all(plan):
     assert (found["paper_two"].runs, found["paper_two"].done) == (1, 1)
     assert two.runs[0][0][0] in done
     assert (found["all"].runs, found["all"].left) == (9, 7)
-    seconds = [estimate(plan.runs[r], "cpu").seconds for r in one.run_ids() if r not in done]
+    seconds = [plan.estimate(r, "cpu").seconds for r in one.run_ids() if r not in done]
     assert found["paper_one"].hours == pytest.approx((sum(seconds) / 3600,))
     assert found["paper_one"].asked == pytest.approx(sum(600 + 2 * s for s in seconds) / 3600)
     assert found["paper_two"].hours == (0,)
@@ -144,18 +142,20 @@ def test_what_a_claim_needs():
     assert (arguments.claims, arguments.target) == (True, "fedcorr")
 
 
-def test_a_plan_says_in_words_what_does_not_happen(plan):
-    spec = next(iter(plan.runs.values()))
-    rounds = spec["schedule"]["rounds"]
-    late = {**canonical_method("fedrn", "test"), "warm_up_rounds": rounds}
-    plan.runs["late"] = {**spec, "method": late}
+def test_a_plan_says_in_words_what_does_not_happen(tmp_path):
+    rounds = SETTING["schedule"]["rounds"]
+    late = {"name": "late", "method": f"fedrn(warm_up_rounds={rounds})"}
+    two = {**PAPER["tables"]["two"], "rows": [late], "trials": 1}
+    paper = {**PAPER, "tables": {"two": two}, "figures": {}}
+    (tmp_path / "paper.yaml").write_text(yaml.safe_dump(paper))
+    plan = make_plan(check_config({"scale": "tiny", "experiments": ["paper"]}, "x"), tmp_path, "x")
     assert remarks(plan, plan.runs) == [
         "",
         "To be known of these runs:",
         f"- fedrn: the choice of clean samples (warm_up_rounds) would begin in round {rounds + 1}, "
         f"and there are {rounds} rounds (1 run)",
     ]
-    assert "To be known" in plan_text(plan, {"late": ["late"]}, lambda run: True, "cpu")
+    assert "To be known" in plan_text(plan, {"late": list(plan.runs)}, lambda run: True, "cpu")
 
 
 def test_a_run_that_no_machine_ends_in_a_year_is_refused_unless_allowed(tmp_path):
@@ -181,7 +181,7 @@ def test_the_cheapest_cells_come_first_and_no_run_twice(plan):
     ]
     done = {one.runs[0][1][0], *one.runs[1][1]}
     assert cheapest_cells(plan, done.__contains__, "cpu", 9)[0] == [one.runs[0][1][1]]
-    cell = sum(estimate(plan.runs[run], "cpu").seconds for run in one.runs[0][1]) / 3600
+    cell = sum(plan.estimate(run, "cpu").seconds for run in one.runs[0][1]) / 3600
     assert cheapest_cells(plan, lambda run: False, "cpu", 1.01 * cell) == nothing[:1]
     assert cheapest_cells(plan, lambda run: False, "cpu", 0.99 * cell) == []
 
@@ -206,7 +206,8 @@ def scale(tmp_path, monkeypatch):
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "paper.yaml").write_text(yaml.safe_dump(PAPER))
     config = tmp_path / "tiny.yaml"
-    config.write_text(yaml.safe_dump({"scale": "tiny", "experiments": ["paper"]}))
+    given = {"scale": "tiny", "experiments": ["paper"], "results": str(tmp_path / "made")}
+    config.write_text(yaml.safe_dump(given))
     monkeypatch.setattr(commands, "EXPERIMENTS", tmp_path / "papers")
     monkeypatch.setattr(commands, "REPRODUCED", Results(tmp_path / "reproduced"))
     return config

@@ -7,8 +7,9 @@ import pytest
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import ROOT, load_config, make_plan, scale_file
+from noisyfl.experiments.config import ROOT, load_config, scale_file
 from noisyfl.experiments.expansion import merge
+from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method, without_revisions
 from noisyfl.specs.spec import canonical_run, check_run, describe_run, identity

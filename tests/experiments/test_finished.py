@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from noisyfl.experiments.config import check_config, make_plan
+from noisyfl.experiments.config import check_config
 from noisyfl.experiments.finished import finished_part
-from noisyfl.specs.cost import estimate
+from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import complete_block
 
 SETTING = {
@@ -78,7 +78,7 @@ def test_a_table_keeps_its_cells_and_says_what_it_lacks(plan):
     assert (part.rows, part.columns) == (table.rows, table.columns)
     missing = [run for run in table.run_ids() if run not in there]
     assert part.missing == len(missing) == 9
-    seconds = sum(estimate(plan.runs[run], "cpu").seconds for run in missing)
+    seconds = sum(plan.estimate(run, "cpu").seconds for run in missing)
     assert part.missing_hours == pytest.approx(seconds / 3600, abs=0.05)
     assert part.missing_hours > 0
 

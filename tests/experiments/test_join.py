@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import check_config, make_plan
+from noisyfl.experiments.config import check_config
+from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import description_text
 from noisyfl.specs.published import KEY
 from small_paper import CONFIG, PAPER, edited

@@ -10,8 +10,8 @@ from noisyfl import commands
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import progress
-from noisyfl.experiments.demand import runs_by_target
 from noisyfl.experiments.progress import Pace, look
+from noisyfl.experiments.targets import runs_by_target
 from noisyfl.runs import status
 from noisyfl.runs.status import failure_text
 from small_paper import DIGITS, PAPER, edited
@@ -96,7 +96,7 @@ def test_a_reproduced_run_is_done_and_tells_nothing_of_this_machine(place, tmp_p
     done(there, place.krum[0], factor=9)
     found = look(place.plan.runs, [place.results, tracked], NOW)
     assert found[place.krum[0]].state == "done"
-    assert Pace(place.plan.runs, found, "cuda").observed == 0
+    assert Pace(place.plan, found, "cuda").observed == 0
 
 
 def test_what_failed_is_told_in_three_lines(place):

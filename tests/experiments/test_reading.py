@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.core.registry import parse_component, split_sum
-from noisyfl.experiments.config import check_config, check_scale, load_config, make_plan, scale_file
-from noisyfl.experiments.demand import runs_of
+from noisyfl.experiments.config import check_config, check_scale, load_config, scale_file
+from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.targets import runs_of
 from noisyfl.specs.catalogue import canonical_method
 from small_paper import CONFIG, DIGITS, PAPER, edited, plan
 

@@ -9,12 +9,11 @@ import pytest
 
 import small_explorer as small
 from noisyfl.data import noisy_partition
-from noisyfl.explorer.fidelity import sections
 from noisyfl.explorer.gather import gather
-from noisyfl.explorer.methods import described
-from noisyfl.explorer.page import ASSETS, MODULES, explorer_page, packed, script
+from noisyfl.explorer.methods import describe_methods
+from noisyfl.explorer.page import ASSETS, MODULES, compress, explorer_page, script
 from noisyfl.explorer.series import POINTS, whole
-from noisyfl.explorer.series import packed as packed_series
+from noisyfl.explorer.series import pack as packed_series
 from noisyfl.specs.catalogue import methods
 
 
@@ -137,26 +136,22 @@ def test_a_claim_knows_the_cells_that_decided_it_on_both_sides(made):
         assert index["cells"][number] is cell(index, "p/t1", "Row of fedavg", column)
 
 
-def test_every_method_has_its_module_and_the_lines_of_the_fidelity_page():
-    told = described()
-    assert set(told) == set(methods())
-    for name, one in told.items():
+def test_every_method_has_its_module_its_options_and_their_reasons():
+    found = describe_methods()
+    assert set(found) == set(methods())
+    for name, one in found.items():
         assert one["about"], name
         assert [option["name"] for option in one["options"]] == list(methods()[name].model_fields)
-        if one["options"]:
-            assert one["fidelity"], name
-    prox = next(o for o in told["fedcorr"]["options"] if o["name"] == "prox_form")
-    assert prox["why"]["reason for the default"].startswith("the code. The two are different")
+        assert one["title"], name
+    prox = next(o for o in found["fedcorr"]["options"] if o["name"] == "prox_form")
+    assert list(prox["why"]) == ["paper", "code", "reason"]
+    assert prox["why"]["reason"].startswith("the code. The two are different")
 
 
-def test_where_the_fidelity_page_has_no_column_of_reasons_its_text_is_quoted():
-    told = {option["name"]: option["why"] for option in described()["rofl"]["options"]}
-    assert '`pseudo_label_form="hard"`' in told["pseudo_label_form"]["reason"]
-    assert all(not text.startswith("|") for why in told.values() for text in why.values())
-
-
-def test_sections_name_the_anchors_of_the_site():
-    assert sections()["fedprox"].anchor == "fedprox"
+def test_notes_about_an_option_are_quoted_where_it_has_no_reason_of_its_own():
+    found = {option["name"]: option["why"] for option in describe_methods()["rofl"]["options"]}
+    assert '`pseudo_label_form="hard"`' in found["pseudo_label_form"]["reason"]
+    assert all(not text.startswith("|") for why in found.values() for text in why.values())
 
 
 def test_the_script_has_every_module_and_no_import():
@@ -169,5 +164,5 @@ def test_the_page_holds_what_was_packed_and_no_tag_of_it(made):
     _, index, details = made
     page = explorer_page(index, details, small.EVIL)
     assert small.EVIL not in page
-    assert packed(json.dumps(index, separators=(",", ":"))) in page
-    assert json.loads(gzip.decompress(b64decode(packed('{"a":1}')))) == {"a": 1}
+    assert compress(json.dumps(index, separators=(",", ":"))) in page
+    assert json.loads(gzip.decompress(b64decode(compress('{"a":1}')))) == {"a": 1}

@@ -108,7 +108,7 @@ def test_a_cell_says_what_the_method_thought_and_what_was_typed(visit):
     assert "lays its value over the paper’s" in clients.inner_text()
 
 
-def test_an_option_leads_to_its_line_of_the_fidelity_page(visit):
+def test_an_option_leads_to_its_line_among_the_methods(visit):
     page = visit.show(CELL)
     page.get_by_role("link", name="prox_form").click()
     page.wait_for_selector("main.view-method")
@@ -342,7 +342,7 @@ def test_a_curve_has_marks_at_whole_rounds_only(visit):
 
 def test_without_published_numbers_no_word_is_said_of_them(browser, made, tmp_path):
     sources, _ = made
-    alone = replace(sources, tables=sources.tables[1:], frames=sources.frames[1:], judged=())
+    alone = replace(sources, tables=sources.tables[1:], frames=sources.frames[1:], judgements=())
     write_explorer(alone, tmp_path / "explorer.html")
     visit = Visit(browser, tmp_path / "explorer.html", "#tables")
     assert "Choose a cell" in visit.page.locator(".intro").inner_text()

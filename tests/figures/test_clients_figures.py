@@ -6,6 +6,7 @@ import pytest
 
 from descriptions import described
 from noisyfl.analysis.clients import features, last_values
+from noisyfl.analysis.curves import spread_over_clients
 from noisyfl.analysis.runs import read_run
 from noisyfl.data import noisy_partition
 from noisyfl.figures import clients, style
@@ -135,12 +136,12 @@ def test_a_panel_an_x_and_a_y_and_a_point_a_client(run):
     assert precision.get_title() == f"Pearson's r = {r:.2f}"
 
 
-def test_clients_without_a_value_have_no_point_and_no_part_in_the_correlation(run):
+def test_clients_without_a_value_have_no_point_and_two_others_no_correlation(run):
     figure = by_client(run, ["samples"], [DETECTED])
     (panel,) = figure.axes
     points = np.array(panel.collections[0].get_offsets())
     assert points[~np.isnan(points[:, 1])].tolist() == [[10, 30], [8, 40]]
-    assert panel.get_title() == "Pearson's r = -1.00"
+    assert panel.get_title() == ""
 
 
 def test_metrics_of_one_feature_stand_side_by_side(run):
@@ -159,7 +160,7 @@ def test_a_run_that_recorded_nothing_of_clients_says_so(runs):
 
 
 def test_the_spread_among_clients_by_round(run):
-    work, mean, low, high = clients.spread(run, "label_precision")
+    work, mean, low, high = spread_over_clients(run, "label_precision")
     assert work.tolist() == [1, 3]
     assert mean == pytest.approx([0.5, 0.4])
     assert low.tolist() == [0.2, 0.1]
@@ -170,7 +171,7 @@ def test_the_spread_has_the_work_of_the_round(runs):
     columns = {"ordinary_rounds": [0.1, 0.2, 1.2, 2.2]}
     rows = [{"round": r, "client": 0, "label_recall": 0.5} for r in (2, 4)]
     found = runs.add([None] * 4, clients=rows, columns=columns)
-    work, *_ = clients.spread(read_run(found, runs.files[found]), "label_recall")
+    work, *_ = spread_over_clients(read_run(found, runs.files[found]), "label_recall")
     assert work.tolist() == [0.2, 2.2]
 
 

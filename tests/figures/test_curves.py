@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -7,64 +5,7 @@ from descriptions import described
 from noisyfl.core.options import BadInput
 from noisyfl.figures import curves, style
 from noisyfl.figures.curves import WORK
-
-
-def run_of(rounds, accuracies, status="finished", rounds_done=None, per_round=10, **metrics):
-    """A run as the curves read it, with so many training batches per ordinary round."""
-    series = {"test_accuracy": (rounds, accuracies), **metrics}
-    scale = {"ordinary_rounds": 1, "batches": per_round}
-    done = rounds_done or (rounds or [0])[-1]
-
-    def values(metric, unit="ordinary_rounds"):
-        at, found = series.get(metric, ([], []))
-        return scale[unit] * np.array(at, float), np.array(found, float)
-
-    return SimpleNamespace(
-        series=values,
-        accuracies=tuple(accuracies),
-        diverged=status == "diverged",
-        work=lambda unit="ordinary_rounds": scale[unit] * np.array([done]),
-    )
-
-
-def mean_of(*trials):
-    return curves.over_trials([run.series("test_accuracy") for run in trials])
-
-
-def test_trials_are_averaged_at_each_evaluation():
-    rounds, mean, std = mean_of(run_of([1, 2], [0.2, 0.5]), run_of([1, 2], [0.4, 0.5]))
-    assert rounds.tolist() == [1, 2]
-    assert mean == pytest.approx([0.3, 0.5])
-    assert std == pytest.approx([np.std([0.2, 0.4], ddof=1), 0])
-
-
-def test_a_single_trial_has_a_line_and_no_band():
-    _, mean, std = mean_of(run_of([1, 2], [0.2, 0.5]))
-    assert mean == pytest.approx([0.2, 0.5])
-    assert std.tolist() == [0, 0]
-
-
-def test_evaluations_elsewhere_are_joined_by_straight_lines():
-    other = run_of([1, 3], [0.1, 0.5])
-    rounds, mean, _ = mean_of(run_of([1, 2, 3], [0.1, 0.1, 0.1]), other)
-    assert rounds.tolist() == [1, 2, 3]
-    assert mean == pytest.approx([0.1, 0.2, 0.3])
-
-
-def test_a_trial_that_ended_no_longer_counts():
-    trials = [run_of([1, 2, 3], [0.2, 0.4, 0.6]), run_of([1, 2], [0.4, 0.6], "diverged")]
-    _, mean, std = mean_of(*trials, run_of([], [], "diverged", 1))
-    assert mean == pytest.approx([0.3, 0.5, 0.6])
-    assert std == pytest.approx([np.std([0.2, 0.4], ddof=1)] * 2 + [0])
-
-
-def test_batches_are_averaged_in_equal_rounds():
-    slow = run_of([1, 2, 3], [0.1, 0.2, 0.9])
-    fast = run_of([1, 2], [0.3, 0.4], per_round=20)
-    batches, mean, std = curves.mean_curve([slow, fast], "test_accuracy", "batches")
-    assert batches.tolist() == [15, 30, 30]
-    assert mean == pytest.approx([0.2, 0.3, 0.9])
-    assert std == pytest.approx([np.std([0.1, 0.3], ddof=1)] * 2 + [0])
+from small_curves import run_of
 
 
 def drawn(cells, columns, rows, runs, **given):

@@ -10,6 +10,8 @@ from matplotlib.lines import Line2D
 
 from descriptions import described
 from noisyfl.analysis.clients import count_classes
+from noisyfl.analysis.noisy_clients import lid_scores_of
+from noisyfl.analysis.runs import read_run
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.figures import lid_scores, partitions, style
@@ -29,9 +31,9 @@ def fedcorr(runs, make_partition):
     assert 0 < (level > 0).sum() < 10
     score = 1 + 2 * level
     score[np.flatnonzero(level == 0)[0]] = 2.5
-    early = [dict.fromkeys(NAMES, 0.0) | {"round": 10, "client": c} for c in range(10)]
+    early = [dict.fromkeys(NAMES, 0.0) | {"round": 1, "client": c} for c in range(10)]
     late = [
-        {"round": 20, "client": c, "lid": score[c], "cumulative_lid": 3 * score[c]}
+        {"round": 2, "client": c, "lid": score[c], "cumulative_lid": 3 * score[c]}
         for c in reversed(range(10))
     ]
     run = runs.add([0.5, 0.6], method="fedcorr", clients=[*early, *late])
@@ -223,7 +225,7 @@ def test_many_clients_are_drawn_in_strips(make_partition):
 
 
 def test_scores_are_those_of_the_last_iteration_by_client(runs, fedcorr):
-    scores = lid_scores.last_scores(runs.files[fedcorr.run], 10)
+    scores = lid_scores_of(read_run(fedcorr.run, runs.files[fedcorr.run]), 10)
     assert scores["lid"] == pytest.approx(fedcorr.score)
     assert scores["cumulative_lid"] == pytest.approx(3 * fedcorr.score)
 
@@ -231,17 +233,18 @@ def test_scores_are_those_of_the_last_iteration_by_client(runs, fedcorr):
 def test_a_run_without_scores_is_refused(runs):
     run = runs.add([0.5])
     with pytest.raises(BadInput, match="no LID scores, expected a run of fedcorr"):
-        lid_scores.last_scores(runs.files[run], 10)
+        lid_scores_of(read_run(run, runs.files[run]), 10)
 
 
 def test_a_run_with_fewer_clients_is_refused(runs, fedcorr):
     with pytest.raises(BadInput, match="no LID scores of all 11 clients"):
-        lid_scores.last_scores(runs.files[fedcorr.run], 11)
+        lid_scores_of(read_run(fedcorr.run, runs.files[fedcorr.run]), 11)
 
 
 def drawn(runs, fedcorr, partition):
+    run = read_run(fedcorr.run, runs.files[fedcorr.run])
     with style.house_style():
-        return lid_scores.lid_scores({}, {fedcorr.run: runs.files[fedcorr.run]}, [partition])
+        return lid_scores.lid_scores({}, {fedcorr.run: run}, [partition])
 
 
 def test_detection_and_correlation_are_told(runs, fedcorr):

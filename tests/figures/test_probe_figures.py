@@ -1,6 +1,7 @@
 """Figures from what probes measured, against numbers worked out in other ways."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,6 +12,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from descriptions import described
 from noisyfl.analysis.probes import probed_rows
+from noisyfl.analysis.runs import read_run, read_runs
+from noisyfl.analysis.samples import majority, read_features
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
@@ -73,7 +76,7 @@ def test_local_models_are_drawn_in_the_order_of_noise_levels(accuracies, runs):
     (good, bad, clean), values, partitions, _ = accuracies
     panels = [{"name": "one", "lines": [good]}, {"name": "all", "lines": [good, bad, clean]}]
     description = {"name": "f", "y": "test_accuracy", "panels": panels}
-    figure = local_models.local_models(described(description), runs.files, partitions)
+    figure = local_models.local_models(described(description), read_runs(runs.files), partitions)
     first, second = figure.axes
     level = partitions[1].realised
     ranked = sorted(range(CLIENTS), key=lambda client: (level[client], client))
@@ -98,12 +101,12 @@ def test_local_models_are_drawn_in_the_order_of_noise_levels(accuracies, runs):
 def test_local_models_have_their_training_accuracy_or_none(accuracies, runs):
     (good, *_), values, partitions, _ = accuracies
     description = {"name": "f", "y": "train_accuracy", "panels": [{"name": "", "lines": [good]}]}
-    figure = local_models.local_models(described(description), runs.files, partitions)
+    figure = local_models.local_models(described(description), read_runs(runs.files), partitions)
     found = np.sort(figure.axes[0].lines[0].get_ydata())
     assert found == pytest.approx(np.sort(50 * values["good"]))
     with pytest.raises(BadInput, match=r"f: y: .*did you mean 'train_accuracy'"):
         local_models.local_models(
-            described({**description, "y": "train_acuracy"}), runs.files, partitions
+            described({**description, "y": "train_acuracy"}), read_runs(runs.files), partitions
         )
 
 
@@ -111,19 +114,20 @@ def test_local_models_have_their_training_accuracy_or_none(accuracies, runs):
 def test_a_run_without_the_probe_is_refused(rows, runs):
     run = runs.add([0.5], clients=rows)
     with pytest.raises(BadInput, match=r"clients\.parquet: no local_test_accuracy, expected a run"):
-        probed_rows(run, runs.files[run], ["local_test_accuracy"])
+        probed_rows(read_run(run, runs.files[run]), ["local_test_accuracy"])
 
 
 def test_other_runs_and_missing_clients_are_refused(accuracies, runs):
     (good, bad, _), _, partitions, _ = accuracies
+    run = read_run(good["run"], runs.files[good["run"]])
     with pytest.raises(DamagedArtifact, match=f"expected the run {good['run']}"):
-        probed_rows(good["run"], runs.files[bad["run"]], ["local_test_accuracy"])
+        probed_rows(replace(run, files=runs.files[bad["run"]]), ["local_test_accuracy"])
     rows = last_round(local_test_accuracy=[0.5] * 9)
     line = {"name": "x", "run": runs.add([0.5], clients=rows, seed=9, **SHARDS), **good}
     line["run"] = runs.add([0.5], clients=rows, seed=9, **SHARDS)
     description = {"name": "f", "y": "test_accuracy", "panels": [{"name": "", "lines": [line]}]}
     with pytest.raises(BadInput, match="of 9 clients, expected 10"):
-        local_models.local_models(described(description), runs.files, partitions)
+        local_models.local_models(described(description), read_runs(runs.files), partitions)
 
 
 # -------------------------------------------------------------------- similarity
@@ -142,7 +146,7 @@ def answers(runs, make_partition):
 def test_similarity_is_ordered_by_main_classes(answers, runs):
     panel, partition, outputs, _ = answers
     figure = similarity.similarity(
-        described({"name": "f", "panels": [panel]}), runs.files, [partition]
+        described({"name": "f", "panels": [panel]}), read_runs(runs.files), [partition]
     )
     axes = figure.axes[0]
     mains = []
@@ -174,7 +178,7 @@ def test_a_model_that_diverged_leaves_a_gap(runs, make_partition):
     run = runs.add([0.5], clients=last_round(random_image_output=outputs), **SHARDS)
     panel = {"name": "p", "run": run, **where}
     figure = similarity.similarity(
-        described({"name": "f", "panels": [panel]}), runs.files, [partition]
+        described({"name": "f", "panels": [panel]}), read_runs(runs.files), [partition]
     )
     missing = np.isnan(np.ma.filled(figure.axes[0].images[0].get_array(), np.nan))
     assert missing.sum() == 2 * CLIENTS - 1
@@ -212,13 +216,13 @@ def scores(runs):
 
 def test_classes_are_of_the_majority_from_the_mean_size_on():
     given = np.array([0] * 5 + [1] * 3 + [7] * 1 + [2] * 3)  # 12 samples of 4 classes
-    assert sorted(set(given[detection.majority(given)])) == [0, 1, 2]
-    assert detection.majority(np.array([3, 3])).all()
+    assert sorted(set(given[majority(given)])) == [0, 1, 2]
+    assert majority(np.array([3, 3])).all()
 
 
 def test_detection_shows_how_clean_and_noisy_samples_are_spread(scores, runs):
     panels, rows = scores
-    figure = detection.detection(described({"panels": panels}), runs.files)
+    figure = detection.detection(described({"panels": panels}), read_runs(runs.files))
     assert len(figure.axes) == 4
     for axes, panel in zip(figure.axes, panels, strict=True):
         column = f"sample_{panel['score']}"
@@ -255,12 +259,14 @@ def test_a_detection_that_cannot_be_drawn_says_why(scores, runs):
     ):
         with pytest.raises(BadInput, match=message):
             detection.detection(
-                described({"name": "f", "panels": [{**panel, key: value}]}), runs.files
+                described({"name": "f", "panels": [{**panel, key: value}]}), read_runs(runs.files)
             )
     unknown = [{**row, "sample_true_label": [-1] * len(row["sample_loss"])} for row in rows]
     run = runs.add([0.5], clients=unknown, seed=2)
     with pytest.raises(BadInput, match="true labels are not known"):
-        detection.detection(described({"name": "f", "panels": [{**panel, "run": run}]}), runs.files)
+        detection.detection(
+            described({"name": "f", "panels": [{**panel, "run": run}]}), read_runs(runs.files)
+        )
 
 
 def test_a_panel_without_noisy_or_without_any_samples_is_drawn(runs):
@@ -272,7 +278,7 @@ def test_a_panel_without_noisy_or_without_any_samples_is_drawn(runs):
         {"name": "p", "run": run, "score": "loss", "classes": classes}
         for classes in ("majority", "minority")
     ]
-    figure = detection.detection(described({"panels": panels}), runs.files)
+    figure = detection.detection(described({"panels": panels}), read_runs(runs.files))
     assert [axes.get_title() for axes in figure.axes] == ["p\n4 samples", "p\n0 samples"]
     assert figure.axes[1].texts[0].get_text() == "not recorded"
 
@@ -309,7 +315,7 @@ def clusters(runs):
 
 def test_features_of_a_class_lie_together_around_its_star(clusters, runs):
     panels, rows = clusters
-    figure = features.features(described({"panels": panels}), runs.files)
+    figure = features.features(described({"panels": panels}), read_runs(runs.files))
     without, with_stars = figure.axes
     right, wrong, stars = with_stars.collections
     true = np.concatenate([row["feature_true_label"] for row in rows])
@@ -338,20 +344,20 @@ def test_where_true_labels_are_not_known_given_ones_have_the_colours(clusters, r
     _, rows = clusters
     unknown = [{**row, "feature_true_label": [-1] * 80, "class_centroid": None} for row in rows]
     run = runs.add([0.5], clients=unknown, seed=3)
-    found = features.seen(run, runs.files[run])
+    found = read_features(read_run(run, runs.files[run]))
     assert found.classes.tolist() == [n for row in rows for n in row["feature_given_label"]]
     assert not found.wrong.any()
     figure = features.features(
-        described({"name": "f", "panels": [{"name": "", "run": run}]}), runs.files
+        described({"name": "f", "panels": [{"name": "", "run": run}]}), read_runs(runs.files)
     )
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == list(map(str, range(10)))
 
 
 def test_many_classes_have_colours_of_a_scale():
-    colours = features._colours(100)
+    colours = style.class_colours(100)
     assert len(set(colours)) == 100
-    assert features._colours(3) == list(style.CLASSES[:3])
+    assert style.class_colours(3) == list(style.CLASSES[:3])
 
 
 # -------------------------------------------------------------------- all of them

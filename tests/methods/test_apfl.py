@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from test_fedcorr import FakeFederation
 from torch.nn import functional
 
+from fakes import FakeFederation, alike
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
@@ -21,7 +21,8 @@ from noisyfl.simulation import rounds
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.losses import cross_entropy, squared_distance
 from noisyfl.simulation.model import Model, Networks
-from noisyfl.simulation.types import Batch, Epoch, Outputs, Update
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Epoch, Update
 from noisyfl.specs.catalogue import canonical_method
 
 SHAPE, CLASSES, COUNT = (8, 8, 1), 4, 6
@@ -188,7 +189,7 @@ def turn(number):
 
 
 def test_an_epoch_is_the_partners_for_both_halves():
-    federation = FakeFederation(clients=1, samples=6)
+    federation = FakeFederation(alike(1, 6))
     client = federation.clients[0]
     side = apfl().with_partner(Pair())[1]
     side.before_round(0, [client], federation)
@@ -209,7 +210,7 @@ def update_of(client, weights, memory):
 
 
 def test_v_and_its_share_stay_with_the_client():
-    federation = FakeFederation(clients=2)
+    federation = FakeFederation(alike(2))
     client, other = federation.clients
     server, side = apfl(alpha=0.25).with_partner(Pair())
     federation.weights = {n: v.clone() for n, v in networks(4).state_dict().items()}
@@ -241,7 +242,7 @@ def test_v_and_its_share_stay_with_the_client():
     torch.testing.assert_close(again["3.classifier.bias"], ended["3.classifier.bias"])
     assert float(side.memory(client, federation)["apfl_alpha"]) == pytest.approx(0.6)
 
-    tested = server.tested(federation)
+    tested = server.predictors(federation)
     assert [one.client for one in tested] == [client, other]
     for one, private in zip(tested, (ended, private_copy(federation.weights)), strict=True):
         assert set(one.weights) == set(federation.weights)
@@ -251,7 +252,7 @@ def test_v_and_its_share_stay_with_the_client():
 
 
 def test_what_the_server_averages_and_sends_is_w():
-    federation = FakeFederation(clients=3)
+    federation = FakeFederation(alike(3))
     server = apfl()
     federation.weights = {"0.w": torch.zeros(4), "1.w": torch.full((4,), 9.0)}
     updates = [
@@ -267,7 +268,7 @@ def test_what_the_server_averages_and_sends_is_w():
 
 
 def test_predictions_mix_by_the_clients_share():
-    client = FakeFederation(clients=1).clients[0]
+    client = FakeFederation(alike(1)).clients[0]
     rng = torch.Generator().manual_seed(0)
     outputs = [
         Outputs(torch.randn(5, CLASSES, generator=rng), torch.randn(5, 2, generator=rng))
@@ -318,22 +319,22 @@ def test_what_all_models_share_is_tested_once():
             self.asked.append((network, float(weights[f"{network}.w"])))
             return Outputs(weights[f"{network}.w"] * torch.eye(3), torch.zeros(3, 1))
 
-    federation = FakeFederation(clients=3)
+    federation = FakeFederation(alike(3))
     server = apfl(alpha=1.0)
     federation.weights = {"0.w": torch.tensor(-1.0), "1.w": torch.tensor(0.0)}
     federation.clients[1].state["apfl_private"] = {"1.w": torch.tensor(5.0)}
     answers = {}
-    found = rounds.tested(server.tested(federation), server, Runner(), answers)
+    found = rounds.evaluate_models(server.predictors(federation), server, Runner(), answers)
     # The two clients that never trained have one v, which is w.
     assert sorted(Runner.asked) == [(0, -1.0), (1, -1.0), (1, 5.0)]
     assert found["test_accuracy"] == pytest.approx(1 / 3)
 
     Runner.asked.clear()
-    again = rounds.tested(server.tested(federation), server, Runner(), answers)
+    again = rounds.evaluate_models(server.predictors(federation), server, Runner(), answers)
     assert Runner.asked == []
     assert again["confusion"] == found["confusion"]
     federation.clients[2].state["apfl_private"] = {"1.w": torch.tensor(6.0)}
-    found = rounds.tested(server.tested(federation), server, Runner(), answers)
+    found = rounds.evaluate_models(server.predictors(federation), server, Runner(), answers)
     assert Runner.asked == [(1, 6.0)]
     assert found["test_accuracy"] == pytest.approx(2 / 3)
     # A network that is no more is forgotten, and was not kept alive.
@@ -341,6 +342,6 @@ def test_what_all_models_share_is_tested_once():
     gone = weakref.ref(federation.clients[2].state["apfl_private"]["1.w"])
     federation.clients[2].state["apfl_private"] = {"1.w": torch.tensor(7.0)}
     assert gone() is None
-    rounds.tested(server.tested(federation), server, Runner(), answers)
+    rounds.evaluate_models(server.predictors(federation), server, Runner(), answers)
     assert Runner.asked == [(1, 7.0)]
     assert len(answers) == 4

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from noisyfl.methods.arfl import reweighted, shares_of
-from vectors import FakeFederation, method, model_of, random_models, updates_of
+from vectors import VectorFederation, method, model_of, random_models, updates_of
 
 
 def brute_force_irls(values, interval=2.0, threshold=0.1):
@@ -71,7 +71,7 @@ def test_arfl_weights_models_by_their_confidence_in_all_coordinates(count, monke
     totals = np.sum([row[1] for row in rows], axis=0)
     shares = (totals / totals.max()) ** 2
     shares /= shares.sum()
-    federation = FakeFederation([1] * count, count, weights=models[0])
+    federation = VectorFederation([1] * count, count, weights=models[0])
     for at_once in (2**22, 1):  # all coordinates together, and one at a time
         monkeypatch.setattr("noisyfl.methods.arfl.AT_ONCE", at_once)
         found = method("arfl").aggregate(updates_of(models), federation)
@@ -87,7 +87,7 @@ def test_arfl_weights_models_by_their_confidence_in_all_coordinates(count, monke
 
 def test_arfl_of_equal_models_is_that_model():
     model = model_of(np.arange(5.0))
-    federation = FakeFederation([1] * 4, 4, weights=model)
+    federation = VectorFederation([1] * 4, 4, weights=model)
     found = method("arfl").aggregate(updates_of([model] * 4), federation)
     for name, value in model.items():
         torch.testing.assert_close(found[name], value)
@@ -97,7 +97,7 @@ def test_arfl_of_equal_models_is_that_model():
 def test_arfl_of_two_clients_left_is_their_plain_mean():
     vectors = random_models(3)
     vectors[2, 1] = math.nan
-    federation = FakeFederation([1] * 3, 3, weights=model_of(vectors[0]))
+    federation = VectorFederation([1] * 3, 3, weights=model_of(vectors[0]))
     found = method("arfl").aggregate(
         updates_of([model_of(v) for v in vectors], [1, 9, 4]), federation
     )

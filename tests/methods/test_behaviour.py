@@ -6,14 +6,15 @@ import torch
 
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import prepare, read_part
-from noisyfl.experiments.config import ROOT, load_config, make_plan
+from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.experiments.planning import make_plan
 from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.losses import distance
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
-from test_fedcorr import FakeFederation
 
+from fakes import FakeFederation, alike
 from noisy_digits import SETTING
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import prepare, read_part
@@ -18,7 +18,7 @@ from noisyfl.methods.cfl import bipartition, similarities
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Update
+from noisyfl.simulation.updates import Update
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import canonical_run
 
@@ -81,14 +81,9 @@ class Federation(FakeFederation):
     """Models of two numbers and a buffer."""
 
     def __init__(self, clients=6):
-        super().__init__(clients=clients, participation=1.0)
-        self.weights = model(0.0, 0.0)
-        self.state = {}
+        super().__init__(alike(clients), model(0.0, 0.0))
 
-    def report(self, client, **estimates):
-        self.reports.setdefault(client.id, {}).update(estimates)
-
-    def round(self, method, moved, sizes=None):
+    def run_round(self, method, moved, sizes=None):
         """A round in which clients end so far from where they started."""
         updates = []
         for number, (x, y) in moved.items():
@@ -116,7 +111,7 @@ def split(**options):
 
 def test_a_cluster_whose_clients_disagree_splits_and_each_half_is_averaged():
     method = split()
-    federation = Federation().round(method, OPPOSED)
+    federation = Federation().run_round(method, OPPOSED)
     # Clients 4 and 5 were not there, and stay with the group that stays.
     assert federation.state["cluster_of"] == [0, 1, 0, 1, 0, 0]
     first, second = (m["0.weight"] for m in federation.state["cluster_models"])
@@ -128,7 +123,7 @@ def test_a_cluster_whose_clients_disagree_splits_and_each_half_is_averaged():
     assert federation.reports[1]["change_norm"] == pytest.approx(math.hypot(1, 0.1))
     assert federation.reports[1]["cluster_change_norm"] == pytest.approx(0.025)
     # From here each goes on from its own cluster's model, and clusters do not meet again.
-    federation.round(method, {1: (0.0, 1.0), 4: (1.0, 0.0)})
+    federation.run_round(method, {1: (0.0, 1.0), 4: (1.0, 0.0)})
     torch.testing.assert_close(
         federation.state["cluster_models"][1]["0.weight"], torch.tensor([-1.0, 1.05])
     )
@@ -138,7 +133,7 @@ def test_a_cluster_whose_clients_disagree_splits_and_each_half_is_averaged():
 def test_the_largest_cluster_is_counted_in_clients():
     method = split()
     moved = {n: ((1.0, 0.1 * n) if n in (0, 1) else (-0.6, 0.0)) for n in range(6)}
-    federation = Federation().round(method, moved)
+    federation = Federation().run_round(method, moved)
     assert federation.state["cluster_of"] == [1, 1, 0, 0, 0, 0]
     torch.testing.assert_close(federation.weights["0.weight"], torch.tensor([-0.6, 0.0]))
 
@@ -146,9 +141,9 @@ def test_the_largest_cluster_is_counted_in_clients():
 def test_a_second_split_divides_one_cluster_alone():
     """A client is always in one cluster: the official code counts from each parent's first."""
     method = split()
-    federation = Federation().round(method, {**OPPOSED, 4: (1.0, 0.0), 5: (-1.0, -0.1)})
+    federation = Federation().run_round(method, {**OPPOSED, 4: (1.0, 0.0), 5: (-1.0, -0.1)})
     assert federation.state["cluster_of"] == [0, 1, 0, 1, 0, 1]
-    federation.round(method, {1: (0.0, 1.0), 3: (0.0, -1.0), 5: (0.0, 1.0), 0: (0.3, 0.0)})
+    federation.run_round(method, {1: (0.0, 1.0), 3: (0.0, -1.0), 5: (0.0, 1.0), 0: (0.3, 0.0)})
     assert federation.state["cluster_of"] == [0, 1, 0, 2, 0, 1]
     assert len(federation.state["cluster_models"]) == 3
 
@@ -168,7 +163,7 @@ def test_a_second_split_divides_one_cluster_alone():
     ids=str,
 )
 def test_otherwise_it_stays_whole(options):
-    federation = Federation().round(split(**options), OPPOSED)
+    federation = Federation().run_round(split(**options), OPPOSED)
     assert federation.state["cluster_of"] == [0] * 6
     torch.testing.assert_close(federation.weights["0.weight"], torch.tensor([0.0, 0.025]))
 
@@ -177,39 +172,39 @@ def test_otherwise_it_stays_whole(options):
     "options", [{"relative": True, "eps1": 1.1, "eps2": 39}, {"gamma_max": 0.9}]
 )
 def test_limits_from_the_other_side(options):
-    assert Federation().round(split(**options), OPPOSED).state["cluster_of"][1] == 1
+    assert Federation().run_round(split(**options), OPPOSED).state["cluster_of"][1] == 1
 
 
 def test_after_the_warm_up_it_splits():
     method = split(warm_up_rounds=2)
     federation = Federation()
     for expected in (1, 1, 2):
-        federation.round(method, OPPOSED)
+        federation.run_round(method, OPPOSED)
         assert len(federation.state["cluster_models"]) == expected
 
 
 @pytest.mark.parametrize(("weighting", "expected"), [("samples", 0.5), ("clients", 0.0)])
 def test_weighting(weighting, expected):
     method = cfl(weighting=weighting)
-    federation = Federation().round(method, {0: (1.0, 0.0), 1: (-1.0, 0.0)}, {0: 3, 1: 1})
+    federation = Federation().run_round(method, {0: (1.0, 0.0), 1: (-1.0, 0.0)}, {0: 3, 1: 1})
     assert float(federation.weights["0.weight"][0]) == pytest.approx(expected)
 
 
 def test_without_anything_to_learn_from_nothing_changes():
     federation = Federation()
     before = federation.weights
-    assert federation.round(cfl(), {0: (1.0, 0.0)}, {0: 0}).weights is before
-    assert federation.round(split(variant="larger_group"), {}).weights is before
+    assert federation.run_round(cfl(), {0: (1.0, 0.0)}, {0: 0}).weights is before
+    assert federation.run_round(split(variant="larger_group"), {}).weights is before
 
 
 def test_the_larger_group_alone_is_averaged_every_round():
     method = cfl(variant="larger_group")
-    federation = Federation().round(method, {**OPPOSED, 4: (1.0, 0.0)})
+    federation = Federation().run_round(method, {**OPPOSED, 4: (1.0, 0.0)})
     torch.testing.assert_close(federation.weights["0.weight"], torch.tensor([1.0, 0.0]))
     assert [federation.reports[n]["in_larger_group"] for n in range(5)] == [1, 0, 1, 0, 1]
     assert not federation.state
     # Two participants are no groups.
-    federation.round(method, {0: (1.0, 0.0), 1: (-1.0, 0.0)})
+    federation.run_round(method, {0: (1.0, 0.0), 1: (-1.0, 0.0)})
     torch.testing.assert_close(federation.weights["0.weight"], torch.tensor([1.0, 0.0]))
 
 

@@ -12,7 +12,9 @@ from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.coteaching import smallest
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.types import Batch, Client, Outputs
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch
 from noisyfl.specs.build import build_method
 
 

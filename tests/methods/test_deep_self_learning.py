@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from fakes import FakeModel
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Update
 
 
 def smp(**options):
@@ -117,14 +120,6 @@ def test_when_labels_are_corrected(correction, asked_in_second):
         assert len(asked) == times
         assert epoch.extras["share"] == [0.5 if round >= 2 else 0.0]
         assert epoch.targets.shape == (2, 2)
-
-
-class FakeModel:
-    def __init__(self, logits):
-        self.logits = logits
-
-    def __call__(self, images):
-        return Outputs(self.logits, torch.empty(0))
 
 
 def test_the_loss_looks_at_both_labels():

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from test_fedcorr import FakeFederation
 
+from fakes import FakeFederation, alike
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation import rounds
 from noisyfl.simulation.executor import LoopExecutor
-from noisyfl.simulation.types import Update
+from noisyfl.simulation.updates import Update
 
 
 def updates_of(federation, value):
@@ -20,7 +20,7 @@ def updates_of(federation, value):
 
 def test_every_client_goes_on_from_its_own_model():
     method = METHODS.build("distributed", "test")
-    federation = FakeFederation(clients=3)
+    federation = FakeFederation(alike(3))
     federation.state = {}
     updates = updates_of(federation, 7.0)
     assert method.aggregate(updates, federation) is federation.weights
@@ -28,7 +28,7 @@ def test_every_client_goes_on_from_its_own_model():
     starts = [method.start(client, federation) for client in federation.clients]
     assert [start is federation.weights for start in starts] == [False, False, True]
     assert float(starts[0]["0.w"]) == 7
-    tested = method.tested(federation)
+    tested = method.predictors(federation)
     assert [one.weights for one in tested] == starts
     assert [one.client.id for one in tested] == [0, 1, 2]
     assert method.exchange(updates, federation) == (0, 0)
@@ -40,7 +40,7 @@ def test_every_client_goes_on_from_its_own_model():
 )
 def test_the_budget_of_the_federation_is_that_of_the_pool(rounds, participation, epochs, expected):
     method = METHODS.build({"name": "centralized", "epochs": epochs}, "test")
-    federation = FakeFederation(clients=20, rounds=rounds, participation=participation)
+    federation = FakeFederation(alike(20), rounds=rounds, participation=participation)
     object.__setattr__(federation.schedule, "local_epochs", 2)
     federation.state = {}
     federation.clients[3].given[0] = 2
@@ -66,7 +66,7 @@ def test_the_budget_of_the_federation_is_that_of_the_pool(rounds, participation,
 def test_models_of_those_who_did_not_take_part_are_not_tested_again(name, tmp_path, monkeypatch):
     """And the numbers are those of testing them all."""
     passes = []
-    outputs, tested = LoopExecutor.test_outputs, rounds.tested
+    outputs, evaluate = LoopExecutor.test_outputs, rounds.evaluate_models
 
     def counted(self, weights, network):
         passes.append(network)
@@ -80,7 +80,7 @@ def test_models_of_those_who_did_not_take_part_are_not_tested_again(name, tmp_pa
 
     monkeypatch.setattr(LoopExecutor, "test_outputs", counted)
     some, few = evaluations()
-    monkeypatch.setattr(rounds, "tested", lambda *given: tested(*given[:3], {}))
+    monkeypatch.setattr(rounds, "evaluate_models", lambda *given: evaluate(*given[:3], {}))
     every, many = evaluations()
     assert some == every
     assert few < many

@@ -11,8 +11,10 @@ from torch.nn import functional
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.updates import Batch, Update
 
 
 def dividemix(**options):

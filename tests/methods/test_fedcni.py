@@ -11,8 +11,10 @@ from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedcni import mixup_index, split
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
-from noisyfl.simulation.types import Batch, Client, Outputs
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch
 
 
 def fedcni(**options):

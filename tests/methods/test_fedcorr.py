@@ -6,56 +6,30 @@ import numpy as np
 import pytest
 import torch
 
+from fakes import FakeFederation, FakeModel, alike
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.methods.fedcorr import FedCorr
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Outputs, Pass, Update
+from noisyfl.simulation.outputs import Outputs, Pass
+from noisyfl.simulation.updates import Batch, Update
 
 
 def fedcorr(**options):
     return METHODS.build({"name": "fedcorr", **options}, "test")
 
 
-class FakeFederation:
-    """Clients of given labels, and an executor that answers with given logits."""
+class GlobalAndLocal(FakeFederation):
+    """Passes go through the global model or a local one."""
 
-    def __init__(self, clients=100, samples=4, rounds=1000, participation=0.1, classes=3):
-        self.schedule = Schedule(
-            **{
-                "rounds": rounds,
-                "participation": participation,
-                "local_epochs": 1,
-                "batch_size": 2,
-                "learning_rate": 0.1,
-            }
-        )
-        self.seed = 1
-        self.weights = {"global": torch.zeros(1)}
-        labels = torch.arange(samples) % classes
-        self.clients = [
-            Client(number, torch.arange(samples), labels.clone(), labels.clone())
-            for number in range(clients)
-        ]
-        self.participants = self.schedule.participants(clients)
+    def __init__(self, labels, participation=0.1, **schedule):
+        super().__init__(labels, participation=participation, **schedule)
         self.answers = {}
-        self.reports = {}
-        self.selections = {}
 
-    def passes(self, requests, round):
-        kinds = ["global" if "global" in request.weights else "local" for request in requests]
-        return [
-            Outputs(self.answers[kind, request.client.id], torch.empty(0))
-            for kind, request in zip(kinds, requests, strict=True)
-        ]
-
-    def report(self, client, **estimates):
-        self.reports.setdefault(client.id, {}).update(estimates)
-
-    def report_selection(self, client, positions):
-        self.selections[client.id] = positions
+    def answer(self, request):
+        kind = "global" if "global" in request.weights else "local"
+        return Outputs(self.answers[kind, request.client.id], torch.empty(0))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +41,7 @@ class FakeFederation:
     ],
 )
 def test_stages_end_where_the_paper_ends_them(clients, participation, rounds, t1, t2, ends):
-    federation = FakeFederation(clients, rounds=rounds, participation=participation)
+    federation = GlobalAndLocal(alike(clients), rounds=rounds, participation=participation)
     method = fedcorr(preprocessing_iterations=t1, finetuning_rounds=t2)
     assert method.rounds(federation) == ends[2]
     stages = [method.stage(round, federation) for round in range(ends[2])]
@@ -79,7 +53,7 @@ def test_stages_end_where_the_paper_ends_them(clients, participation, rounds, t1
 
 
 def test_ablations_shorten_the_stages():
-    federation = FakeFederation()
+    federation = GlobalAndLocal(alike(100))
     assert fedcorr(variant="without_finetuning").rounds(federation) == 950
     assert fedcorr(variant="without_usual_training").rounds(federation) == 1000
     grouped = fedcorr(variant="without_fraction_scheduling")
@@ -89,7 +63,7 @@ def test_ablations_shorten_the_stages():
 
 
 def test_an_iteration_visits_every_client_once():
-    federation = FakeFederation(clients=20)
+    federation = GlobalAndLocal(alike(20))
     for options, rounds in (({}, 20), ({"fraction_scheduling": False}, 10)):
         method = fedcorr(**options)
         visits = np.concatenate([method.select(round, federation) for round in range(rounds)])
@@ -103,7 +77,7 @@ def test_an_iteration_visits_every_client_once():
 
 def test_with_replacement_leaves_out_as_many_clients_as_the_official_code():
     """At a fraction of 0.1 about 9.6 of 100 clients are never visited in an iteration."""
-    federation = FakeFederation(clients=100)
+    federation = GlobalAndLocal(alike(100))
     method = fedcorr(fraction_scheduling=False, preprocessing_sampling="with_replacement")
     missed = []
     for seed in range(40):
@@ -165,7 +139,7 @@ def scored_alone(update, round, federation):
 
 
 def test_finetuning_is_among_clean_clients_and_falls_back_to_the_cleanest():
-    federation = FakeFederation(clients=20, participation=0.25)
+    federation = GlobalAndLocal(alike(20), participation=0.25)
     method = fedcorr(preprocessing_iterations=1, finetuning_rounds=5)
     for client in federation.clients:
         level = 0.1 if client.id in (2, 5, 7) else 0.5
@@ -181,7 +155,7 @@ def turn(stage="preprocessing"):
 
 
 def test_what_a_local_epoch_plans_in_each_stage():
-    client = FakeFederation().clients[0]
+    client = GlobalAndLocal(alike(100)).clients[0]
     assert set(fedcorr().epoch(client, turn()).extras) == {"share", "mixup_index"}
     client.state["noise_level"] = torch.tensor(0.4)
     epoch = fedcorr(beta=5).epoch(client, turn())
@@ -196,23 +170,10 @@ def test_what_a_local_epoch_plans_in_each_stage():
 
 
 def test_mixup_changes_no_other_dice():
-    client = FakeFederation(samples=9).clients[0]
+    client = GlobalAndLocal(alike(100, 9)).clients[0]
     plain = fedcorr(mixup=False).epoch(client, turn()).steps
     mixed = fedcorr().epoch(client, turn()).steps
     assert all((a == b).all() for a, b in zip(plain, mixed, strict=True))
-
-
-class FakeModel:
-    """A model that answers with given logits and remembers what it was shown."""
-
-    def __init__(self, logits, weight=None):
-        self.logits = logits
-        self.weights = {} if weight is None else {"w": weight}
-        self.received = {} if weight is None else {"w": torch.zeros_like(weight)}
-
-    def __call__(self, images):
-        self.shown = images
-        return Outputs(self.logits, torch.empty(0))
 
 
 def batch_of(images, target, **extras):
@@ -224,7 +185,7 @@ def test_mixup_blends_images_and_losses():
     images = torch.tensor([[4.0], [8.0]])
     model = FakeModel(torch.tensor([[math.log(3.0), 0.0], [0.0, 0.0]]))
     loss = fedcorr().loss(model, batch_of(images, [0, 1], share=0.75, mixup_index=[1, 0]))
-    assert model.shown.tolist() == [[5.0], [7.0]]
+    assert model.images.tolist() == [[5.0], [7.0]]
     own = [-math.log(3 / 4), -math.log(1 / 2)]
     other = [-math.log(1 / 4), -math.log(1 / 2)]
     expected = np.mean([0.75 * a + 0.25 * b for a, b in zip(own, other, strict=True)])
@@ -235,7 +196,7 @@ def test_mixup_blends_images_and_losses():
 def test_the_proximal_term_pulls_as_the_equation_says(form, pull):
     """With beta mu = 2 and a distance of 5: gradient 2 of the norm, 2 * 2 * 5 of its square."""
     weight = torch.tensor([3.0, 4.0], requires_grad=True)
-    model = FakeModel(torch.zeros(1, 2), weight)
+    model = FakeModel(torch.zeros(1, 2), {"w": weight})
     batch = batch_of(torch.zeros(1, 1), [0], proximal=2.0)
     loss = fedcorr(prox_form=form).loss(model, batch)
     (gradient,) = torch.autograd.grad(loss, [weight])
@@ -244,7 +205,7 @@ def test_the_proximal_term_pulls_as_the_equation_says(form, pull):
 
 
 def test_loss_forms():
-    client = FakeFederation(samples=2, classes=2).clients[0]
+    client = GlobalAndLocal(alike(100, 2, 2)).clients[0]
     logits = torch.tensor([[10.0, 0.0], [10.0, 0.0]])  # sure of class 0; the labels are 0 and 1
     plain = fedcorr(loss_form="cross_entropy")._losses(logits, client)
     assert plain.tolist() == pytest.approx([0.0, 10.0], abs=1e-4)
@@ -260,7 +221,7 @@ def iteration(unvisited=(), before=0.0, **options):
         unvisited: clients that no round of it drew.
         before: the cumulative scores of these.
     """
-    federation = FakeFederation(clients=8, samples=30, participation=0.25)
+    federation = GlobalAndLocal(alike(8, 30), participation=0.25)
     method = fedcorr(preprocessing_iterations=1, **options)
     for client in federation.clients:
         sure = torch.nn.functional.one_hot(client.true, 3).double() * 8
@@ -279,7 +240,7 @@ def iteration(unvisited=(), before=0.0, **options):
 
 
 def test_scores_are_the_mean_lid_of_the_local_models_predictions():
-    federation = FakeFederation(clients=1, samples=40)
+    federation = GlobalAndLocal(alike(1, 40))
     client = federation.clients[0]
     logits = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
     federation.answers["local", 0] = logits
@@ -299,7 +260,7 @@ def test_an_iteration_finds_the_noisy_clients_and_corrects_at_most_the_ratio():
     for client in federation.clients[:4]:
         assert torch.equal(client.labels, client.given)
         assert federation.reports[client.id]["estimated_noise_level"] == 0
-        assert bool(federation.selections[client.id].all())
+        assert bool(dict(federation.selections)[client.id].all())
     for client in federation.clients[4:]:
         assert federation.reports[client.id]["estimated_noise_level"] == pytest.approx(12 / 30)
         changed = int((client.labels != client.given).sum())
@@ -320,7 +281,7 @@ def test_global_ranking_relabels_only_what_the_mixture_called_noisy():
     for client in federation.clients[4:]:
         changed = client.labels != client.given
         assert bool(changed.any())
-        assert not bool((changed & federation.selections[client.id]).any())
+        assert not bool((changed & dict(federation.selections)[client.id]).any())
 
 
 def test_an_unsure_model_relabels_nothing():
@@ -332,7 +293,7 @@ def test_an_unsure_model_relabels_nothing():
     ("rule", "corrected"), [("noisy_clients", {1, 2}), ("above_threshold", {2, 3})]
 )
 def test_whom_finetuning_corrects(rule, corrected):
-    federation = FakeFederation(clients=4, samples=6)
+    federation = GlobalAndLocal(alike(4, 6))
     states = {0: (False, 0.0), 1: (True, 0.05), 2: (True, 0.6), 3: (False, 0.6)}
     for client in federation.clients:
         noisy, level = states[client.id]
@@ -351,7 +312,7 @@ def test_whom_finetuning_corrects(rule, corrected):
 
 
 def test_after_round_corrects_at_the_ends_of_stages(monkeypatch):
-    federation = FakeFederation(clients=4, rounds=10, participation=0.5)
+    federation = GlobalAndLocal(alike(4), rounds=10, participation=0.5)
     method = fedcorr(preprocessing_iterations=2, finetuning_rounds=3)
     calls = []
     cls = type(method)

@@ -5,14 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_fedcorr import FakeFederation, FakeModel, batch_of, turn
+from test_fedcorr import batch_of, turn
 
+from fakes import FakeFederation, FakeModel, alike
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedcorr_continued import MixedUp
-from noisyfl.simulation import types as local
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method
@@ -37,7 +38,7 @@ class Server(ServerSide):
     def exchange(self, updates, federation):
         return 1, 2
 
-    def tested(self, federation):
+    def predictors(self, federation):
         return []
 
     def after_round(self, round, updates, federation):
@@ -69,7 +70,7 @@ class Both(Server, ClientSide):
 def combined(partner, **options):
     method = METHODS.build({"name": "fedcorr", **GIVEN, **options}, "test")
     server, client = method.with_partner(partner)
-    federation = FakeFederation(clients=4, rounds=10, participation=0.5)
+    federation = FakeFederation(alike(4), rounds=10, participation=0.5)
     federation.state = {}
     for one in federation.clients:
         one.state["noise_level"] = torch.tensor(0.0)
@@ -99,7 +100,7 @@ def test_whose_round_it_is(partner):
             assert server is client is whole.first
             assert one.id in plain.select(round, federation)
             assert server.start(one, federation) is federation.weights
-            assert isinstance(server.tested(federation)[0], local.Tested)
+            assert isinstance(server.predictors(federation)[0], Predictor)
         else:
             assert server is partner
             assert one.id == 3
@@ -141,7 +142,7 @@ def test_whose_loss_it_is_and_which_stages_have_mixup(partner, options, stages):
         if "share" in extras:
             extras = {"share": 0.75, "mixup_index": [1, 0]}
         value = float(client.loss(model, batch_of(images, [0, 1], **extras)))
-        return "share" in extras, value, model.shown.tolist()
+        return "share" in extras, value, model.images.tolist()
 
     plain = np.mean(own)
     mixed = 0.75 * plain + 0.25 * np.mean(other)
@@ -155,7 +156,7 @@ def test_whose_loss_it_is_and_which_stages_have_mixup(partner, options, stages):
 def test_feddyns_regulariser_is_not_mixed():
     feddyn = METHODS.build({"name": "feddyn"}, "test")
     weight = torch.tensor([3.0, 4.0], requires_grad=True)
-    model = FakeModel(torch.zeros(2, 2), weight)
+    model = FakeModel(torch.zeros(2, 2), {"w": weight})
     batch = batch_of(torch.ones(2, 1), [0, 1], share=0.75, mixup_index=[1, 0])
     batch.memory.update(drift=torch.tensor([1.0, 0.0]), alpha=torch.tensor(0.1))
     loss = MixedUp(feddyn, 1.0).loss(model, batch)

@@ -11,7 +11,7 @@ from torch.nn import functional
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods.feddiv import BIAS, CANDIDATES, FILTER, GUESSED, clean_probability
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.types import Outputs
+from noisyfl.simulation.outputs import Outputs
 from vectors import method, updates_of
 
 

@@ -10,7 +10,7 @@ from test_robust_losses import LOGITS, batch_of, client_of, turn
 
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods.fedfixer import confidence
-from noisyfl.simulation.types import Outputs
+from noisyfl.simulation.outputs import Outputs
 from small_executors import schedule
 from vectors import method, updates_of
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from test_robust_losses import LABELS, LOGITS, batch_of, client_of, turn
 
-from noisyfl.simulation.types import Outputs
+from noisyfl.simulation.outputs import Outputs
 from vectors import method
 
 OTHER = torch.tensor([[0.5, 1.0, -0.5], [0.3, 0.9, -0.3], [1.0, -1.0, 0.5], [0.2, 1.5, 0.0]])

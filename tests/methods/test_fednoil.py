@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from fakes import FakeFederation
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods import METHODS
-from noisyfl.methods.fednoil import drawn, side_by_side
+from noisyfl.methods.fednoil import draw_by_weight, side_by_side
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.updates import Batch, Update
 
 SCHEDULE = {
     "rounds": 10,
@@ -114,17 +116,19 @@ def test_a_draw_is_one_after_the_other_without_replacement():
     rng = np.random.default_rng(0)
     found = dict.fromkeys(expected, 0)
     for _ in range(20000):
-        found[frozenset(drawn(weights, 2, rng).tolist())] += 1 / 20000
+        found[frozenset(draw_by_weight(weights, 2, rng).tolist())] += 1 / 20000
     for pair, probability in expected.items():
         assert found[pair] == pytest.approx(probability, abs=0.015)
 
 
 def test_a_draw_of_more_than_have_any_weight():
     rng = np.random.default_rng(0)
-    draws = [set(drawn(np.array([0.0, 1.0, 0.0, 0.0]), 2, rng).tolist()) for _ in range(50)]
+    draws = [
+        set(draw_by_weight(np.array([0.0, 1.0, 0.0, 0.0]), 2, rng).tolist()) for _ in range(50)
+    ]
     assert all(1 in draw and len(draw) == 2 for draw in draws)
     assert len(set(map(frozenset, draws))) == 3
-    assert sorted(drawn(np.zeros(3), 3, rng)) == [0, 1, 2]
+    assert sorted(draw_by_weight(np.zeros(3), 3, rng)) == [0, 1, 2]
 
 
 def test_steps_see_every_sample_once_in_proportion():
@@ -159,41 +163,26 @@ def test_steps_of_few_samples(labelled, others, batch, lengths):
 # ---------------------------------------------------------------- the federation
 
 
-class FakeFederation:
+class Truthful(FakeFederation):
     """Clients of 10 samples, client k having k wrong labels, and a model that knows the truth."""
 
     def __init__(self, sizes=(10, 10, 10, 10), participants=2, certainty=2.0):
-        self.seed = 1
-        self.weights = {"w": torch.zeros(25)}
+        true = [np.arange(size) % 3 for size in sizes]
+        wrong = [(np.arange(size) < number).astype(int) for number, size in enumerate(sizes)]
+        given = [(labels + flips) % 3 for labels, flips in zip(true, wrong, strict=True)]
+        super().__init__(given, {"w": torch.zeros(25)}, true)
         self.participants = participants
-        self.clients = []
-        for number, size in enumerate(sizes):
-            true = torch.arange(size) % 3
-            given = true.clone()
-            given[:number] = (given[:number] + 1) % 3
-            self.clients.append(Client(number, torch.arange(size), given, true))
         self.certainty = certainty
-        self.asked, self.reports, self.selections = [], {}, []
+        self.asked = []
 
-    def passes(self, requests, round):
-        self.asked += [(r.client.id, r.purpose, r.view) for r in requests]
-        return [
-            Outputs(
-                torch.nn.functional.one_hot(r.client.true, 3).double() * self.certainty,
-                torch.empty(0),
-            )
-            for r in requests
-        ]
-
-    def report(self, client, **estimates):
-        self.reports.setdefault(client.id, {}).update(estimates)
-
-    def report_selection(self, client, positions):
-        self.selections.append((client.id, positions))
+    def answer(self, request):
+        self.asked.append((request.client.id, request.purpose, request.view))
+        sure = torch.nn.functional.one_hot(request.client.true, 3).double() * self.certainty
+        return Outputs(sure, torch.empty(0))
 
 
 def test_scores_are_confidences_at_a_temperature():
-    federation = FakeFederation()
+    federation = Truthful()
     chosen = fednoil().select(0, federation)
     assert len(set(chosen.tolist())) == 2
     right = math.exp(4) / (math.exp(4) + 2)  # logits 2, 0, 0 over a temperature of 0.5
@@ -209,7 +198,7 @@ def test_scores_are_confidences_at_a_temperature():
 
 
 def test_cleaner_clients_are_drawn_more_often():
-    federation = FakeFederation(sizes=(10,) * 10, participants=3, certainty=8.0)
+    federation = Truthful(sizes=(10,) * 10, participants=3, certainty=8.0)
     counts = np.zeros(10)
     for round in range(400):
         counts[fednoil().select(round, federation)] += 1
@@ -227,7 +216,7 @@ def test_how_many_samples_are_labelled(rule, expected):
     """0.35 of 5, 10 and 20; of all 35 (12.25), by probability, but no more than there are and at
     least one; and all but the 14.5 of 35 labels that are wrong.
     """
-    federation = FakeFederation(sizes=(5, 10, 20))
+    federation = Truthful(sizes=(5, 10, 20))
     federation.clients[2].noise_level = 0.675  # 13.5 of 20; client 1 has one wrong label
     for client, probability in zip(federation.clients, (0.6, 0.375, 0.025), strict=True):
         client.state["fednoil"] = {"probability": probability}
@@ -247,7 +236,7 @@ def test_how_many_samples_are_labelled(rule, expected):
     ],
 )
 def test_the_share_of_labelled_samples_is_the_papers_of_the_noise_mode(levels, sizes, expected):
-    federation = FakeFederation(sizes=sizes)
+    federation = Truthful(sizes=sizes)
     for client, level in zip(federation.clients, levels, strict=True):
         client.noise_level = level
         client.state["fednoil"] = {}
@@ -260,7 +249,7 @@ def turn(number=0, batch_size=4):
 
 
 def test_a_local_epoch_draws_anew_and_learns_the_rest_from_pseudo_labels():
-    federation = FakeFederation(sizes=(20,) * 4, certainty=6.0)
+    federation = Truthful(sizes=(20,) * 4, certainty=6.0)
     method = fednoil(clean_share=0.35)
     client = federation.clients[2]
     method.select(0, federation)
@@ -283,7 +272,7 @@ def test_a_local_epoch_draws_anew_and_learns_the_rest_from_pseudo_labels():
 
 
 def test_an_epoch_of_batches_of_all_has_fedavgs_steps():
-    federation = FakeFederation(sizes=(20,) * 4)
+    federation = Truthful(sizes=(20,) * 4)
     client = federation.clients[2]
     lengths = {}
     for batch in ("labelled", "all"):
@@ -295,7 +284,7 @@ def test_an_epoch_of_batches_of_all_has_fedavgs_steps():
 
 
 def test_an_unsure_model_accepts_no_pseudo_label():
-    federation = FakeFederation(certainty=2.0)
+    federation = Truthful(certainty=2.0)
     method = fednoil()
     method.before_round(0, federation.clients[:1], federation)
     epoch = method.epoch(federation.clients[0], turn())
@@ -307,7 +296,7 @@ def test_an_unsure_model_accepts_no_pseudo_label():
 def test_variants_leave_the_other_draws_as_they_are():
     plans = {}
     for variant in ("logarithm", "without_ssl", "uniform_clients", "uniform_data"):
-        federation = FakeFederation(sizes=(20,) * 4)
+        federation = Truthful(sizes=(20,) * 4)
         method = fednoil(variant=variant)
         method.select(0, federation)
         method.before_round(0, federation.clients, federation)
@@ -321,7 +310,7 @@ def test_variants_leave_the_other_draws_as_they_are():
 
 
 def test_all_samples_labelled_is_plain_training():
-    federation = FakeFederation()
+    federation = Truthful()
     method = fednoil(clean_share=1.0)
     method.before_round(0, federation.clients, federation)
     epoch = method.epoch(federation.clients[1], turn())
@@ -330,7 +319,7 @@ def test_all_samples_labelled_is_plain_training():
 
 
 def test_every_epochs_draw_is_reported_and_nothing_is_kept():
-    federation = FakeFederation()
+    federation = Truthful()
     method = fednoil()
     method.select(0, federation)
     client = federation.clients[2]

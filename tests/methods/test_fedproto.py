@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from test_fedcorr import FakeFederation, FakeModel
 
+from fakes import FakeFederation, FakeModel, alike
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedproto import class_means
-from noisyfl.simulation import types as local
-from noisyfl.simulation.types import Batch, Outputs, Update
+from noisyfl.simulation.outputs import Outputs, Predictor
+from noisyfl.simulation.updates import Batch, Update
 
 RNG = torch.Generator().manual_seed(0)
 CLASSES, WIDTH = 3, 5
@@ -23,9 +23,8 @@ class Federation(FakeFederation):
     """Four clients; the first has classes 0 and 1, the second 1 alone, the others nothing new."""
 
     def __init__(self):
-        super().__init__(clients=4)
-        self.state = {}
-        self.bytes = []
+        super().__init__(alike(4))
+        self.exchanged = []
         for client, labels in zip(self.clients, ([0, 0, 1], [1]), strict=False):
             client.labels = torch.tensor(labels)
         self.outputs = {
@@ -36,14 +35,14 @@ class Federation(FakeFederation):
             for client in self.clients
         }
 
-    def passes(self, requests, round):
-        assert all(request.view == "plain" for request in requests)
-        return [self.outputs[request.client.id] for request in requests]
+    def answer(self, request):
+        assert request.view == "plain"
+        return self.outputs[request.client.id]
 
     def exchange(self, down=0, up=0):
-        self.bytes.append((down, up))
+        self.exchanged.append((down, up))
 
-    def round(self, method, ids):
+    def run_round(self, method, ids):
         weights = {"0.w": torch.ones(1)}
         updates = [Update(self.clients[i], weights, {}, 4, 1, 0.0, 0, 0) for i in ids]
         method.after_updates(0, updates, self)
@@ -66,24 +65,24 @@ def test_global_prototypes_and_their_bytes(kind):
     method, federation = fedproto(prototype_mean=kind), Federation()
     client = federation.clients[0]
     assert method.memory(client, federation) == {}
-    federation.round(method, [0, 1])
+    federation.run_round(method, [0, 1])
     one, two = (federation.outputs[i].features for i in (0, 1))
     # Both have one sample of class 1; the weights of the two rules differ below.
     torch.testing.assert_close(federation.state["prototypes"][0], one[:2].mean(0))
     torch.testing.assert_close(federation.state["prototypes"][1], (one[2] + two[0]) / 2)
     assert federation.state["known"].tolist() == [1, 1, 0]
     size = WIDTH * 4
-    assert federation.bytes == [(0, 3 * size)]
+    assert federation.exchanged == [(0, 3 * size)]
 
     before = federation.state["prototypes"]
     federation.clients[0].labels = torch.tensor([1, 1, 1])
-    federation.round(method, [0, 1])
+    federation.run_round(method, [0, 1])
     share = 0.5 if kind == "clients" else 0.75
     expected = share * one.mean(0) + (1 - share) * two[0]
     torch.testing.assert_close(federation.state["prototypes"][1], expected)
     # A class that nobody has keeps what is known of it.
     assert torch.equal(federation.state["prototypes"][0], before[0])
-    assert federation.bytes[1] == (2 * 2 * size, 2 * size)
+    assert federation.exchanged[1] == (2 * 2 * size, 2 * size)
     assert set(method.memory(client, federation)) == {"prototypes", "known"}
 
 
@@ -114,10 +113,10 @@ def test_the_loss_pulls_features_to_known_prototypes_alone():
 
 def test_faithful_keeps_networks_apart_and_takes_the_nearest_prototype():
     method, federation = fedproto(variant="faithful"), Federation()
-    updates = federation.round(method, [0, 1])
+    updates = federation.run_round(method, [0, 1])
     assert method.aggregate(updates, federation) is federation.weights
     assert method.exchange(updates, federation) == (0, 0)
-    tested = method.tested(federation)
+    tested = method.predictors(federation)
     assert [one.weights is federation.weights for one in tested] == [False, False, True, True]
     assert [one.client.id for one in tested] == [0, 1, 2, 3]
     # A client that never took part knows the prototypes too.
@@ -132,19 +131,19 @@ def test_faithful_keeps_networks_apart_and_takes_the_nearest_prototype():
 def test_aggregated_tests_the_global_model_by_its_head_or_by_prototypes():
     federation = Federation()
     method = fedproto()
-    federation.round(method, [0, 1])
-    assert method.tested(federation) == [local.Tested(federation.weights)]
+    federation.run_round(method, [0, 1])
+    assert method.predictors(federation) == [Predictor(federation.weights)]
     assert method.exchange([None] * 3, federation) == (12, 12)
     outputs = [Outputs(torch.randn(2, CLASSES), torch.randn(2, WIDTH))]
     assert method.predict(outputs, None) is outputs[0].logits
     near = fedproto(inference="prototype")
-    (tested,) = near.tested(federation)
+    (tested,) = near.predictors(federation)
     assert near.predict(outputs, tested.client) is not outputs[0].logits
 
 
 def test_no_participants_no_prototypes():
     federation = Federation()
-    federation.round(fedproto(), [])
+    federation.run_round(fedproto(), [])
     assert federation.state == {}
 
 

@@ -1,42 +1,38 @@
 """FedRN's equations on small cases, and its clean sets on noisy digits."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from sklearn.mixture import GaussianMixture
 
+from fakes import FakeFederation
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedrn import FINE_TUNING, clean_probabilities
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Client, Outputs, Task, Update
+from noisyfl.simulation.updates import Task, Update
 
 
 def fedrn(**options):
     return METHODS.build({"name": "fedrn", **options}, "test")
 
 
-class FakeFederation:
+class NumberedModels(FakeFederation):
     """Clients with models that are named by a number, which says how they see each sample."""
 
     def __init__(self, clients=4, samples=60):
         rng = np.random.default_rng(3)
-        self.seed = 1
-        self.weights = {"model": torch.tensor(float(clients))}
-        labels = torch.from_numpy(rng.integers(0, 3, samples))
-        self.clients = [
-            Client(n, torch.arange(samples), labels, labels.clone()) for n in range(clients)
-        ]
+        labels = rng.integers(0, 3, samples)
+        super().__init__([labels] * clients, {"model": torch.tensor(float(clients))})
         easy = rng.random((clients + 1, samples)) < 0.6
         noise = rng.normal(size=(clients + 1, samples))
         margin = torch.from_numpy(np.where(easy, 4.0, -2.0) + 0.5 * noise)
-        self.logits = margin[..., None] * torch.nn.functional.one_hot(labels, 3)
-        self.trained, self.bytes, self.selections, self.reports = [], 0, {}, {}
-        self.executor = SimpleNamespace(test=SimpleNamespace(shape=(1, 4, 4)))
+        self.logits = margin[..., None] * torch.nn.functional.one_hot(torch.from_numpy(labels), 3)
+        self.trained = []
+        self.executor.test.shape = (1, 4, 4)
+        self.executor.outputs_of = self.of_image
 
     def visit(self, *numbers):
         for number in numbers:
@@ -46,13 +42,10 @@ class FakeFederation:
                 "answer": torch.tensor([1.0, number, -0.5 * number]),
             }
 
-    def passes(self, requests, round):
-        return [Outputs(self.logits[int(r.weights["model"])], torch.empty(0)) for r in requests]
+    def answer(self, request):
+        return Outputs(self.logits[int(request.weights["model"])], torch.empty(0))
 
-    def random_image(self):
-        return Federation.random_image(self)
-
-    def outputs_of(self, images, weights):
+    def of_image(self, images, weights, network):
         self.image = images
         return Outputs(torch.full((1, 3), float(weights["model"])), torch.empty(0))
 
@@ -61,15 +54,6 @@ class FakeFederation:
         self.trained += [(t.client.id, t.client.state["auxiliary"].clone()) for t in tasks]
         return tasks
 
-    def exchange(self, down=0, up=0):
-        self.bytes += down + 1000 * up
-
-    def report(self, client, **estimates):
-        self.reports[client.id] = estimates
-
-    def report_selection(self, client, positions):
-        self.selections[client.id] = positions
-
 
 def scaled(values):
     return (np.array(values) - min(values)) / (max(values) - min(values))
@@ -77,7 +61,7 @@ def scaled(values):
 
 @pytest.mark.parametrize("similarity", ["logits", "softmax"])
 def test_reliability_is_equation_3(similarity):
-    federation = FakeFederation()
+    federation = NumberedModels()
     federation.visit(0, 1, 2, 3)
     others = [federation.clients[number] for number in (0, 1, 3)]
     found = fedrn(alpha=0.6, similarity=similarity).reliability(federation.clients[2], others)
@@ -92,7 +76,7 @@ def test_reliability_is_equation_3(similarity):
 
 
 def test_neighbours_are_the_most_reliable_of_those_seen():
-    federation = FakeFederation()
+    federation = NumberedModels()
     federation.visit(0, 1, 2)
     chosen, weights = fedrn(alpha=1, neighbours=1).team(federation.clients[1], 0, federation)
     assert [client.id for client in chosen] == [2]
@@ -107,7 +91,7 @@ def test_neighbours_are_the_most_reliable_of_those_seen():
 
 
 def test_equal_scores_are_no_division_by_zero():
-    federation = FakeFederation()
+    federation = NumberedModels()
     federation.visit(1)
     for client in federation.clients[:3]:
         client.state |= federation.clients[1].state
@@ -124,7 +108,7 @@ def test_equal_scores_are_no_division_by_zero():
 
 
 def test_clean_probabilities_are_those_of_a_mixture():
-    federation = FakeFederation()
+    federation = NumberedModels()
     tasks = [Task(client, {"model": torch.tensor(2.0)}) for client in federation.clients[:2]]
     # Of another length, so that one is padded.
     tasks[1].client.labels = tasks[1].client.labels[:40]
@@ -144,17 +128,19 @@ def test_clean_probabilities_are_those_of_a_mixture():
 
 
 def test_equal_losses_are_all_clean():
-    federation = FakeFederation()
+    federation = NumberedModels()
     federation.logits = torch.zeros_like(federation.logits)
     (found,) = clean_probabilities([Task(federation.clients[0], federation.weights)], 0, federation)
     assert found.tolist() == pytest.approx([1.0] * 60)
-    assert bool(fedrn().chosen(torch.tensor([0.5, 0.1, 0.6])).all())  # one is too few for a batch
-    assert fedrn().chosen(torch.tensor([0.5, 0.7, 0.6])).tolist() == [False, True, True]
+    assert bool(
+        fedrn().probably_clean(torch.tensor([0.5, 0.1, 0.6])).all()
+    )  # one is too few for a batch
+    assert fedrn().probably_clean(torch.tensor([0.5, 0.7, 0.6])).tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("target_model", ["stale", "received"])
 def test_the_clean_set_is_equation_7(target_model):
-    federation = FakeFederation()
+    federation = NumberedModels()
     federation.visit(0, 1, 2, 3)
     method = fedrn(warm_up_rounds=4, target_model=target_model)
     client = federation.clients[1]
@@ -178,8 +164,8 @@ def test_the_clean_set_is_equation_7(target_model):
     assert [number for number, _ in federation.trained] == [1, 1]
     assert torch.equal(federation.trained[0][1], parts[0] > 0.5)
     assert "auxiliary" not in client.state
-    assert federation.bytes == 2 * 4  # two models of one float, down
-    assert torch.equal(federation.selections[1], clean)
+    assert federation.bytes == (2 * 4, 0)  # two models of one float, down
+    assert torch.equal(dict(federation.selections)[1], clean)
 
     trained = len(federation.trained)
     fedrn(warm_up_rounds=0, finetune=False).before_round(4, [client], federation)
@@ -191,7 +177,7 @@ def test_fine_tuning_is_one_epoch_of_the_classifier_on_the_auxiliary_set():
         rounds=1, participation=1.0, local_epochs=5, batch_size=4, learning_rate=0.1
     )
     assert FINE_TUNING.local_schedule(0, schedule).local_epochs == 1
-    client = FakeFederation().clients[0]
+    client = NumberedModels().clients[0]
     client.state["auxiliary"] = torch.arange(60) % 6 == 0
     epoch = FINE_TUNING.epoch(client, Turn(1, 0, "", 0, 0, 4, None))
     assert epoch.learns == "0.classifier"
@@ -199,7 +185,7 @@ def test_fine_tuning_is_one_epoch_of_the_classifier_on_the_auxiliary_set():
 
 
 def test_what_the_server_keeps():
-    federation = FakeFederation()
+    federation = NumberedModels()
     client = federation.clients[0]
     weights = {"model": torch.tensor(2.0)}
     fedrn().after_updates(0, [Update(client, weights, {}, 60, 1, 0.0, 60, 60)], federation)
@@ -227,7 +213,7 @@ def test_on_noisy_digits(tmp_path):
     assert accuracy[-1] > 0.6
 
     executor = federation.executor
-    images = executor._shown("plain", executor.test.pixels[:3], None)
+    images = executor._show("plain", executor.test.pixels[:3], None)
     before = federation.records.forward
     found = federation.outputs_of(images, federation.weights).logits
     expected = executor.test_outputs(federation.weights, 0).logits[:3]

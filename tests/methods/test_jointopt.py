@@ -7,23 +7,17 @@ import numpy as np
 import pytest
 import torch
 
+from fakes import FakeModel
 from noisy_digits import right, run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.updates import Batch, Update
 
 
 def jointopt(**options):
     return METHODS.build({"name": "jointopt", **options}, "test")
-
-
-class FakeModel:
-    def __init__(self, logits):
-        self.logits = logits
-
-    def __call__(self, images):
-        return Outputs(self.logits, torch.empty(0))
 
 
 FEDERATION = SimpleNamespace(

@@ -8,11 +8,14 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy
 
+from fakes import FakeFederation
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.josrc import divergence, symmetric_divergence
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Update
 
 
 def josrc(**options):
@@ -165,26 +168,13 @@ def test_the_teacher_starts_as_the_student_and_follows():
     torch.testing.assert_close(model.weights["1.w"].detach(), student)
 
 
-class FakeFederation:
-    def __init__(self, rounds=20):
-        labels = torch.zeros(4, dtype=torch.int64)
-        self.clients = [Client(n, labels, labels, labels) for n in range(2)]
-        self.weights = {"0.w": torch.zeros(3), "1.w": torch.ones(3), "1.count": torch.tensor(2)}
-        self.schedule = type("Schedule", (), {"rounds": rounds})
-        self.exchanged, self.reports, self.selections = [], {}, []
-
-    def exchange(self, down=0, up=0):
-        self.exchanged.append((down, up))
-
-    def report(self, client, **estimates):
-        self.reports[client.id] = estimates
-
-    def report_selection(self, client, positions):
-        self.selections.append(positions.tolist())
+def federation_of(rounds=20):
+    weights = {"0.w": torch.zeros(3), "1.w": torch.ones(3), "1.count": torch.tensor(2)}
+    return FakeFederation([[0] * 4] * 2, weights, rounds=rounds)
 
 
 def test_teachers_are_neither_sent_nor_seen_by_the_server():
-    federation = FakeFederation()
+    federation = federation_of()
     local = {"0.w": torch.full((3,), 5.0), "1.w": torch.full((3,), 7.0), "1.count": torch.tensor(9)}
     clean = torch.tensor([True, False, True, False])
     updates = [
@@ -196,13 +186,13 @@ def test_teachers_are_neither_sent_nor_seen_by_the_server():
         assert torch.equal(update.weights["1.w"], federation.weights["1.w"])
         assert int(update.weights["1.count"]) == 2
     size = 3 * 4 + 8
-    assert federation.exchanged == [(-2 * size, -2 * size)]
-    assert federation.selections == [[True, False, True, False]] * 2
+    assert federation.bytes == (-2 * size, -2 * size)
+    assert [one.tolist() for _, one in federation.selections] == [[True, False, True, False]] * 2
     assert federation.reports[1] == {"estimated_noise_level": 0.5}
 
 
 def test_the_participants_learn_how_far_the_run_is():
-    federation = FakeFederation(rounds=20)
+    federation = federation_of(rounds=20)
     method = josrc(warm_up=0.5)
     for round, warm in ((0, True), (9, True), (10, False), (19, False)):
         method.before_round(round, federation.clients, federation)

@@ -8,9 +8,10 @@ import torch
 from test_robust_losses import LABELS, LOGITS, Saying, batch_of, client_of, turn
 
 from noisyfl.methods.fednoro import NOISY, distance_aware, noisy_rows
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.model import Received
-from noisyfl.simulation.types import Client, Outputs
-from vectors import FakeFederation, method, updates_of
+from noisyfl.simulation.outputs import Outputs
+from vectors import VectorFederation, method, updates_of
 
 OTHER = torch.tensor([[0.5, 1.0, -0.5], [0.3, 0.9, -0.3], [1.0, -1.0, 0.5], [0.2, 1.5, 0.0]])
 NO_SECOND = torch.tensor([0, 2, 2, 0])
@@ -82,7 +83,7 @@ def some_updates(sizes, noisy):
 
 def test_distance_aware_aggregation_is_the_official_codes():
     """Recorded: as above, utils/FedAvg.py, DaAgg; the last two clients are noisy."""
-    federation = FakeFederation([1] * 4, 4)
+    federation = VectorFederation([1] * 4, 4)
     updates = some_updates([10, 20, 30, 40], [False, False, True, True])
     found = distance_aware(updates, federation)
     assert found["0.a"].tolist() == pytest.approx([0.578415, 0.8422658])
@@ -94,7 +95,7 @@ def test_distance_aware_aggregation_is_the_official_codes():
 
 @pytest.mark.parametrize("noisy", [True, False])
 def test_all_of_one_kind_are_averaged_by_size(noisy):
-    found = distance_aware(some_updates([1, 1, 1, 1], [noisy] * 4), FakeFederation([1] * 4, 4))
+    found = distance_aware(some_updates([1, 1, 1, 1], [noisy] * 4), VectorFederation([1] * 4, 4))
     assert found["0.a"].tolist() == pytest.approx([0.675, 0.575])
 
 

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from noisyfl.simulation.aggregation import flat, geometric_median
-from vectors import FakeFederation, method, model_of, random_models, updates_of
+from vectors import VectorFederation, method, model_of, random_models, updates_of
 
 
 def aggregate(name, vectors, sizes=None, **options):
     models = [model_of(torch.tensor(vector)) for vector in vectors]
-    federation = FakeFederation([1] * len(models), len(models))
+    federation = VectorFederation([1] * len(models), len(models))
     return method(name, **options).aggregate(updates_of(models, sizes), federation), federation
 
 
@@ -46,7 +46,7 @@ def test_clients_without_samples_do_not_count(name):
     all_of_them, _ = aggregate(name, vectors, sizes=[2, 1, 3, 0])
     assert torch.equal(flat(some), flat(all_of_them))
     models = [model_of(torch.tensor(vector)) for vector in vectors]
-    federation = FakeFederation([1], 1)
+    federation = VectorFederation([1], 1)
     nobody = method(name).aggregate(updates_of(models, [0] * 4), federation)
     assert nobody is federation.weights
 

@@ -9,7 +9,9 @@ import torch
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Update
 
 CLASSES, WIDTH = 4, 3
 

@@ -6,7 +6,9 @@ import torch
 from test_rofl import CLASSES, WIDTH, Reports, cosine, expected, planned, rofl, step
 
 from noisyfl.methods.rofl import average_centroids, mean_features
-from noisyfl.simulation.types import Client, Outputs, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Update
 
 
 def test_global_centroids_are_equations_11_and_12():

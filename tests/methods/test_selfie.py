@@ -12,14 +12,16 @@ from scipy.stats import entropy
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.types import Batch, Client, Outputs, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Update
 
 
 def selfie(**options):
     return METHODS.build({"name": "selfie", **options}, "test")
 
 
-class FakeModel:
+class LookingModel:
     """Answers with given logits, of a batch whose images are 0, 1, ...; ``look`` with others where
     there are some.
     """
@@ -99,7 +101,7 @@ def test_the_warm_up_learns_from_all_and_remembers():
     method = selfie(history=2)
     memory = method.memory(client_of(), None)
     for said in ([0, 1], [2, 1], [2, 2]):
-        model = FakeModel(sure(*said))
+        model = LookingModel(sure(*said))
         loss = method.loss(model, batch_of(memory, [4, 1], [1, 1]))
         expected = torch.nn.functional.cross_entropy(model.logits, torch.tensor([1, 1]))
         assert loss.item() == pytest.approx(expected.item())
@@ -118,7 +120,7 @@ def test_a_step_learns_from_small_losses_and_refurbished_samples():
     memory["predictions"][:4] = torch.tensor([[0, 1], [2, 2], [0, 1], [0, 1]])
     memory["written"][:4] = 2
     memory["refurbished"][2] = 0
-    model = FakeModel(sure(0, 1, 1, 1))
+    model = LookingModel(sure(0, 1, 1, 1))
     loss = method.loss(model, batch_of(memory, [0, 1, 2, 3], [0, 0, 2, 2], kept=1))
     log_softmax = model.logits.log_softmax(1)
     # Sample 0 learns its given label, 1 its steady prediction, 2 the label it was given then.
@@ -143,7 +145,7 @@ def test_whether_a_prediction_is_among_those_it_is_judged_by():
         memory = method.memory(client_of(), None)
         memory["predictions"][0] = torch.tensor([2, 1])
         memory["written"][0] = 2
-        method.loss(FakeModel(sure(1)), batch_of(memory, [0], [0], kept=1))
+        method.loss(LookingModel(sure(1)), batch_of(memory, [0], [0], kept=1))
         assert memory["predictions"][0].tolist() == [1, 1]
         assert int(memory["refurbished"][0]) == label
 
@@ -152,7 +154,7 @@ def test_which_forward_pass_decides():
     for own, kept in ((True, 1), (False, 0)):
         method = selfie(history=2, own_forward=own)
         memory = method.memory(client_of(), None)
-        model = FakeModel(sure(0, 1), seen=sure(1, 0).detach())
+        model = LookingModel(sure(0, 1), seen=sure(1, 0).detach())
         method.loss(model, batch_of(memory, [0, 1], [0, 0], kept=1))
         assert model.calls == (["look", "call"] if own else ["call"])
         assert memory["picked"].nonzero()[:, 0].tolist() == [kept]

@@ -16,10 +16,10 @@ from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import size_in_bytes
+from noisyfl.simulation.weights import size_in_bytes
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import canonical_run
-from vectors import FakeFederation, method, model_of, random_models, updates_of
+from vectors import VectorFederation, method, model_of, random_models, updates_of
 
 # ---------------------------------------------------------------- models as vectors
 
@@ -53,7 +53,7 @@ def test_the_middle_is_the_median_of_statistics(count):
 @pytest.mark.parametrize("count", [3, 4])
 def test_median_is_that_of_each_coordinate(count):
     vectors = random_models(count)
-    federation = FakeFederation([1] * count, count)
+    federation = VectorFederation([1] * count, count)
     updates = updates_of([model_of(v) for v in vectors], sizes=list(range(1, count + 1)))
     found = method("median").aggregate(updates, federation)
     expected = model_of(np.median(vectors, axis=0))
@@ -63,7 +63,7 @@ def test_median_is_that_of_each_coordinate(count):
 
 
 def test_median_leaves_out_who_had_nothing_to_train_on():
-    federation = FakeFederation([1] * 3, 3)
+    federation = VectorFederation([1] * 3, 3)
     models = [model_of(np.full(5, value)) for value in (1.0, 2.0, 90.0)]
     found = method("median").aggregate(updates_of(models, [5, 5, 0]), federation)
     assert found["1.body.weight"].tolist() == [1.5] * 3
@@ -99,7 +99,7 @@ def test_krum_scores(count, faulty):
 def test_krum_averages_the_models_of_the_smallest_scores(count, options, kept):
     """FedNoiL's 6 participants: one is left out; of 30, six."""
     vectors = random_models(count)
-    federation = FakeFederation([1] * count, count)
+    federation = VectorFederation([1] * count, count)
     found = method("krum", **options).aggregate(
         updates_of([model_of(v) for v in vectors]), federation
     )
@@ -120,7 +120,7 @@ def test_krum_looks_at_trainable_weights_of_both_networks_alone():
     models = [model_of(v) for v in vectors]
     models[2] = {**models[2], "0.norm.running_mean": torch.tensor([1e6], dtype=torch.float64)}
     models[4] = {**models[4], "1.body.weight": torch.full((3,), 5.0, dtype=torch.float64)}
-    federation = FakeFederation([1] * 6, 6)
+    federation = VectorFederation([1] * 6, 6)
     method("krum").aggregate(updates_of(models), federation)
     left_out = {n for n, row in federation.reports.items() if not row["aggregation_weight"]}
     assert left_out == {4}
@@ -131,7 +131,7 @@ def test_krum_looks_at_trainable_weights_of_both_networks_alone():
 def test_a_model_that_is_not_finite_is_left_out(name, wrong):
     vectors = random_models(6)
     vectors[1, 0] = wrong
-    federation = FakeFederation([1] * 6, 6, weights=model_of(vectors[0]))
+    federation = VectorFederation([1] * 6, 6, weights=model_of(vectors[0]))
     found = method(name).aggregate(updates_of([model_of(v) for v in vectors]), federation)
     assert all(bool(value.isfinite().all()) for value in found.values())
 
@@ -141,7 +141,7 @@ def test_a_model_that_is_not_finite_is_left_out(name, wrong):
 
 def test_poc_takes_the_candidates_with_the_largest_losses():
     losses = np.random.default_rng(0).uniform(0.1, 3, size=20)
-    federation = FakeFederation([5] * 20, 4, losses=losses)
+    federation = VectorFederation([5] * 20, 4, losses=losses)
     chosen = method("poc", candidates=7).select(3, federation)
     asked = [request.client.id for request in federation.requests]
     assert len(asked) == len(set(asked)) == 7
@@ -150,20 +150,20 @@ def test_poc_takes_the_candidates_with_the_largest_losses():
     for client in asked:
         assert federation.reports[client]["global_loss"] == pytest.approx(losses[client])
     # Three candidates got a model of five numbers for nothing; all sent a loss.
-    assert (federation.down, federation.up) == (3 * 20, 7 * 4)
+    assert federation.bytes == (3 * 20, 7 * 4)
 
 
 def test_poc_by_default_asks_twice_as_many_as_take_part():
-    federation = FakeFederation([5] * 20, 4, losses=np.linspace(0.1, 2, 20))
+    federation = VectorFederation([5] * 20, 4, losses=np.linspace(0.1, 2, 20))
     method("poc").select(0, federation)
     assert len(federation.requests) == 8
-    few = FakeFederation([5] * 3, 3, losses=np.linspace(0.1, 2, 3))
+    few = VectorFederation([5] * 3, 3, losses=np.linspace(0.1, 2, 3))
     assert sorted(method("poc").select(0, few)) == [0, 1, 2]
-    assert few.down == 0
+    assert few.bytes[0] == 0
 
 
 def test_poc_draws_candidates_by_size_and_never_an_empty_client():
-    federation = FakeFederation([1, 9, 0, 2, 8], 1, losses=np.linspace(0.1, 2, 5))
+    federation = VectorFederation([1, 9, 0, 2, 8], 1, losses=np.linspace(0.1, 2, 5))
     for round in range(400):
         method("poc", candidates=1).select(round, federation)
     asked = np.bincount([request.client.id for request in federation.requests], minlength=5)
@@ -176,7 +176,7 @@ def test_poc_draws_candidates_by_size_and_never_an_empty_client():
 
 def test_poc_takes_the_mean_loss_of_two_networks():
     losses = np.array([0.5, 1.0, 0.2])
-    federation = FakeFederation([2] * 3, 1, model_of(np.zeros(5)), losses)
+    federation = VectorFederation([2] * 3, 1, model_of(np.zeros(5)), losses)
     assert method("poc", candidates=3).select(0, federation).tolist() == [1]
     assert federation.reports[0]["global_loss"] == pytest.approx(1.0)  # of 0.5 and 1.5
 
@@ -184,7 +184,7 @@ def test_poc_takes_the_mean_loss_of_two_networks():
 def test_poc_averages_without_sizes():
     vectors = random_models(3)
     updates = updates_of([model_of(v) for v in vectors], sizes=[1, 50, 3])
-    found = method("poc").aggregate(updates, FakeFederation([1] * 3, 3))
+    found = method("poc").aggregate(updates, VectorFederation([1] * 3, 3))
     assert found["1.body.weight"].tolist() == pytest.approx(vectors[:, 2:].mean(0).tolist())
 
 

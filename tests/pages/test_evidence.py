@@ -1,24 +1,25 @@
-"""The page of evidence: what it says of each method, and what people wrote there."""
+"""The pages of evidence: what they say of each method, and what people wrote there."""
 
 import dataclasses
+import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from noisyfl.analysis.against_fedavg import seen
+from noisyfl.analysis.against_fedavg import measure
 from noisyfl.analysis.runs import read_runs
+from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.judge import examine
+from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.sources import published
-from noisyfl.claims.verdicts import Judged
-from noisyfl.claims.wanted import all_claims
 from noisyfl.commands import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import PUBLISHED, ROOT
-from noisyfl.pages import evidence
-from noisyfl.pages.beside_papers import tables_beside
-from noisyfl.pages.evidence import evidence_page, read_reasons, write_evidence
+from noisyfl.pages.beside_papers import Alike, Beside, tables_beside
+from noisyfl.pages.evidence import PAGES, evidence_pages, read_reasons, write_evidence
 from noisyfl.specs.descriptions import Heading
-from noisyfl.specs.published import KEY, read_published
+from noisyfl.specs.published import KEY, PAPERS, read_published
 from small_tables import HIGH, LOW, content, table_in
 
 CELLS = """\
@@ -59,9 +60,17 @@ def described(table):
     return content(table).description
 
 
+def evidence_page(description, runs, judged=()):
+    """All pages in one."""
+    pages = evidence_pages(description, runs, judged, [], {}, {})
+    assert tuple(pages) == PAGES
+    assert not [name for name, text in pages.items() if "\n\n\n" in text or "\nWhy:" in text]
+    return "\n".join(pages.values())
+
+
 def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
     description = described(table)
-    page = evidence_page(description, read_runs(runs.files), [], {}, {})
+    page = evidence_page(description, read_runs(runs.files))
     # Means of all evaluations, of which there are fewer than ten: 66.7 % and 55 % for FedAvg.
     assert f"| {LOW} | 3 | 66.7 |  | 80.0," in page
     assert (
@@ -87,14 +96,14 @@ def test_methods_are_ranked_over_the_settings_if_the_table_ranks_them(table, run
         labels=tuple((*row, {}) for row in description.labels),
         as_published=tuple((*row, False) for row in description.as_published),
     )
-    page = evidence_page(ranked, read_runs(runs.files), [], {}, {})
+    page = evidence_page(ranked, read_runs(runs.files))
     assert f"| Method | {LOW} | {HIGH} | average rank |\n|---|---|---|---|" in page
     # By the table's statistic, the best evaluation, each is once ahead of the other.
     assert "| FedAvg | 66.7 | **55.0** | **1.5** |" in page
     assert "| w/o mixup | **70.0** | 25.0 | **1.5** |" in page
 
 
-def test_claims_are_told_decided_begun_or_without_numbers(table, runs):
+def test_claims_are_decided_begun_or_without_numbers(table, runs):
     """All is known but the lowest noise of RoFL's Table 1, which claim 4 compares with others."""
     known = {
         tuple(row.fields[name] for name in KEY)
@@ -103,38 +112,39 @@ def test_claims_are_told_decided_begun_or_without_numbers(table, runs):
     }
     papers, some = published(PUBLISHED), published(PUBLISHED, known)
     judged = [
-        Judged(claim, examine(claim, papers), examine(claim, some))
+        Judgement(claim, examine(claim, papers), examine(claim, some))
         for claim in (all_claims()[name] for name in ("rofl-01", "rofl-04", "rofl-06"))
     ]
-    page = evidence_page(described(table), read_runs(runs.files), judged, {}, {})
+    page = evidence_page(described(table), read_runs(runs.files), judged)
     assert "| rofl-06 |" in page
     assert "| rofl-01 |" not in page
-    assert "RoFL: 1 holds, 2 cannot tell. " in page
+    row = r"^\| \[RoFL\]\(evidence/rofl.md\) \| .* \| 1 holds, 2 cannot tell \|$"
+    assert re.search(row, page, re.M)
     assert "some comparisons have their numbers in rofl-01, and none in the others" in page
 
 
 def test_a_row_without_runs_is_named(table, runs):
     table.description["runs"][1] = [[], []]
     table.description |= {"missing": 6}
-    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    page = evidence_page(described(table), read_runs(runs.files))
     assert "Not run yet: w/o mixup." in page
-    assert "### w/o mixup" not in page
+    assert "## w/o mixup" not in page
     assert "6 are there" in page
 
 
 def test_of_a_column_that_is_not_whole_nothing_is_best(table, runs):
     table.description["runs"][1][1] = []
     table.description |= {"missing": 3}
-    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    page = evidence_page(described(table), read_runs(runs.files))
     assert "| FedAvg | 66.7 | 55.0 |" in page
     assert "| w/o mixup | **70.0** | – |" in page
 
 
-def test_a_cell_whose_trials_diverged_is_not_told_to_be_missing(table, runs):
+def test_a_cell_whose_trials_diverged_is_not_called_missing(table, runs):
     found = read_runs(runs.files)
     for run in described(table).runs[1][1]:
         found[run].provenance["status"] = "diverged"
-    page = evidence_page(described(table), found, [], {}, {})
+    page = evidence_page(described(table), found)
     assert "| FedAvg | 66.7 | **55.0** |" in page
     assert "| w/o mixup | **70.0** | diverged |" in page
 
@@ -142,7 +152,7 @@ def test_a_cell_whose_trials_diverged_is_not_told_to_be_missing(table, runs):
 def test_a_trial_that_diverged_leaves_the_other_methods_theirs(table, runs):
     found = read_runs(runs.files)
     found[described(table).runs[1][1][0]].provenance["status"] = "diverged"
-    page = evidence_page(described(table), found, [], {}, {})
+    page = evidence_page(described(table), found)
     assert "| FedAvg | 66.7 | **55.0** |" in page
     assert "| w/o mixup | **70.0** | diverged |" in page
 
@@ -158,62 +168,68 @@ def test_a_column_of_which_most_is_missing_stands_with_its_methods_alone(table, 
         labels=(*description.labels, description.labels[1]),
         as_published=(*description.as_published, description.as_published[1]),
     )
-    page = evidence_page(few, read_runs(runs.files), [], {}, {})
+    page = evidence_page(few, read_runs(runs.files))
     assert f"| Method | {LOW} |\n" in page
 
 
-def printed_with(reasons, table, runs, tmp_path):
-    path, cells, file = (tmp_path / name for name in ("new.md", "cells.csv", "reasons.yaml"))
-    cells.write_text(CELLS)
-    file.write_text(reasons)
-    write_evidence(path, described(table), read_runs(runs.files), [], cells, file)
-    return path.read_text()
-
-
 def test_what_people_wrote_stands_under_its_heading(table, runs, tmp_path):
-    page = printed_with(
-        "The papers' claims: [few rounds.]\n"
-        "FedAvg:\n  - >-\n    it forgets\n    what it learned.\n  - twice.\n"
-        "'RoFL, `rofl_table6`': [small.]\n"
-        "Nothing of the page: [not printed.]\n",
-        table,
-        runs,
-        tmp_path,
+    cells, reasons = tmp_path / "cells.csv", tmp_path / "reasons"
+    cells.write_text(CELLS)
+    reasons.mkdir()
+    (reasons / "rofl.yaml").write_text(
+        "claims: [few rounds.]\ntables:\n  rofl_table6: [small., twice.]\n  no_table: [no.]\n"
     )
+    (reasons / "methods.yaml").write_text(
+        "FedAvg:\n  - >-\n    it forgets\n    what it learned.\nNo row: [not printed.]\n"
+    )
+    (tmp_path / "evidence").mkdir()
+    runs_of = read_runs(runs.files)
+    write_evidence(tmp_path, described(table), runs_of, [], cells, reasons)
     heading, found = "", {}
-    for line in page.splitlines():
-        heading = line.lstrip("# ") if line.startswith("#") else heading
-        if line.startswith("Why:"):
-            found.setdefault(heading, []).append(line)
+    for name in PAGES:
+        lines = (tmp_path / name).read_text().split("\n")
+        for before, line in pairwise(lines):
+            heading = f"{name}: {line.lstrip('# ')}" if line.startswith("#") else heading
+            if line.startswith("Why:"):
+                assert before == ""
+                found.setdefault(heading, []).append(line)
     assert found == {
-        "The papers' claims": ["Why: few rounds."],
-        "RoFL, `rofl_table6`": ["Why: small."],
-        "FedAvg": ["Why: it forgets what it learned.", "Why: twice."],
+        "evidence/rofl.md: Claims": ["Why: few rounds."],
+        "evidence/rofl.md: `rofl_table6`": ["Why: small.", "Why: twice."],
+        "evidence/methods.md: FedAvg": ["Why: it forgets what it learned."],
     }
+    first = (tmp_path / "evidence.md").read_text()
+    assert "| [`rofl_table6`](evidence/rofl.md#rofl_table6) | pair | 0.80 | 4 |" in first
 
 
-@pytest.mark.parametrize("wrong", ["FedAvg: it forgets", "FedAvg: [3]", "FedAvg: {a: b}"])
-def test_reasons_that_are_no_paragraphs_are_refused(wrong, tmp_path):
-    file = tmp_path / "reasons.yaml"
-    file.write_text(wrong)
-    with pytest.raises(BadInput, match=r"reasons\.yaml: FedAvg: got .*, expected a list of"):
-        read_reasons(file)
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        ("methods", "FedAvg: it forgets", "FedAvg: got 'it forgets'; Input should be a valid list"),
+        ("methods", "FedAvg: [3]", "FedAvg.0: got 3; Input should be a valid string"),
+        ("rofl", "claim: [a]", r"claim: got \['a'\]; Extra inputs are not permitted"),
+    ],
+)
+def test_reasons_that_are_no_paragraphs_are_refused(file, text, expected, tmp_path):
+    (tmp_path / f"{file}.yaml").write_text(text)
+    with pytest.raises(BadInput, match=rf"{file}\.yaml: {expected}"):
+        read_reasons(tmp_path)
 
 
-def test_every_reason_has_a_heading_that_the_desk_scale_can_print():
+def test_every_reason_is_of_what_the_desk_scale_can_print():
     plan = read_plan(ROOT / "config" / "desk.yaml")
-    rows = {row.name for row in plan.tables["grand/common"].rows}
-    for heading in read_reasons(ROOT / "reproduced" / "reasons.yaml"):
-        paper, _, table = heading.partition(", ")
-        beside = table.strip("`") in {name.replace("/", "_") for name in plan.tables}
-        assert heading == evidence.CLAIMS or heading in rows or (paper and beside), heading
+    papers, methods = read_reasons(ROOT / "reproduced" / "reasons")
+    assert set(methods) <= {row.name for row in plan.tables["grand/common"].rows}
+    assert set(papers) == set(PAPERS)
+    tables = {name.replace("/", "_") for name in plan.tables}
+    assert {table for reasons in papers.values() for table in reasons.tables} <= tables
 
 
 def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
     levels = {"participants_noise_level": [0.4, 0.2]}
     columns = [levels | {"label_precision": late} for late in ([None, 0.5], [0.6, 0.8])]
     made = [runs.add([0.5, 0.7], seed=seed, columns=extra) for seed, extra in enumerate(columns, 1)]
-    found = seen(list(read_runs({run: runs.files[run] for run in made}).values()))
+    found = measure(list(read_runs({run: runs.files[run] for run in made}).values()))
     assert list(found.index) == [1, 2]
     found = found.mean()
     assert found.accuracy == pytest.approx(60)
@@ -227,38 +243,37 @@ def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
 
 def test_a_papers_table_has_ours_beside_it_where_most_of_a_column_is_run(tmp_path):
     (tmp_path / "cells.csv").write_text(CELLS)
-    assert tables_beside(tmp_path / "cells.csv") == {
-        "RoFL, `rofl_table6`": [
-            "| Method | pair: paper | ours |",
-            "|---|---|---|",
-            "| A | 90.0 | 80.0 |",
-            "| B | 80.0\\* | 85.0\\* |",
-            "| C | 70.0 | 60.0 |",
-            "| D | 60.0 | 50.0 |",
-            "| E | 50.0 | – |",
-            "",
-            "pair: ranks correlate by 0.80 (Spearman) over 4 rows.",
-        ]
-    }
+    rows = (
+        ("A", "90.0", "80.0"),
+        ("B", "80.0\\*", "85.0\\*"),
+        ("C", "70.0", "60.0"),
+        ("D", "60.0", "50.0"),
+        ("E", "50.0", "–"),
+    )
+    alike = (Alike("pair", pytest.approx(0.8), 4),)
+    assert tables_beside(tmp_path / "cells.csv") == [
+        Beside("rofl", "rofl_table6", ("pair",), rows, alike)
+    ]
 
 
 def test_rows_of_several_metrics_are_not_ranked_with_each_other(tmp_path):
     path = tmp_path / "cells.csv"
     path.write_text(CELLS.replace("D,pair,mnist,test_accuracy", "D,pair,mnist,label_precision"))
-    assert "correlate" not in str(tables_beside(path))
+    (beside,) = tables_beside(path)
+    assert beside.alike == ()
 
 
-def test_a_method_that_equals_fedavg_is_told_to(table, runs):
+def test_a_method_that_equals_fedavg_is_said_to(table, runs):
     description = described(table)
     same = dataclasses.replace(description, runs=(description.runs[0], description.runs[0]))
-    page = evidence_page(same, read_runs(runs.files), [], {}, {})
+    page = evidence_page(same, read_runs(runs.files))
     assert "w/o mixup equals FedAvg to the last digit, in each of 2 settings." in page
 
 
 def test_methods_are_compared_over_the_seeds_that_they_share(table, runs):
     (low, high), (other, _) = described(table).runs
     fewer = dataclasses.replace(described(table), runs=((low, high), (other[1:], ())))
-    page = evidence_page(fewer, read_runs(runs.files), [], {}, {})
+    page = evidence_page(fewer, read_runs(runs.files))
     # FedAvg has 66.7, 60 and 73.3 % on seeds 1 to 3, and the other method 72.5 and 70 % on 2 and 3.
     assert "w/o mixup is ahead of FedAvg in 1 of 1 settings" in page
     assert "+4.6 points on level=low." in page
@@ -275,22 +290,20 @@ def test_methods_that_are_clearly_ahead_in_the_most_settings_are_named(table, ru
             [reached, reached], method='fedcorr(variant="without_mixup")', seed=seed
         )
     table.description["runs"][1][0] = list(table.description["runs"][1][1])
-    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    page = evidence_page(described(table), read_runs(runs.files))
     ahead = (
         "Clearly ahead of FedAvg in 1 of these 2 settings, and none in more: w/o mixup. In none:"
     )
     assert f"{ahead} none." in page
     table.description["runs"] = [[cell[1]] * 2 for cell in table.description["runs"]]
-    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    page = evidence_page(described(table), read_runs(runs.files))
     assert "Clearly ahead of FedAvg in each of these settings: w/o mixup. In none: none." in page
 
 
 def test_of_a_single_trial_nothing_is_clear(table, runs):
     description = described(table)
     single = tuple(tuple(cell[:1] for cell in row) for row in description.runs)
-    page = evidence_page(
-        dataclasses.replace(description, runs=single), read_runs(runs.files), [], {}, {}
-    )
+    page = evidence_page(dataclasses.replace(description, runs=single), read_runs(runs.files))
     assert "in 1 of 2 settings (clearly ahead in 0, clearly behind in 0): +0.8 points" in page
     assert "±" not in page
 
@@ -302,7 +315,7 @@ def test_trials_that_agree_by_chance_do_not_make_every_difference_clear(table, r
     ):
         equal = [runs.add([reached, reached], method=method, seed=seed) for seed in (1, 2, 3)]
         table.description["runs"][row][1] = equal
-    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    page = evidence_page(described(table), read_runs(runs.files))
     # FedAvg has 66.7 ± 6.7 % and 55.0 ± 0.0 %: 4.7 pooled, twice which is more than 5 points.
     assert "55.0 ± 0.0 on level=high. A difference" in page
     assert "settings (clearly ahead in 0, clearly behind in 0): +5.0 points on level=high" in page
@@ -311,5 +324,5 @@ def test_trials_that_agree_by_chance_do_not_make_every_difference_clear(table, r
         for seed in (1, 2, 3)
     ]
     table.description["runs"][1][1] = equal
-    page = evidence_page(described(table), read_runs(runs.files), [], {}, {})
+    page = evidence_page(described(table), read_runs(runs.files))
     assert "settings (clearly ahead in 1, clearly behind in 0): +10.0 points on level=high" in page

@@ -174,14 +174,14 @@ def test_durations(seconds, words):
 
 
 def test_a_component_is_written_as_in_a_configuration():
-    declared = PARTITIONS.declarations()["dirichlet"]
+    declared = PARTITIONS.get("dirichlet")
     given = PARTITIONS.canonical("dirichlet(alpha=0.5, clients=4, cap=True)", "here")
     words = component({**given, "revision": 3}, declared)
     assert str(words) == (
         "dirichlet(clients=4, samples=None, alpha=0.5, min_size=10, per_client=None, cap=True)"
     )
     assert [text for text, marked in words.pieces if marked] == ["cap=True"]
-    assert str(component({"name": "none"}, LABEL_NOISES.declarations()["none"])) == "none"
+    assert str(component({"name": "none"}, LABEL_NOISES.get("none"))) == "none"
 
 
 @pytest.mark.parametrize("scale", ["config", "smoke", "paper"])

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from functools import cache
 
-from noisyfl.experiments.config import ROOT, load_config, make_plan
+from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import Heading
 from noisyfl.specs.published import KEY, Published, read_published
 

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from noisyfl.experiments.config import ROOT, check_config, make_plan
+from noisyfl.experiments.config import ROOT, check_config
+from noisyfl.experiments.planning import make_plan
 
 from .plans import plan_of
 from .test_published import OTHER_READINGS

@@ -10,7 +10,7 @@ from noisyfl.core.artifacts import Results
 from noisyfl.core.provenance import KINDS, write_provenance
 from noisyfl.runs.edited import edited_runs, is_edited, lines
 from noisyfl.specs import sources
-from noisyfl.specs.catalogue import canonical_method, methods, methods_digest
+from noisyfl.specs.catalogue import canonical_method, method_source, methods, methods_digest
 from noisyfl.specs.spec import identity
 from small_runs import spec_of
 
@@ -44,8 +44,12 @@ def made(spec, **changes):
     return {**known, "method_digest": methods_digest(spec["method"]), **changes}
 
 
+def sources_of(specs):
+    return {spec["method"]["name"]: method_source(spec["method"]) for spec in specs.values()}
+
+
 def test_nothing_has_changed_since_just_now(package):
-    assert not is_edited(KRUM, made(KRUM))
+    assert not is_edited(method_source(KRUM["method"]), made(KRUM))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +63,7 @@ def test_nothing_has_changed_since_just_now(package):
 def test_other_code_of_either_method_or_of_what_it_imports_is_seen(package, file, old, new):
     before = made(KRUM)
     edit(package, file, old, new)
-    assert is_edited(KRUM, before)
+    assert is_edited(method_source(KRUM["method"]), before)
 
 
 def test_words_and_other_methods_are_not(package):
@@ -67,17 +71,17 @@ def test_words_and_other_methods_are_not(package):
     edit(package, "krum.py", '"""Multi-Krum', '"""In other words: Multi-Krum')
     edit(package, "krum.py", "\n\n\n", "\n\n\n# A comment.\n")
     edit(package, "rofl.py", " + ", " - ")
-    assert not is_edited(KRUM, before)
+    assert not is_edited(method_source(KRUM["method"]), before)
 
 
 def test_what_nobody_can_tell_is_not_said(package):
     old, elsewhere = made(KRUM), made(KRUM, python="3.99.1")
     del old["method_digest"]
     edit(package, "krum.py", "return", "return None or")
-    assert not is_edited(KRUM, old)
-    assert not is_edited(KRUM, elsewhere)
+    assert not is_edited(method_source(KRUM["method"]), old)
+    assert not is_edited(method_source(KRUM["method"]), elsewhere)
     gone = json.loads(json.dumps(KRUM).replace('"krum"', '"method_of_old"'))
-    assert not is_edited(gone, made(KRUM))
+    assert not is_edited(method_source(gone["method"]), made(KRUM))
 
 
 def test_the_line_names_file_runs_and_what_to_do(package, tmp_path):
@@ -88,17 +92,18 @@ def test_the_line_names_file_runs_and_what_to_do(package, tmp_path):
         write_provenance(results.run(identity(spec)).provenance, made(spec))
     not_there = spec_of("fedprox", seed=9)
     specs[identity(not_there)] = not_there
-    assert edited_runs(specs, results) == []
+    assert edited_runs(specs, sources_of(specs), results) == []
     edit(package, "fedprox.py", "return", "return None or")
-    edited = edited_runs(specs, results)
+    known = sources_of(specs)
+    edited = edited_runs(specs, known, results)
     assert edited == list(specs)[:5]
     files = [str(results.run(run).provenance) for run in edited]
-    assert lines(edited, specs, results) == [
+    assert lines(edited, specs, known, results) == [
         "fedprox.py, or what it imports, has changed since 5 runs were trained, and tables show "
         "the old numbers: raise the method's `revision`, or train anew with --forcerun "
         f"{' '.join(files[:3])} (and 2 more)"
     ]
-    assert "1 run was trained" in lines(edited[:1], specs, results)[0]
+    assert "1 run was trained" in lines(edited[:1], specs, known, results)[0]
 
 
 def test_a_method_that_is_being_written_makes_other_runs_with_each_edit(package, monkeypatch):

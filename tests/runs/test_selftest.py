@@ -78,7 +78,7 @@ def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
     def said(device, say, work, precision, slots, captured=True, channels_last=None):
         return (1000.0 if channels_last else 800.0) * (1 if slots >= 8 else slots / 8)
 
-    monkeypatch.setattr(timing, "_said", said)
+    monkeypatch.setattr(timing, "_measure_speed", said)
     monkeypatch.setattr(timing, "images_tested_per_second", lambda device, model: 5000.0)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100")
     path = tmp_path / "gpu.json"
@@ -97,16 +97,22 @@ def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
 def test_a_run_takes_slots_and_layout_of_its_own_kind_of_gpu(tmp_path, monkeypatch):
     path = tmp_path / "gpu.json"
     cuda, log = torch.device("cuda"), []
-    assert gpu.chosen(path, cuda, "tf32", log.append) == {}
+    assert gpu.measured_options(path, cuda, "tf32", log.append) == {}
     path.write_text(json.dumps(FACTS))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100")
-    assert gpu.chosen(path, cuda, "tf32", log.append) == {"slots": 8, "channels_last": True}
-    assert gpu.chosen(path, cuda, "float32", log.append) == {"slots": 8, "channels_last": False}
-    assert gpu.chosen(path, cuda, "bfloat16", log.append) == {"slots": 8}
-    assert gpu.chosen(path, torch.device("cpu"), "tf32", log.append) == {}
+    assert gpu.measured_options(path, cuda, "tf32", log.append) == {
+        "slots": 8,
+        "channels_last": True,
+    }
+    assert gpu.measured_options(path, cuda, "float32", log.append) == {
+        "slots": 8,
+        "channels_last": False,
+    }
+    assert gpu.measured_options(path, cuda, "bfloat16", log.append) == {"slots": 8}
+    assert gpu.measured_options(path, torch.device("cpu"), "tf32", log.append) == {}
     assert log == []
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
-    assert gpu.chosen(path, cuda, "tf32", log.append) == {}
+    assert gpu.measured_options(path, cuda, "tf32", log.append) == {}
     assert log == [f"{path} is of NVIDIA H100, not of Tesla T4: nothing is taken from it"]
 
 

@@ -15,12 +15,8 @@ import pytest
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.runs import status
 from noisyfl.runs.status import RunStatus, failure_text, read_status, snakemake_alone
-from small_paper import plan as small_plan
 
-
-@pytest.fixture
-def spec(tmp_path):
-    return next(iter(small_plan(tmp_path).runs.values()))
+WORDS = "fedavg on cifar10, iid(clients=10), no label noise, seed 1"
 
 
 @pytest.fixture
@@ -29,8 +25,8 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def run(path, spec):
-    made = RunStatus(path, spec, "results/logs/runs/a.log", "snakemake a")
+def run(path):
+    made = RunStatus(path, WORDS, "results/logs/runs/a.log", "snakemake a")
     yield made
     made.finished()
 
@@ -49,7 +45,7 @@ def test_a_status_has_what_a_person_asks(run, path, monkeypatch):
     assert said.pop("host") == os.uname().nodename
     assert said == {
         "state": "running",
-        "setting": "fedavg on cifar10, iid(clients=10), no label noise, seed 1",
+        "setting": WORDS,
         "process": os.getpid(),
         "rounds_done": 40,
         "rounds": 100,
@@ -138,9 +134,9 @@ def through_a_run(run):
     run.finished()
 
 
-def test_a_folder_that_cannot_be_made_harms_no_run(tmp_path, spec):
+def test_a_folder_that_cannot_be_made_harms_no_run(tmp_path):
     (tmp_path / "status").write_text("a file where the folder should be")
-    through_a_run(RunStatus(tmp_path / "status" / "a.json", spec, None, "a"))
+    through_a_run(RunStatus(tmp_path / "status" / "a.json", WORDS, None, "a"))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])

@@ -17,11 +17,12 @@ from noisyfl.simulation import fast
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor
-from noisyfl.simulation.fast import FastExecutor
+from noisyfl.simulation.fast import FastExecutor, step_ranges
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import channels_last
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Epoch, Pass, Task, batches
+from noisyfl.simulation.updates import Epoch, Task, batches
 from noisyfl.specs.catalogue import methods
 from recorded_graphs import RecordedGraphs
 from small_executors import DEVICES, SEED, SIZES, close, counts, schedule
@@ -262,9 +263,9 @@ def test_images_of_one_channel_are_shown_as_channels_last():
 
 
 def test_parts_are_whole_steps():
-    assert list(fast._parts([4, 4, 4, 3], 8)) == [(0, 8), (8, 15)]
-    assert list(fast._parts([9, 2, 2], 8)) == [(0, 9), (9, 13)]
-    assert list(fast._parts([5], 8)) == [(0, 5)]
+    assert list(step_ranges([4, 4, 4, 3], 8)) == [(0, 8), (8, 15)]
+    assert list(step_ranges([9, 2, 2], 8)) == [(0, 9), (9, 13)]
+    assert list(step_ranges([5], 8)) == [(0, 5)]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

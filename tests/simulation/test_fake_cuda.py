@@ -15,7 +15,7 @@ from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.graphs import signature
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Batch, Task
+from noisyfl.simulation.updates import Batch, Task
 from small_runs import CLIENT_SIDES, by_name, federation_of, spec_of
 
 OFTEN = ("coteaching", "fedcorr", "rofl")

@@ -14,10 +14,10 @@ from noisyfl.simulation import graphs
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor, NoRoom
-from noisyfl.simulation.fast import FastExecutor, shared_out
+from noisyfl.simulation.fast import FastExecutor, distribute
 from noisyfl.simulation.graphs import GraphCache, Replay, differing
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.simulation.usage import Usage
 from recorded_graphs import RecordedGraphs
 from small_executors import close, counts, made, schedule
@@ -100,16 +100,16 @@ def test_what_a_step_does_not_read_makes_no_new_graph(plan):
     runner, clients, start = fast(slots=1, plan=plan)
     update = train(runner, [clients[1]], start, Longer(), rounds=5)[0]
     assert runner.usage.eager == 1
-    assert len(runner.usage.seen) == 1
+    assert len(runner.usage.runs) == 1
     loop, clients, start = made(CPU, LoopExecutor, "cnn", 8, 1, plan=schedule(**plan))
     plain = train(loop, [clients[1]], start, Longer(), rounds=5)[0]
     close(update.weights, plain.weights, 1e-4)
 
 
 def test_the_largest_clients_come_first_and_slots_have_equally_much_to_do():
-    assert shared_out([5, 9, 1, 7, 2, 6], 2) == [[1, 0, 2], [3, 5, 4]]
-    assert shared_out([3, 3], 2) == [[0], [1]]
-    assert shared_out([4, 4, 4], 1) == [[0, 1, 2]]
+    assert distribute([5, 9, 1, 7, 2, 6], 2) == [[1, 0, 2], [3, 5, 4]]
+    assert distribute([3, 3], 2) == [[0], [1]]
+    assert distribute([4, 4, 4], 1) == [[0, 1, 2]]
 
 
 # ---------------------------------------------------------------- few steps run as they are

@@ -22,7 +22,7 @@ from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.federation import CLIENT_COLUMNS
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import PROBES, canonical_run, check_run, identity
 from small_runs import METHODS, SETTING, SMALL, by_name, inputs, spec_of, train
@@ -336,7 +336,7 @@ def test_features_are_those_of_local_models_beside_the_centroids(data, tmp_path,
 def again(federation, server, side):
     """The last round's local updates from the model and the centroids of its end."""
     clients = [federation.clients[number] for number in sorted(federation.state["participants"])]
-    with federation.aside():
+    with federation.scratch():
         side.before_round(7, clients, federation)
         tasks = [Task(c, federation.weights, side.memory(c, federation)) for c in clients]
         return federation.executor.local_updates(tasks, side, 7, "training")
@@ -370,7 +370,7 @@ def test_aside_nothing_is_changed(data, tmp_path):
     rounds = list(federation.records.rounds)
 
     def meddle():
-        with federation.aside():
+        with federation.scratch():
             client.labels = client.true
             client.state["kept"], client.state["new"] = 2, 3
             federation.state["new"] = 4

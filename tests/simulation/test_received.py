@@ -16,7 +16,7 @@ from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.model import Model, Networks
 from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from small_executors import close, schedule
 from small_runs import SETTING, federation_of, spec_of
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from noisyfl.core.artifacts import Results, read_table
-from noisyfl.runs.train import train_run
+from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.federation import ROUND_COLUMNS
 from noisyfl.simulation.sgd import SGD
@@ -162,15 +162,15 @@ KILLER = """
 import json, os, random, shutil, signal, sys, time
 from pathlib import Path
 from noisyfl.core.artifacts import Results
-from noisyfl.runs.train import train_run
+from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 
 jobs = json.loads(sys.stdin.read())
 rng = random.Random(11)
 
 def train(job, root):
     train_run(
-        job["spec"], *map(Path, job["inputs"]), Results(root).run(job["run"]),
-        checkpoint_path=root / f"{job['run']}.pt", checkpoint_seconds=0, device="cpu",
+        job["spec"], Inputs(*map(Path, job["inputs"])), Results(root).run(job["run"]),
+        root / f"{job['run']}.pt", TrainingOptions("cpu", checkpoint_seconds=0),
         log=lambda line: None,
     )
 
@@ -376,12 +376,10 @@ def test_a_partition_of_another_spec_is_refused(data, tmp_path):
     with pytest.raises(ValueError, match="the partition of another spec"):
         train_run(
             spec,
-            train_part,
-            test_part,
-            inputs(other, data)[2],
+            Inputs(train_part, test_part, inputs(other, data)[2]),
             Results(tmp_path).run("x"),
-            checkpoint_path=tmp_path / "run.pt",
-            device="cpu",
+            tmp_path / "run.pt",
+            TrainingOptions(device="cpu"),
         )
 
 

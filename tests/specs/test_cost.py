@@ -14,10 +14,9 @@ from noisyfl.experiments.config import ROOT
 from noisyfl.models import MODELS, build_model
 from noisyfl.simulation import fast
 from noisyfl.simulation.stream_slots import STREAM_SLOTS
-from noisyfl.specs import cost
+from noisyfl.specs import cost, extent
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.cost import check_ends, estimate, likely_seconds, stream_slots
-from noisyfl.specs.extent import extent_of, layers_of, remarks_of
+from noisyfl.specs.extent import check_ends, extent_of, network_of, remarks_of, work_of
 from noisyfl.specs.spec import canonical_run
 from noisyfl.specs.speeds import DEVICES, measured_speed
 
@@ -28,7 +27,7 @@ SHAPES = {"cnn": (8, 8, 1), "cnn2conv": (28, 28, 1), "cnn9": (28, 28, 1), "resne
 def test_layers_are_the_models(model):
     """Products and weights as torch counts them, but for biases and normalisation."""
     height, width, channels = SHAPES.get(model, (32, 32, 3))
-    layers = layers_of(MODELS.canonical(model, "test"), (height, width, channels), 10)
+    layers, _ = network_of(MODELS.canonical(model, "test"), (height, width, channels), 10)
     with torch.device("meta"):
         module = build_model(model, (height, width, channels), 10, 1).eval()
         with FlopCounterMode(display=False) as counter:
@@ -37,6 +36,18 @@ def test_layers_are_the_models(model):
     assert counter.get_total_flops() == 2 * products
     matrices = sum(value.numel() for value in module.parameters() if value.ndim > 1)
     assert sum(inputs * outputs for _, inputs, outputs in layers) == matrices
+
+
+def estimate(spec, device):
+    return cost.estimate(work_of(spec), device)
+
+
+def likely_seconds(spec, speed):
+    return cost.likely_seconds(work_of(spec), speed)
+
+
+def stream_slots(spec, room_mb=cost.ROOM_MB):
+    return cost.stream_slots(work_of(spec), room_mb)
 
 
 def run(schedule=None, **changes):
@@ -298,7 +309,9 @@ def test_gpu_memory_has_room_for_what_the_gradient_needs(model):
 def test_gpu_memory_knows_which_models_have_dropout(model):
     with torch.device("meta"):
         module = build_model(model, SHAPES.get(model, (32, 32, 3)), 10, 1)
-    assert fast._has_dropout(module) == (model in cost.WITH_DROPOUT)
+    shape = SHAPES.get(model, (32, 32, 3))
+    known = network_of(MODELS.canonical(model, "test"), shape, 10).dropout
+    assert known == fast.has_dropout(module) == (model == "cnn9")
 
 
 def test_gpu_memory_grows_with_what_lives_there():
@@ -319,12 +332,10 @@ def test_gpu_memory_holds_the_images(monkeypatch):
     small = estimate(spec, "auto").gpu_memory_mb
     larger = dataclasses.replace(DATASETS["cifar10"], train_shape=(64, 64, 3))
     monkeypatch.setitem(DATASETS, "cifar10", larger)
-    cost._estimate.cache_clear()
-    cost._work.cache_clear()
+    extent._work.cache_clear()
     added = 50_000 * 3 * (64 * 64 - 32 * 32) / 1e6
     assert added < estimate(spec, "auto").gpu_memory_mb - small < 3 * added
-    cost._estimate.cache_clear()
-    cost._work.cache_clear()
+    extent._work.cache_clear()
 
 
 def test_gpu_memory_of_a_step_grows_with_the_images_that_a_method_shows():
@@ -359,10 +370,11 @@ def test_gpu_memory_of_the_papers_largest_settings_is_plausible():
     plan = read_plan(ROOT / "config" / "paper.yaml")
     largest = defaultdict(float)
     for table in plan.tables.values():
-        for spec in (plan.runs[run] for run in table.run_ids()):
+        for run in table.run_ids():
+            spec = plan.runs[run]
             small = max(DATASETS[spec["noisy_partition"]["dataset"]].shape) <= 64
             key = table.experiment, spec["method"]["name"] == "fedavg", small
-            largest[key] = max(largest[key], estimate(spec, "auto").gpu_memory_mb)
+            largest[key] = max(largest[key], plan.estimate(run, "auto").gpu_memory_mb)
     papers = ("rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
     assert max(largest[paper, True, True] for paper in papers) <= cost.ROOM_MB
     assert max(value for (_, _, small), value in largest.items() if small) < 60_000

@@ -13,6 +13,8 @@ NAMES_A_RUN = {
     "runs/__init__.py",
     "specs/__init__.py",
     "specs/catalogue.py",
+    "specs/identity.py",
+    "specs/parts.py",
     "specs/sources.py",
     "specs/spec.py",
 }

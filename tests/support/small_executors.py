@@ -6,9 +6,10 @@ import torch
 from noisyfl.data.augmentation.augment import View
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.models import build_model
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.model import Networks
+from noisyfl.simulation.outputs import Images
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Client, Images
 
 SEED = 5
 SIZES = (21, 12, 7, 16, 13)

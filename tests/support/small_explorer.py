@@ -10,9 +10,10 @@ import pyarrow as pa
 from descriptions import described_table
 from noisyfl.analysis.frame import tidy, write_frame
 from noisyfl.analysis.runs import read_runs
-from noisyfl.claims.numbers import Cell
-from noisyfl.claims.verdicts import Case, Check, Finding, Judged
-from noisyfl.claims.wanted import Claim
+from noisyfl.claims.declaration import Claim
+from noisyfl.claims.findings import Case, Check, Finding
+from noisyfl.claims.judgement import Judgement
+from noisyfl.claims.labels import Place
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.gather import Sources
@@ -80,19 +81,19 @@ def small_scale(folder, runs, trained=True):
         frames=frames,
         runs=runs.files,
         layouts=[runs.results, Results(folder / "elsewhere")],
-        asked={f"p/{one.name}": with_runs(one, asked) for one in tables},
-        papers={f"p/{one.name}": with_runs(one, papers) for one in tables},
+        scale_tables={f"p/{one.name}": with_runs(one, asked) for one in tables},
+        paper_tables={f"p/{one.name}": with_runs(one, papers) for one in tables},
         plan={**specs, **{run: one.spec for run, one in found.items()}},
-        judged=[claim()] if trained else (),
+        judgements=[claim()] if trained else (),
     )
 
 
 def claim():
     """A claim that holds on the paper's numbers, and not on ours."""
     said = Claim("p-01", "Table 1", f"More noise hurts. {EVIL}", "", "", {}, lambda: iter(()))
-    theirs = Cell("p/t1", "fedavg federated", "cifar10, iid(n=100), low")
-    ours = Cell("p/t1", "Row of fedavg", HIGH)
-    return Judged(
+    theirs = Place("p/t1", "fedavg federated", "cifar10, iid(n=100), low")
+    ours = Place("p/t1", "Row of fedavg", HIGH)
+    return Judgement(
         said,
         Finding((Check("low is better", (Case("FedAvg", "93.1 > 72.0", 21.1, True, (theirs,)),)),)),
         Finding((Check("low is better", (Case("FedAvg", "60.5 < 72.0", -1.5, False, (ours,)),)),)),

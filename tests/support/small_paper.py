@@ -4,7 +4,8 @@ import copy
 
 import yaml
 
-from noisyfl.experiments.config import check_config, make_plan
+from noisyfl.experiments.config import check_config
+from noisyfl.experiments.planning import make_plan
 
 CONFIG = {"scale": "tiny", "experiments": ["paper"]}
 PAPER = {

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.provenance import write_provenance
-from noisyfl.experiments.demand import runs_by_target
 from noisyfl.experiments.progress import Pace, look, progress_text
+from noisyfl.experiments.targets import runs_by_target
 from noisyfl.runs.status import KEYS
-from noisyfl.specs.cost import estimate
 from noisyfl.specs.spec import describe_run
 from small_paper import PAPER, edited
 from small_paper import plan as small_plan
@@ -46,7 +45,7 @@ def place_in(tmp_path):
 
 def expected(place, run, device="cuda"):
     """The estimate of what a run takes, in seconds."""
-    return estimate(place.plan.runs[run], device).seconds
+    return place.plan.estimate(run, device).seconds
 
 
 def done(place, run, factor=1.0, setup=10.0, device="NVIDIA H200", status="finished"):
@@ -86,7 +85,7 @@ def seen(place):
 
 
 def pace_of(place, device="cuda"):
-    return Pace(place.plan.runs, seen(place), device)
+    return Pace(place.plan, seen(place), device)
 
 
 def text_of(place, device="cuda"):

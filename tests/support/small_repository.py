@@ -70,8 +70,6 @@ class Repository:
                 )
             elif source.exists():
                 shutil.copy(source, folder / name)
-        (folder / "docs").mkdir()  # what the explorer says of a method's choices
-        shutil.copy(ROOT / "docs" / "fidelity.md", folder / "docs")
         self.write("config/tiny.yaml", "scale: tiny\nexperiments: [tiny]\n")
         self.write("config/papers/tiny.yaml", SETTING + TABLES)
 

@@ -1,13 +1,14 @@
 """Runs that are small enough to be repeated often: every method on a few digits."""
 
+from collections import defaultdict
+
 import pytest
 import torch
 
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import read_part
-from noisyfl.methods import METHODS as REGISTERED
-from noisyfl.runs.train import build_federation, train_run
+from noisyfl.runs.train import Inputs, TrainingOptions, build_federation, train_run
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.spec import canonical_run, identity
@@ -31,7 +32,38 @@ SETTING = {
     },
     "seed": 3,
 }
-SMALL: dict[str, dict] = {name: REGISTERED.get(name, "test").small for name in methods()}
+SMALL = defaultdict(
+    dict,
+    {
+        "centralized": {"epochs": 8},
+        "cfl": {"eps1": 5.0, "eps2": 0.1, "relative": True, "warm_up_rounds": 2},
+        "coteaching": {"ramp_rounds": 2},
+        "coteaching_plus": {"ramp_rounds": 2, "warm_up_rounds": 2},
+        "dividemix": {"ramp_rounds": 2, "warm_up_rounds": 3},
+        "fedcni": {"aggregation_round": 3, "pseudo_label_round": 3},
+        "fedcorr": {"finetuning_rounds": 2, "preprocessing_iterations": 2},
+        "feddiv": {"warm_up_rounds": 3},
+        "fedelc": {"warm_up_rounds": 3},
+        "fedfixer": {"selection_round": 2},
+        "fedlsr": {"ramp_rounds": 3},
+        "fednoil": {
+            "clean_share": 0.55,
+            "confidence": 0.3,
+            "least_epochs": 2,
+            "least_from": 4,
+            "most_epochs": 4,
+        },
+        "fednoro": {"ramp_end": 6, "warm_up_rounds": 3},
+        "fedrn": {"warm_up_rounds": 3},
+        "jointopt": {"history": 2, "start_round": 2},
+        "josrc": {"warm_up": 0.25},
+        "masked_optim": {"warm_up_rounds": 3},
+        "poc": {"candidates": 5},
+        "rofl": {"forget_ramp_rounds": 3, "pseudo_label_round": 3},
+        "selfie": {"history": 2, "warm_up_rounds": 2},
+    },
+)
+"""Options with which all that a method does happens within eight rounds."""
 FEDCORR = {"name": "fedcorr", **SMALL["fedcorr"]}
 METHODS = [
     *({"name": name, **SMALL[name]} for name in methods()),
@@ -107,11 +139,10 @@ def train(spec, data, root, log=None, **options):
     lines = [] if log is None else log
     train_run(
         spec,
-        *inputs(spec, data),
+        Inputs(*inputs(spec, data)),
         files,
-        checkpoint_path=root / "run.pt",
-        device="cpu",
+        root / "run.pt",
+        TrainingOptions(device="cpu", **options),
         log=lines.append,
-        **options,
     )
     return files

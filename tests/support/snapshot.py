@@ -19,7 +19,8 @@ from typing import Any
 import yaml
 
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import ROOT, check_config, load_config, make_plan
+from noisyfl.experiments.config import ROOT, check_config, load_config
+from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.spec import identity
 
 SCALES = {"desk": "desk.yaml", "quick": "config.yaml"}
@@ -44,7 +45,7 @@ def main(folder: Path, scales: list[str]) -> None:
         command += [f"config/{SCALES[scale]}", "--config", f"results={results.resolve()}"]
         subprocess.run([sys.executable, "-m", *command], check=True, cwd=ROOT)
         for path in sorted((results / scale).rglob("*")):
-            if path.suffix in PRINTED and "logs" not in path.parts:
+            if path.suffix in PRINTED and not {"logs", "plans"} & {*path.parts}:
                 kept = folder / scale / path.relative_to(results / scale)
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, kept)

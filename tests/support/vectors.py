@@ -5,44 +5,26 @@ import math
 import numpy as np
 import torch
 
+from fakes import FakeFederation
 from noisyfl.methods import METHODS
-from noisyfl.simulation.types import Client, Outputs, Update
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Update
 
 
-class FakeFederation:
-    """Clients of some sizes, and an executor that answers with the losses it was given."""
+class VectorFederation(FakeFederation):
+    """Clients of some sizes, and passes that give the losses of each client."""
 
     def __init__(self, sizes, participants, weights=None, losses=None):
-        self.clients = [
-            Client(number, *(torch.zeros(size, dtype=torch.int64) for _ in range(3)))
-            for number, size in enumerate(sizes)
-        ]
+        super().__init__([[0] * size for size in sizes], weights or {"0.w": torch.zeros(5)})
         self.participants = participants
-        self.weights = weights or {"0.w": torch.zeros(5)}
         self.losses = losses
-        self.seed = 1
-        self.state = {}
-        self.reports = {}
-        self.requests = []
-        self.down = self.up = 0
 
-    def passes(self, requests, round):
-        self.requests += requests
-        answers = []
-        for request in requests:
-            # Of two classes, so that cross-entropy of class 0 is the loss.
-            loss = self.losses[request.client.id] + request.network
-            logit = -math.log(math.expm1(loss))
-            logits = torch.tensor([[logit, 0.0]], dtype=torch.float64)
-            answers.append(Outputs(logits.expand(len(request.client), 2), torch.empty(0)))
-        return answers
-
-    def exchange(self, down=0, up=0):
-        self.down += down
-        self.up += up
-
-    def report(self, client, **estimates):
-        self.reports.setdefault(client.id, {}).update(estimates)
+    def answer(self, request):
+        # Of two classes, so that cross-entropy of class 0 is the loss.
+        logit = -math.log(math.expm1(self.losses[request.client.id] + request.network))
+        logits = torch.tensor([[logit, 0.0]], dtype=torch.float64)
+        return Outputs(logits.expand(len(request.client), 2), torch.empty(0))
 
 
 def method(name, **options):

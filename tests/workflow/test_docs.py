@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisyfl.experiments.config import DEFAULTS, ROOT, check_config, make_plan
+from noisyfl.experiments.config import DEFAULTS, ROOT, check_config
+from noisyfl.experiments.planning import make_plan
 from small_repository import Repository
 
 DOCS = ROOT / "docs"
@@ -93,7 +94,7 @@ def test_the_examples_that_read_artifacts_run(trained, monkeypatch, capsys):
     monkeypatch.chdir(trained)
     printed = []
     for example in blocks("artifacts.md", "python"):
-        if "load_model" in example:  # tests/runs/test_kept_model.py runs it
+        if "load_model" in example:  # tests/runs/test_final_model.py runs it
             continue
         exec(compile(example, "artifacts.md", "exec"), {"__name__": "example"})
         printed.append(capsys.readouterr().out)
@@ -235,5 +236,6 @@ def test_links_and_names_of_files_lead_somewhere(page):
     named = re.findall(rf"`((?:{folders})/[\w./+-]+\.\w+)`", text)
     made_up = {"config/one_trial.yaml", "config/proximal.yaml", "config/papers/proximal.yaml"}
     made_up |= {"workflow/noisyfl/methods/small_loss.py", "tests/methods/test_small_loss.py"}
+    made_up |= {"workflow/reasons/methods/small_loss.yaml"}
     made_up |= {"config/mine.yaml", "config/papers/mine.yaml"}
     assert [name for name in named if name not in made_up and not (ROOT / name).exists()] == []

@@ -161,7 +161,7 @@ def test_other_edits_of_the_source_retrain_nothing(repository):
 
 @pytest.mark.slow
 def test_what_is_printed_is_printed_anew_by_other_sources(repository):
-    undo = repository.edit("workflow/report/table.html.jinja", "<title>", "<title>Other: ")
+    undo = repository.edit("workflow/report/base.html.jinja", "<title>", "<title>Other: ")
     try:
         assert repository.jobs() == {"table": 2, "figure": 1, "all": 1}
     finally:

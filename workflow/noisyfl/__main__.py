@@ -9,12 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import noisyfl
-from noisyfl import commands
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
 from noisyfl.core.script import end_quietly_on_ctrl_c
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import DEFAULTS, EXECUTORS, ROOT, check_device, load_config
+
+try:
+    from noisyfl import commands
+except BadInput as error:  # the file of a method that cannot be imported, and its line
+    sys.exit(f"error: {error}")
 
 CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands take if none is named, as Snakemake does."""

@@ -25,29 +25,30 @@ from noisyfl.core.artifacts import (
 )
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import is_checked, read_provenance, write_provenance
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.config import DEFAULTS, ROOT, load_config, make_plan
-from noisyfl.experiments.demand import (
-    cheapest_cells,
-    plan_text,
-    runs_by_claim,
-    runs_by_target,
-    runs_of,
-)
+from noisyfl.experiments.config import DEFAULTS, ROOT, load_config
+from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
 from noisyfl.experiments.editor_schemas import write_schemas
 from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.plan_file import EXPERIMENTS, PlanFile
 from noisyfl.experiments.progress import progress_text
+from noisyfl.experiments.targets import runs_by_target, runs_of
+from noisyfl.figures.data_sheets import draw_data_sheets
 from noisyfl.runs.artifact import read_artifact, read_spec, verify
 from noisyfl.runs.edited import edited_runs, is_edited
 from noisyfl.runs.edited import lines as edited_lines
+from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.catalogue import methods
+from noisyfl.runs.selftest import selftest
+from noisyfl.specs.catalogue import method_source, methods
 from noisyfl.specs.new_method import write_new_method
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import check_run, describe_run, identity
 from noisyfl.specs.speeds import measured_speed
 
-EXPERIMENTS = ROOT / "config" / "papers"
 REPRODUCED = Results(ROOT / "reproduced")
 
 
@@ -92,9 +93,6 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
         job: the run's training job.
         data: the folders of official data files.
     """
-    from noisyfl.data import noisy_partition
-    from noisyfl.data.datasets.dataset import read_part
-
     layout, identifier, run = Results(Path(job.results)), identity(job.spec), job.run_files
     if run.whole():
         verify(identifier, run)
@@ -115,9 +113,6 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
 
 def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:
     """Test the models that runs have kept, and print what they reached beside what is recorded."""
-    from noisyfl.data.datasets.dataset import read_part
-    from noisyfl.runs.evaluate import evaluate_kept
-
     for run in runs:
         files = Results(results).run(run)
         if not files.whole():
@@ -129,7 +124,7 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
             )
         spec = read_json(files.spec)
         _, test = prepared(spec["noisy_partition"]["dataset"], Results(results), data, download)
-        found = evaluate_kept(files, read_part(test), device)
+        found = evaluate_model(files, read_part(test), device)
         recorded = last_evaluation(files)
         print(f"{run}  {describe_run(spec)}")
         for name, value in recorded.items():
@@ -159,8 +154,6 @@ def prepared(
     Raises:
         BadInput: official files are missing or damaged.
     """
-    from noisyfl.data.datasets.prepared import provide
-
     train, test = layout.data(dataset, "train"), layout.data(dataset, "test")
     if not (train.exists() and test.exists()):
         provide(dataset, data, download, folders, train, test)
@@ -169,8 +162,6 @@ def prepared(
 
 def preview_data(datasets: list[str], results: Path, data: Roots, download: bool) -> None:
     """Draw what datasets look like and what augmentation does to an image, beside their parts."""
-    from noisyfl.figures.data_sheets import draw_data_sheets
-
     for path in draw_data_sheets(datasets, results, data, download):
         print(path)
 
@@ -213,7 +204,7 @@ def list_runs(results: Path) -> None:
 
 def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
     """Whether a run was made by the code at hand, in words."""
-    if is_edited(spec, provenance):
+    if is_edited(method_source(spec["method"]), provenance):
         return "method edited since"
     same = provenance["source_digest"] == source_digest()
     source = "this source" if same else f"other source {provenance['source_digest'][:12]}"
@@ -226,10 +217,12 @@ def list_methods() -> None:
         sides = ["server"] * declaration.is_server + ["client"] * declaration.is_client
         print(f"{name} ({' and '.join(sides)} side, revision {declaration.revision})")
         print(f"  {declaration.reference}")
-        models = declaration.models_kept
+        models, effort = declaration.cost.models_kept, declaration.cost.effort
         kept = f", {models} kept for each client" if models else ""
         networks = "1 network" if declaration.networks == 1 else f"{declaration.networks} networks"
-        print(f"  {networks}{kept}; about {declaration.effort:g} times FedAvg's seconds for each")
+        print(
+            f"  {networks}{kept}; about {declaration.cost.effort:g} times FedAvg's seconds for each"
+        )
         if declaration.partner:
             print(f"  {name}+... takes a {declaration.partner} side behind it")
         if declaration.variants:
@@ -260,17 +253,26 @@ def run_selftest(device: str, results: Path) -> None:
     Needs no data. What is found out about a GPU goes to gpu.json in the results folder, by which
     runs choose their stream slots and layout, and plans their estimates.
     """
-    from noisyfl.runs.selftest import selftest
-
     if not selftest(device, Results(results).gpu_facts):
         sys.exit(1)
 
 
-def read_plan(config: Path) -> Plan:
-    """Make the plan of a scale's file, and print to standard error what is left out of it."""
-    plan = make_plan(load_config(config), EXPERIMENTS, str(config))
+def read_plan(config: Path, results: Path | None = None) -> Plan:
+    """The plan of a scale, the same that Snakemake reads; say what is left out of it.
+
+    Args:
+        config: the scale's file.
+        results: the folder of all artifacts; None: as the scale's file says.
+    """
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    given = load_config(config)
+    given["results"] = str(results or given["results"])
+    plan = PlanFile(given, str(config), EXPERIMENTS).plan(say)
     for why in plan.left_out.values():
-        print(f"left out: {why}", file=sys.stderr)
+        say(f"left out: {why}")
     return plan
 
 
@@ -292,7 +294,7 @@ def print_plan(
     With --cheapest print files to ask Snakemake for instead: the missing cells with a published
     number that cost least, as many as the device should train in so many hours.
     """
-    plan, layout = read_plan(config), Results(results)
+    plan, layout = read_plan(config, results), Results(results)
     done = done_in(layout, REPRODUCED)
     if cheapest is None:
         speeds = None if gpu is None else dict([measured_speed(gpu)])
@@ -302,7 +304,8 @@ def print_plan(
         else:
             parts = runs_by_target(plan, target)
         print(plan_text(plan, parts, done, device, speeds, out_of_reach))
-        for line in edited_lines(edited_runs(plan.runs, layout), plan.runs, layout):
+        edited = edited_runs(plan.runs, plan.methods, layout)
+        for line in edited_lines(edited, plan.runs, plan.methods, layout):
             print(f"\n{line}")
         return
     for cell in cheapest_cells(plan, done, device, cheapest):
@@ -314,7 +317,7 @@ def print_progress(
     config: Path, target: str | None, results: Path, device: str, follow: float | None
 ) -> None:
     """Print how far each table is while runs are trained, and when all should be done."""
-    plan = read_plan(config)
+    plan = read_plan(config, results)
     wanted = runs_of(plan, target)
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
@@ -338,7 +341,7 @@ def archive_runs(config: Path, results: Path, commit: str | None) -> None:
 
     A run that is made by other sources than these is refused unless its commit is given.
     """
-    plan = read_plan(config)
+    plan = read_plan(config, results)
     moved = 0
     for run, spec in plan.runs.items():
         files = Results(results).run(run)

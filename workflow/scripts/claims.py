@@ -18,6 +18,6 @@ with job(snakemake.log[0]) as log:
         snakemake.params.tables,
         markdown=Path(snakemake.output.md),
         html=Path(snakemake.output.html),
-        kept=Path(snakemake.output.json),
+        json=Path(snakemake.output.json),
     )
     log("done")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from noisyfl.analysis.runs import read_runs
-from noisyfl.claims.kept import read_judged
+from noisyfl.claims.judgement import read_judgements
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
 from noisyfl.pages.evidence import write_evidence
@@ -12,11 +12,11 @@ from noisyfl.specs.descriptions import TableDescription
 with job(snakemake.log[0]) as log:
     folders = snakemake.params.folders
     write_evidence(
-        Path(snakemake.output[0]),
+        Path(snakemake.output[0]).parent,
         TableDescription.from_json(snakemake.params.description),
         read_runs({run: RunFiles(Path(folder)) for run, folder in folders.items()}),
-        read_judged(Path(snakemake.input.claims)),
+        read_judgements(Path(snakemake.input.claims)),
         Path(snakemake.input.cells),
-        Path(snakemake.input.reasons),
+        Path(snakemake.input.reasons[0]).parent,
     )
     log("done")

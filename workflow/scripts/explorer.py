@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from noisyfl.claims.kept import read_judged
+from noisyfl.claims.judgement import read_judgements
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.script import job
 from noisyfl.experiments.papers import in_both
@@ -12,23 +12,27 @@ from noisyfl.explorer.page import write_explorer
 from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake.log[0]) as log:
-    told, given = snakemake.params, snakemake.input
-    asked, papers = in_both(
-        json.loads(told.config), Path(told.experiments), told.name, Path(given.published)
+    params, inputs = snakemake.params, snakemake.input
+    scale, papers = in_both(
+        json.loads(params.config),
+        Path(params.experiments),
+        params.name,
+        Path(inputs.published),
+        log,
     )
     write_explorer(
         Sources(
-            scale=asked.scale,
-            note=told.note,
-            options=told.options,
-            tables=[TableDescription.from_json(text) for text in told.tables],
-            frames=[Path(frame) for frame in given.frames],
-            runs={run: RunFiles(Path(folder)) for run, folder in told.folders.items()},
-            layouts=[Results(Path(folder)) for folder in told.layouts],
-            asked=asked.tables,
-            papers=papers.tables,
-            plan={**papers.runs, **asked.runs},
-            judged=read_judged(Path(given.claims[0])) if given.claims else (),
+            scale=scale.scale,
+            note=params.note,
+            options=params.options,
+            tables=[TableDescription.from_json(text) for text in params.tables],
+            frames=[Path(frame) for frame in inputs.frames],
+            runs={run: RunFiles(Path(folder)) for run, folder in params.folders.items()},
+            layouts=[Results(Path(folder)) for folder in params.layouts],
+            scale_tables=scale.tables,
+            paper_tables=papers.tables,
+            plan={**papers.runs, **scale.runs},
+            judgements=read_judgements(Path(inputs.claims[0])) if inputs.claims else (),
         ),
         Path(snakemake.output[0]),
     )

@@ -18,7 +18,8 @@ from noisyfl.data.datasets.dataset import DATASETS, prepare, read_part
 from noisyfl.methods.fedavg import FedAvg
 from noisyfl.runs import train as training
 from noisyfl.simulation.executor import NO_DRAWS
-from noisyfl.simulation.types import Pass, Task
+from noisyfl.simulation.outputs import Pass
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.spec import canonical_run
 
 Shape = tuple[int, int, int]

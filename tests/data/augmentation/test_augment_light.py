@@ -67,7 +67,7 @@ def test_all_images_of_a_client_are_in_its_light() -> None:
     images = torch.randint(0, 256, (9, 1, 16, 16), dtype=torch.uint8, generator=rng)
     before = images.clone()
     clients = [np.array([7, 0, 3]), np.array([5]), np.array([], dtype=np.int64), np.array([1, 8])]
-    taken = view("crop_client_light").taken(images, clients, seed=4)
+    taken = view("crop_client_light").in_client_light(images, clients, seed=4)
     lights = client_lights(4, 4)
     owner = {row: light for rows, light in zip(clients, lights, strict=True) for row in rows}
     for row in range(9):
@@ -76,7 +76,7 @@ def test_all_images_of_a_client_are_in_its_light() -> None:
             expected = by_pillow(expected, owner[row])
         np.testing.assert_array_equal(taken[row, 0].numpy()[..., None], expected)
     assert torch.equal(images, before)
-    assert view("crop").taken(images, clients, seed=4) is images
+    assert view("crop").in_client_light(images, clients, seed=4) is images
 
 
 def test_light_apart_it_is_a_crop() -> None:

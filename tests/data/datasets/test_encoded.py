@@ -13,12 +13,14 @@ from noisyfl.data.datasets.dataset import DATASETS, Part
 from noisyfl.data.datasets.images import Files, Fit, in_order
 from noisyfl.data.datasets.shards import Encoded, index_of, write_shards
 from noisyfl.models import build_model
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.encoded import PIECES_AHEAD, EncodedImages, images_of
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.model import Networks
+from noisyfl.simulation.outputs import Images, Pass
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Client, Images, Pass, Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method
 from official_trees import natural, save

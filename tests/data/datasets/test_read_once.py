@@ -17,7 +17,7 @@ from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import shards
 from noisyfl.data.datasets.dataset import prepare, read_part
-from noisyfl.runs.train import train_run
+from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.specs.spec import canonical_run, identity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
@@ -98,12 +98,10 @@ def opens(dataset, results, rounds, epochs):
     with counted(files) as found:
         train_run(
             spec,
-            train,
-            test,
-            partition,
+            Inputs(train, test, partition),
             results.run(identity(spec)),
-            checkpoint_path=results.root / "checkpoint.pt",
-            device="cpu",
+            results.root / "checkpoint.pt",
+            TrainingOptions(device="cpu"),
             log=lambda line: None,
         )
     root = results.root

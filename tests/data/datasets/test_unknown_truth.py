@@ -12,7 +12,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.dataset import DATASETS, read_part
-from noisyfl.runs.train import train_run
+from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.specs.spec import canonical_run, describe_run
 
 OF_THE_TRUTH = {
@@ -75,12 +75,10 @@ def trained(folder, paths, spec, executor="fast"):
     files = RunFiles(folder / spec["method"]["name"])
     train_run(
         spec,
-        *paths.values(),
-        partition,
+        Inputs(*paths.values(), partition),
         files,
-        checkpoint_path=folder / "checkpoint.pt",
-        device="cpu",
-        executor=executor,
+        folder / "checkpoint.pt",
+        TrainingOptions(device="cpu", executor=executor),
         log=lambda line: None,
     )
     return pq.read_table(files.rounds).to_pydict(), pq.read_table(files.clients).to_pydict()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from noisyfl.experiments.config import ROOT, check_config, make_plan
+from noisyfl.experiments.config import ROOT, check_config
+from noisyfl.experiments.planning import make_plan
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,16 @@
-"""Each method beside FedAvg: what their runs show, and which differences are clear."""
+"""Each method beside FedAvg: what its runs reached, and which differences are clear."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import best, mean_last_10
-from noisyfl.specs.descriptions import Heading, TableDescription
+from noisyfl.specs.descriptions import TableDescription
 
 BASELINE = "fedavg"
 """The method that all others are compared with."""
@@ -22,12 +23,9 @@ setting or, if they are more, of all settings pooled, since a few trials may agr
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
 
-Cells = Mapping[tuple[int, int], pd.DataFrame]
-"""What :func:`seen` finds, by row and column."""
 
-
-def seen(runs: Sequence[Run]) -> pd.DataFrame:
-    """What the runs of a cell show, without those that diverged.
+def measure(runs: Sequence[Run]) -> pd.DataFrame:
+    """What the runs of a cell reached, without those that diverged.
 
     Returns:
         a row for each run, by its seed; NaN where a run has no value:
@@ -73,144 +71,95 @@ def _last(run: Run, metric: str, known: str | None = None) -> float:
     return float(run.values(metric)[there].mean()) if len(there) else float("nan")
 
 
-def _gain(cell: pd.DataFrame, baseline: pd.DataFrame) -> float:
-    """Points ahead of the baseline, over the seeds that both have; NaN if there are none."""
-    return float((cell["accuracy"] - baseline["accuracy"]).mean())
+@dataclass(frozen=True)
+class Against:
+    """A method beside the baseline, over the seeds that both have.
 
-
-def bars_of(baseline: Mapping[int, pd.DataFrame]) -> dict[int, float]:
-    """The points that a difference from the baseline has to exceed to be clear, by the number of
-    the column; infinitely many where the baseline has a single trial.
-
-    Args:
-        baseline: what its trials show, by the number of the column.
+    Attributes:
+        gains: points ahead of the baseline, by the number of the column.
+        bars: points that a clear difference exceeds, by the number of the column.
     """
-    variances = pd.Series({c: cell["accuracy"].var() for c, cell in baseline.items()}, dtype=float)
-    bars = CLEAR * variances.clip(lower=variances.mean()) ** 0.5
-    return dict(bars.fillna(np.inf))
 
+    gains: Mapping[int, float]
+    bars: Mapping[int, float]
 
-def clear_differences(
-    table: TableDescription, cells: Cells, baseline: int, bars: Mapping[int, float]
-) -> Iterator[str]:
-    """A paragraph on how much the baseline's trials differ, if there are several, and one that
-    names the methods that are clearly ahead of it in the most of these settings, or in none.
+    @property
+    def ahead(self) -> int:
+        """The number of settings in which the method is ahead."""
+        return sum(gain > 0 for gain in self.gains.values())
 
-    Args:
-        table: of every method in common settings.
-        cells: what the trials of its cells show.
-        baseline: the number of the baseline's row.
-        bars: see :func:`bars_of`.
-    """
-    several = {c: cell for (r, c), cell in cells.items() if r == baseline and len(cell) > 1}
-    if not several:
-        return
-    told = (
-        f"{cell['accuracy'].mean():.1f} ± {cell['accuracy'].std():.1f} on {table.columns[c].name}"
-        for c, cell in several.items()
-    )
-    clear = {
-        row.name: [
-            (r, c) in cells and _gain(cells[r, c], cell) > bars[c] for c, cell in several.items()
-        ]
-        for r, row in enumerate(table.rows)
-        if row.ranked and r != baseline and any(at == r for at, _ in cells)
-    }
-    yield ""
-    yield (
-        f"Over several seeds FedAvg has {'; '.join(told)}. A difference from it is *clear* if it "
-        f"is more than {CLEAR:g} of these standard deviations, or of their pooled one if that is "
-        "larger, as few trials may agree by chance; where FedAvg has a single trial, none is."
-    )
-    yield ""
-    counts = {name: sum(where) for name, where in clear.items()}
-    most = max(counts.values(), default=0)
-    ahead = "; ".join(name for name, count in counts.items() if count == most > 0)
-    others = "; ".join(name for name, count in counts.items() if not count)
-    which = "this setting" if len(several) == 1 else "each of these settings"
-    if 0 < most < len(several):
-        which = f"{most} of these {len(several)} settings, and none in more"
-    yield f"Clearly ahead of FedAvg in {which}: {ahead or 'none'}. In none: {others or 'none'}."
-
-
-def method_lines(
-    row: Heading,
-    own: Mapping[int, pd.DataFrame],
-    baseline: Mapping[int, pd.DataFrame],
-    columns: Sequence[Heading],
-    bars: Mapping[int, float],
-) -> Iterator[str]:
-    """A sentence that compares a method with the baseline, and a table with a line per setting.
-
-    Args:
-        row: the method's.
-        own: what its trials show, by the number of the column.
-        baseline: the same of the baseline's, where they share a seed; empty for itself.
-        columns: of the table.
-        bars: see :func:`bars_of`.
-    """
-    if baseline:
-        yield _against(row.name, own, baseline, columns, bars)
-        yield ""
-    yield (
-        "| Setting | Trials | Accuracy | FedAvg | Best, after rounds "
-        "| Right among the clean (of given) | Found | Right pseudo-labels | Work |"
-    )
-    yield "|---|---|---|---|---|---|---|---|---|"
-    for c, trials in own.items():
-        cell = trials.mean()
-        level = work = ""
-        if c in baseline:
-            level = number(baseline[c]["accuracy"].reindex(trials.index).mean())
-            work = f"{(trials['backward'] / baseline[c]['backward']).mean():.2f}"
-        yield (
-            f"| {columns[c].name} | {len(trials)} | {number(cell.accuracy)} | {level} "
-            f"| {' | '.join(told(cell))} | {work} |"
+    def clearly_ahead(self, columns: Sequence[int] | None = None) -> int:
+        """The number of settings, of some columns or of all, in which it is clearly ahead."""
+        return sum(
+            gain > self.bars[c] for c, gain in self.gains.items() if columns is None or c in columns
         )
 
+    @property
+    def clearly_behind(self) -> int:
+        """The number of settings in which it is clearly behind."""
+        return sum(-gain > self.bars[c] for c, gain in self.gains.items())
 
-def told(cell: pd.Series) -> list[str]:
-    """What a cell shows besides its accuracy, as the texts of four columns.
+    @property
+    def equal(self) -> bool:
+        """Whether it equals the baseline to the last digit in all settings."""
+        return not any(self.gains.values())
 
-    Args:
-        cell: a row of :func:`seen`, or the mean of several.
+    def extremes(self) -> list[int]:
+        """The column in which it gains most and, if there are several, that in which it loses."""
+        ordered = sorted(self.gains, key=self.gains.__getitem__, reverse=True)
+        return [ordered[0], *ordered[1:][-1:]]
 
-    Returns:
-        its best evaluation and after how many rounds that was; its label precision, and in
-        parentheses what that is to be held against; its recall; its right pseudo-labels. Empty
-        texts for what it does not have.
+
+class Measured:
+    """The measures of a table's cells, beside the row of the baseline.
+
+    Attributes:
+        cells: by row and column, see :func:`measure`; without cells of which no run ended well.
+        seeds: of the runs of each cell, diverged ones too, by row and column.
+        baseline: the number of the baseline's row.
+        bars: the points that a difference from the baseline has to exceed to be clear, by the
+            number of the column; infinitely many where the baseline has a single trial.
     """
-    return [
-        f"{number(cell.best)}, {cell.best_round:.0f}",
-        f"{number(cell.precision)} ({number(cell.base)})" if cell.precision >= 0 else "",
-        number(cell.recall),
-        number(cell.pseudo),
-    ]
 
+    def __init__(self, table: TableDescription, runs: Mapping[str, Run]) -> None:
+        """Measure the runs of a table, of which one row is the baseline's.
 
-def _against(
-    name: str,
-    own: Mapping[int, pd.DataFrame],
-    baseline: Mapping[int, pd.DataFrame],
-    columns: Sequence[Heading],
-    bars: Mapping[int, float],
-) -> str:
-    """A sentence that compares a method with the baseline, by the numbers of the columns."""
-    gains = {c: _gain(own[c], cell) for c, cell in baseline.items()}
-    if not any(gains.values()):
-        return f"{name} equals FedAvg to the last digit, in each of {len(gains)} settings."
-    ahead = sum(gain > bars[c] for c, gain in gains.items())
-    behind = sum(-gain > bars[c] for c, gain in gains.items())
-    first, *others = sorted(gains, key=gains.__getitem__, reverse=True)
-    where = f"{gains[first]:+.1f} points on {columns[first].name}"
-    if others:
-        where += f", {gains[others[-1]]:+.1f} on {columns[others[-1]].name}"
-    return (
-        f"{name} is ahead of FedAvg in {sum(gain > 0 for gain in gains.values())} of {len(gains)} "
-        f"settings (clearly ahead in {ahead}, clearly behind in {behind}): {where}."
-    )
+        Args:
+            table: of every method in common settings.
+            runs: by id, all of the table's.
 
+        Raises:
+            ValueError: no row is the baseline's.
+        """
+        self.baseline = [row.method_name for row in table.rows].index(BASELINE)
+        found = {
+            (r, c): [runs[run] for run in cell]
+            for r, row in enumerate(table.runs)
+            for c, cell in enumerate(row)
+            if cell
+        }
+        measures = {place: measure(some) for place, some in found.items()}
+        self.cells = {place: cell for place, cell in measures.items() if len(cell)}
+        self.seeds = {place: {run.spec["seed"] for run in some} for place, some in found.items()}
+        own = self.row(self.baseline)
+        variances = pd.Series({c: cell["accuracy"].var() for c, cell in own.items()}, dtype=float)
+        bars = CLEAR * variances.clip(lower=variances.mean()) ** 0.5
+        self.bars: dict[int, float] = dict(bars.fillna(np.inf))
 
-def number(value: float) -> str:
-    """A number with one decimal; empty if it is NaN."""
-    return "" if np.isnan(value) else f"{value:.1f}"
+    def row(self, number: int) -> dict[int, pd.DataFrame]:
+        """A row's cells, by the number of the column."""
+        return {c: cell for (r, c), cell in self.cells.items() if r == number}
+
+    def several(self) -> dict[int, pd.DataFrame]:
+        """The baseline's cells that have several trials, by the number of the column."""
+        return {c: cell for c, cell in self.row(self.baseline).items() if len(cell) > 1}
+
+    def against(self, number: int) -> Against:
+        """A row beside the baseline, in the columns in which they share a seed."""
+        level = self.row(self.baseline)
+        gains = {
+            c: float((cell["accuracy"] - level[c]["accuracy"]).mean())
+            for c, cell in self.row(number).items()
+            if c in level and len(cell.index.intersection(level[c].index))
+        }
+        return Against(gains, self.bars)

@@ -7,13 +7,16 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from noisyfl.analysis.frame import Rows, cells_of, summaries, tidy
 from noisyfl.analysis.metrics import MEASURES, Metric
+from noisyfl.analysis.ranks import ranks_within
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import Summary
+from noisyfl.analysis.statistics import Summary, number
 from noisyfl.analysis.verdicts import verdict
 from noisyfl.specs.descriptions import TableDescription
 from noisyfl.specs.published import Number
@@ -67,12 +70,44 @@ class Cell:
         mostly = 2 * self.diverged > len(self.runs)
         return verdict(self.published, self.summary, self.measure.unit, self.as_published, mostly)
 
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """The cell in one row: what its rows of the frame have in common, and our number.
+
+        Ours is ``mean``, ``std``, ``trials`` and ``starred``; ``difference`` and ``verdict`` say
+        how it compares, and ``runs`` lists ids. Numbers are rounded to six decimals, which hides
+        floating-point noise.
+        """
+        ours = self.summary
+        return {
+            **self.facts,
+            "mean": rounded(ours.mean if ours else None),
+            "std": rounded(ours.std if ours else None),
+            "trials": ours.trials if ours else 0,
+            "starred": bool(ours and ours.starred),
+            "difference": rounded(self.difference),
+            "verdict": self.verdict,
+            "runs": " ".join(self.runs),
+        }
+
+    @property
+    def worth(self) -> float:
+        """Our number, signed so that larger is better; NaN if a trial diverged, or none counts."""
+        if self.summary is None or self.diverged:
+            return math.nan
+        return -self.summary.mean if self.measure.less_is_better else self.summary.mean
+
     @property
     def difference(self) -> float | None:
         """Ours minus the published number, where both were made in the same setting."""
         if self.summary is None or self.published is None or not self.as_published:
             return None
         return self.summary.mean - self.published.value
+
+
+def rounded(value: float | None) -> float | None:
+    """A number with six decimals; None if there is none."""
+    return None if value is None else round(value, 6)
 
 
 @dataclass(frozen=True)
@@ -150,12 +185,7 @@ class Content:
         """
         cell = row.cells[column]
         best = self._best.get((row.group, column, cell.metric))
-        return (
-            best is not None
-            and cell.summary is not None
-            and not cell.diverged
-            and self.number(cell) == best
-        )
+        return best is not None and not math.isnan(cell.worth) and self.number(cell) == best
 
     @cached_property
     def _best(self) -> dict[tuple[str, int, str], str]:
@@ -169,10 +199,25 @@ class Content:
                 rivals[row.group, column, cell.metric].append(cell)
         found = {}
         for place, cells in rivals.items():
-            means = [c.summary.mean for c in cells if c.summary is not None and not c.diverged]
-            if len(cells) > 1 and means:
-                best = min if cells[0].measure.less_is_better else max
-                found[place] = self.printed(best(means))
+            compared = [cell for cell in cells if not math.isnan(cell.worth)]
+            if len(cells) > 1 and compared:
+                found[place] = self.number(max(compared, key=lambda cell: cell.worth))
+        return found
+
+    @cached_property
+    def ranks(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """By row and column, the rank of our number in its column, and how many are ranked there.
+
+        Equal means share the better rank. Cells of which a trial diverged come last.
+        """
+        found: dict[tuple[int, int], tuple[int, int]] = {}
+        for c, column in enumerate(self.description.columns):
+            cells = {r: row.cells[c] for r, row in enumerate(self.rows) if row.cells[c].runs}
+            if not column.has_runs or len(cells) < 2:
+                continue
+            worth = np.array([[one.worth for one in cells.values()]])
+            ranks = ranks_within(worth, ties="min")[0]
+            found |= {(r, c): (int(rank), len(cells)) for r, rank in zip(cells, ranks, strict=True)}
         return found
 
     @cached_property
@@ -187,16 +232,11 @@ class Content:
 
     def printed(self, value: float) -> str:
         """A value as the table prints it."""
-        return f"{value:.{self.decimals}f}"
+        return number(value, self.decimals)
 
 
 def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:
-    """Put a table together from its runs.
-
-    Args:
-        description: what it shows.
-        runs: all runs of the table, by id.
-    """
+    """The content of a table, of which all runs are given by id."""
     return content_of(description, tidy(description, runs), runs)
 
 

@@ -1,12 +1,15 @@
-"""What the clients of a noisy partition have, and what a run measured of each."""
+"""The clients of a noisy partition: their classes and features, and their values in a run."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from noisyfl.analysis.runs import Run
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
+from noisyfl.specs.spec import identity
 
 
 def count_classes(partition: NoisyPartition, flipped: bool = False) -> np.ndarray:
@@ -66,3 +69,24 @@ def last_values(run: Run, column: str, clients: int) -> np.ndarray:
     _, client, values = run.of_clients(column)
     found[client.astype(int)] = values  # a client's last value overwrites earlier ones
     return found
+
+
+def ranks_from_0_to_1(values: np.ndarray) -> np.ndarray:
+    """The rank of each client, 0 for the smallest value and 1 for the largest: float64 [clients].
+
+    Equal values are ranked in the order of the clients.
+    """
+    return values.argsort(kind="stable").argsort(kind="stable") / max(len(values) - 1, 1)
+
+
+def main_classes(partition: NoisyPartition) -> np.ndarray:
+    """The two true classes of which each client has most samples, the larger one first.
+
+    The result is int64 [clients, 2]; of equally frequent classes, those with lower numbers count.
+    """
+    return np.argsort(-count_classes(partition), axis=1, kind="stable")[:, :2]
+
+
+def by_id(partitions: Iterable[NoisyPartition]) -> Mapping[str, NoisyPartition]:
+    """Noisy partitions by their ids, as a figure's description refers to them."""
+    return {identity(partition.spec): partition for partition in partitions}

@@ -56,7 +56,7 @@ from noisyfl.analysis.metrics import MEASURES, RANK
 from noisyfl.analysis.names import SETTING, printed_names
 from noisyfl.analysis.ranks import rank
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import STATISTICS, Summary, summary
+from noisyfl.analysis.statistics import STATISTICS, Summary, star_rule, summary
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput
 from noisyfl.specs.descriptions import Heading, TableDescription, complete_block
@@ -172,18 +172,13 @@ def summaries(cell: Rows) -> dict[str, Summary]:
     counted = [row for row in cell if not math.isnan(row["value"])]
     if not counted:
         return {}
-    columns = {name: name for name in STATISTICS}
-    starred = 2 * sum(row["starred"] for row in counted) > len(counted)
-    if counted[0]["run"]:
-        columns["final_or_max"] = "best" if starred else "last"
     trials = sum(row["trial"] > 0 for row in counted)
-    return {
-        name: replace(
-            summary([row[column] for row in counted], starred and name == "final_or_max"),
-            trials=trials,
-        )
-        for name, column in columns.items()
-    }
+    stars = [row["starred"] for row in counted]
+    found = {}
+    for name in STATISTICS:
+        column, starred = star_rule(name, stars) if counted[0]["run"] else (name, False)
+        found[name] = replace(summary([row[column] for row in counted], starred), trials=trials)
+    return found
 
 
 def column_values(frame: pd.DataFrame) -> pd.DataFrame:
@@ -269,45 +264,50 @@ def _trials(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[dict[s
     found: dict[tuple[int, int], Rows] = {}
     for (r, row), (c, column) in _places(table):
         metric, statistic = table.metric_of(row, column), table.statistic_of(row, column)
-        found[r, c] = _of_runs([runs[run] for run in table.runs[r][c]], metric, statistic)
+        found[r, c] = rows_of([runs[run] for run in table.runs[r][c]], metric, statistic)
     numbers = {column.name: c for c, column in enumerate(table.columns)}
     for (r, row), (c, column) in _places(table):
         if column.mean_of and set(column.mean_of) <= set(numbers):
             parts = [found[r, numbers[name]] for name in column.mean_of]
-            found[r, c] = _averaged(parts, table.statistic_of(row, column))
+            found[r, c] = _average(parts, table.statistic_of(row, column))
     for (r, c), rows in found.items():
         for row_of_cell in rows:
             yield {"row_number": r, "column_number": c, **row_of_cell}
 
 
-def _of_runs(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
+def rows_of(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
+    """The rows of a cell with these runs: of each run, the columns :data:`TRIAL`.
+
+    Args:
+        runs: the trials of the cell.
+        metric: a name in :data:`noisyfl.analysis.metrics.MEASURES`.
+        statistic: a name in :data:`noisyfl.analysis.statistics.STATISTICS`.
+    """
     factor = MEASURES[metric].factor
     found, counted = [], []
     for trial, run in enumerate(runs, 1):
         values = run.series(metric)[1].tolist()
-        told = {name: function(values) for name, function in STATISTICS.items() if values}
+        of_run = {name: function(values) for name, function in STATISTICS.items() if values}
         found.append(
             {
                 "trial": trial,
                 "run": run.id,
                 "seed": run.spec["seed"],
                 "status": run.provenance["status"],
-                "starred": bool(values) and told["final_or_max"].starred,
+                "starred": bool(values) and of_run["final_or_max"].starred,
                 "value": math.nan,
-                **{name: factor * value.value for name, value in told.items()},
+                **{name: factor * value.value for name, value in of_run.items()},
             }
         )
         if values and not run.diverged:
             counted.append(found[-1])
-    if statistic == "final_or_max":
-        starred = 2 * sum(row["starred"] for row in counted) > len(counted)
-        statistic = "best" if starred else "last"
+    column, _ = star_rule(statistic, [row["starred"] for row in counted])
     for row in counted:
-        row["value"] = row[statistic]
+        row["value"] = row[column]
     return found
 
 
-def _averaged(parts: Sequence[Rows], statistic: str) -> Rows:
+def _average(parts: Sequence[Rows], statistic: str) -> Rows:
     """One row per averaged cell (FedRN, Table 8); none if any of these cells has no number."""
     known = [summaries(part) for part in parts]
     if not all(known):
@@ -325,7 +325,7 @@ def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
     chosen = {*(table.published or {}), *(key for c in table.columns for key in c.published or {})}
     telling = [*LINE, *(key for key in SETTING if key not in chosen)]
     found = pd.concat(
-        numbers[_selected(numbers, table, column)].assign(column_number=c)
+        numbers[_fits(numbers, table, column)].assign(column_number=c)
         for c, column in enumerate(table.columns)
         if column.published or (column.has_runs and column.published is not None)
     )
@@ -354,7 +354,7 @@ def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
     return grid.assign(row_group="", trained=False, our_method=grid["method"], as_published=False)
 
 
-def _selected(numbers: pd.DataFrame, table: TableDescription, column: Heading) -> pd.Series:
+def _fits(numbers: pd.DataFrame, table: TableDescription, column: Heading) -> pd.Series:
     """For each published number, whether a column of ours would show it."""
     wanted = {
         "metric": table.metric_of(None, column),

@@ -66,8 +66,8 @@ def _own_name(line: Mapping[Any, Any], table: TableDescription) -> str:
     """The name of the left-out row that a line of the paper belongs to; empty if there is none."""
     for row in table.left_out:
         if row.published is not None:
-            told = {"method": row.method_name, "variant": row.variant, **row.published}
-            wanted = {**(table.published or {}), **told}
+            own = {"method": row.method_name, "variant": row.variant, **row.published}
+            wanted = {**(table.published or {}), **own}
             if all(line[key] == wanted[key] for key in wanted if key in line):
                 return row.name
     return ""

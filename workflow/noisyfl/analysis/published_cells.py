@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -12,15 +12,16 @@ from noisyfl.analysis.cells import Cell
 from noisyfl.analysis.frame import LABELS, cells_of, read_frames
 from noisyfl.analysis.verdicts import NOT_RUN
 from noisyfl.core.artifacts import replacing
-from noisyfl.core.spreadsheet import as_text
+from noisyfl.core.spreadsheet import as_text, from_text
 from noisyfl.specs.published import KEY, read_published
 
-OURS = [
-    *("shown_in", "row", "column"),
-    *("ours", "ours_std", "ours_trials", "ours_starred", "ours_as_published"),
-    *("difference", "verdict", "runs"),
-]
-"""The columns that are added to those of the published numbers."""
+OURS = {
+    **{name: name for name in ("shown_in", "row", "column")},
+    **{"ours": "mean", "ours_std": "std", "ours_trials": "trials", "ours_starred": "starred"},
+    "ours_as_published": "as_published",
+    **{name: name for name in ("difference", "verdict", "runs")},
+}
+"""The columns beside those of the published numbers, and what :attr:`Cell.row` calls them."""
 
 
 def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
@@ -40,28 +41,18 @@ def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
     numbers = pd.DataFrame([row.fields for row in read_published(published)])
     frame = read_frames(frames)
     shown = frame[frame["trained"].astype(bool) & frame["published"].notna()]
-    found = [_ours(Cell(rows)) for line in cells_of(shown) for rows in line]
-    ours = pd.DataFrame(found, columns=[*KEY, *OURS], dtype=object)
-    told = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
-    told = told.fillna({"ours_trials": 0, "verdict": NOT_RUN})
+    shown = shown.assign(shown_in=shown["experiment"] + "/" + shown["table"])
+    rows = [Cell(rows).row for line in cells_of(shown) for rows in line]
+    ours = pd.DataFrame(rows, dtype=object).reindex(columns=[*LABELS, *OURS.values()])
+    ours.columns = pd.Index([*KEY, *OURS])
+    both = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
+    both = both.fillna({"ours_trials": 0, "verdict": NOT_RUN})
     with replacing(cells) as draft:
-        told.map(as_text).to_csv(draft, index=False, lineterminator="\n")
+        both.map(as_text).to_csv(draft, index=False, lineterminator="\n")
 
 
-def _ours(cell: Cell) -> dict[str, Any]:
-    """The row of a cell, under the label columns of its published number."""
-    facts, ours, off = cell.facts, cell.summary, cell.difference
-    return {
-        **dict(zip(KEY, (facts[label] for label in LABELS), strict=True)),
-        "shown_in": f"{facts['experiment']}/{facts['table']}",
-        "row": facts["row"],
-        "column": facts["column"],
-        "ours": ours and round(ours.mean, 6),
-        "ours_std": None if ours is None or ours.std is None else round(ours.std, 6),
-        "ours_trials": ours.trials if ours else 0,
-        "ours_starred": bool(ours and ours.starred),
-        "ours_as_published": cell.as_published,
-        "difference": None if off is None else round(off, 6),
-        "verdict": cell.verdict,
-        "runs": " ".join(cell.runs),
-    }
+def read_cells(cells: Path) -> list[dict[str, str]]:
+    """The rows that :func:`write_cells` wrote, as texts by column."""
+    with cells.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        return [{name: from_text(text) for name, text in row.items()} for row in rows]

@@ -1,4 +1,4 @@
-"""The statistics that summarize a run's values, and how they are averaged over trials.
+"""Statistics of a run's values, their mean over trials, and correlations.
 
 A run is evaluated after the rounds that its schedule names, which need not be all of them. Every
 statistic takes the values of a metric in the order of the rounds, without the rounds that have
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 STEADY = 5
 """Evaluations that FedNoiL's convergence rule looks at."""
@@ -96,24 +97,46 @@ WORDS = {
 """How a table's page describes each statistic, after the name of the metric."""
 
 
-def over_trials(statistic: str, trials: Sequence[Sequence[float]]) -> Summary:
-    """A statistic over trials.
+def star_rule(statistic: str, starred: Sequence[bool]) -> tuple[str, bool]:
+    """The statistic that every trial of a cell contributes, and whether the cell is starred.
 
     With ``final_or_max`` the paper stars whole cells. Here a cell is starred if more than half of
-    its trials are; then every trial contributes its maximum, and otherwise its last accuracy.
+    its trials are; then every trial contributes its maximum, and otherwise its last accuracy. Any
+    other statistic stays as it is, without a star.
 
     Args:
         statistic: a name in :data:`STATISTICS`.
-        trials: the values of each trial, in order; each trial has at least one.
+        starred: for each trial, whether it did not converge.
     """
-    found = [STATISTICS[statistic](values) for values in trials]
-    starred = 2 * sum(value.starred for value in found) > len(found)
-    if statistic == "final_or_max":
-        found = [(best if starred else last)(values) for values in trials]
-    return summary([value.value for value in found], starred)
+    if statistic != "final_or_max":
+        return statistic, False
+    most = 2 * sum(starred) > len(starred)
+    return ("best" if most else "last"), most
 
 
 def summary(numbers: Sequence[float], starred: bool = False) -> Summary:
     """The mean and the sample standard deviation of numbers."""
     std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
     return Summary(float(np.mean(numbers)), std, len(numbers), starred)
+
+
+def correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearman"]) -> float:
+    """Pearson's correlation, or Spearman's of ranks, of the pairs in which both have a value.
+
+    Args:
+        x: [n], NaN where there is no value.
+        y: [n], likewise.
+        method: whose correlation.
+
+    Returns:
+        NaN for fewer than three pairs, or if all values of one side are equal.
+    """
+    pairs = pd.DataFrame({"x": x, "y": y}).dropna()
+    if len(pairs) < 3 or pairs.nunique().min() < 2:
+        return float("nan")
+    return float(pairs["x"].corr(pairs["y"], method=method))
+
+
+def number(value: float | None, decimals: int = 1) -> str:
+    """A number as it is printed; empty if there is none, or it is NaN."""
+    return "" if value is None or np.isnan(value) else f"{value:.{decimals}f}"

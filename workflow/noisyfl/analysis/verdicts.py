@@ -1,4 +1,4 @@
-"""How a number of ours compares with the published one, in a word."""
+"""The verdict on a number of ours beside the published one."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyfl.claims.wanted import Label
+from noisyfl.claims.labels import Label
 
 SURE = 0.95
 """A case is decided only if it holds, or fails, in at least this share of our numbers' draws."""
@@ -53,7 +53,7 @@ def text(label: Label) -> str:
     return f"{label:.4g}" if isinstance(label, float) else str(label)
 
 
-def held(values: np.ndarray) -> bool | None:
+def decide(values: np.ndarray) -> bool | None:
     """Whether a condition holds with the numbers as they are; None if that is not decided.
 
     It is decided if all values are known, and nearly all draws agree with the numbers as they are.

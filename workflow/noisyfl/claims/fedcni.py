@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from noisyfl.claims.verdicts import OURS, Checks, check
-from noisyfl.claims.wanted import among, but, cells, claim, clients, rounds, since, until
-
-if TYPE_CHECKING:
-    from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.declaration import Checks, check, claim
+from noisyfl.claims.findings import OURS
+from noisyfl.claims.labels import among, but, since, until
+from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.query import cells, clients, rounds
 
 OTHERS = ["FedAvg", "FedCorr", "RoFL"]
 
@@ -273,12 +271,11 @@ def detection_depends(of_client: Numbers) -> Checks:
     """How well noise is detected depends on a client's noise level and class imbalance about
     equally, and on its number of samples only where that is very small.
     """
-    from noisyfl.claims.association import spearman
 
-    def linked(clients: Numbers, measure: str) -> Numbers:
-        return abs(spearman(clients["noise_detection_precision"], clients[measure]))
+    def link(clients: Numbers, measure: str) -> Numbers:
+        return abs(clients["noise_detection_precision"].spearman(clients[measure]))
 
-    level, imbalance = linked(of_client, "noise_level"), linked(of_client, "imbalance")
+    level, imbalance = link(of_client, "noise_level"), link(of_client, "imbalance")
     yield from check(
         "rank correlations of precision with level and imbalance less than 0.2 apart",
         abs(level - imbalance) < 0.2,
@@ -287,8 +284,8 @@ def detection_depends(of_client: Numbers) -> Checks:
     larger = of_client.at(size_rank=since(0.1))
     yield from check(
         "both above that with the number of samples, without the smallest tenth of the clients",
-        linked(larger, "noise_level") > linked(larger, "samples"),
-        linked(larger, "imbalance") > linked(larger, "samples"),
+        link(larger, "noise_level") > link(larger, "samples"),
+        link(larger, "imbalance") > link(larger, "samples"),
         bound=OURS,
     )
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from noisyfl.claims.verdicts import OURS, Checks, check
-from noisyfl.claims.wanted import among, but, cells, claim, clients, statistics
-
-if TYPE_CHECKING:
-    from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.declaration import Checks, check, claim
+from noisyfl.claims.findings import OURS
+from noisyfl.claims.labels import among, but
+from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.query import cells, clients, statistics
 
 POOLED = ["jointopt", "dividemix"]
 """Methods made for pooled data."""
@@ -143,20 +141,21 @@ def best_at_low_noise(low: Numbers, rest: Numbers, uncorrected: Numbers) -> Chec
     "fedcorr-10",
     place="Section 3.2; Figure 3",
     of_client=clients("figure3", metric=["noise_level", "lid", "cumulative_lid"], by="metric"),
+    rightly=clients(
+        "figure3", metric=["lid_calls_rightly", "cumulative_lid_calls_rightly"], by="metric"
+    ),
 )
-def lid_scores(of_client: Numbers) -> Checks:
+def lid_scores(of_client: Numbers, rightly: Numbers) -> Checks:
     """LID scores rise with a client's noise level but overlap more and more; their sum over
     iterations tells clean clients from noisy ones better, and is closer to linear in the level.
     """
-    from noisyfl.claims.association import found_noisy, pearson
-
     level = of_client["noise_level"]
     score, total = of_client["lid"], of_client["cumulative_lid"]
-    linear = pearson(score, level)
+    linear = score.pearson(level)
     yield from check(
         "the sum is correlated more with the level, and finds more of the noisy clients",
-        (pearson(total, level) > linear) & (linear > 0),
-        found_noisy(total, level) > found_noisy(score, level),
+        (total.pearson(level) > linear) & (linear > 0),
+        rightly["cumulative_lid_calls_rightly"].mean() > rightly["lid_calls_rightly"].mean(),
     )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from noisyfl.claims.verdicts import MOST, OURS, Checks, check
-from noisyfl.claims.wanted import among, batches, but, cells, claim, rounds
-
-if TYPE_CHECKING:
-    from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.declaration import Checks, check, claim
+from noisyfl.claims.findings import MOST, OURS
+from noisyfl.claims.labels import among, but
+from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.query import batches, cells, rounds
 
 BOTH = ["fednoil_cosine", "fednoil_log"]
 """FedNoiL with either schedule of local epochs."""

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from noisyfl.claims.verdicts import OURS, Checks, check
-from noisyfl.claims.wanted import (
-    among,
-    but,
-    cells,
-    claim,
-    clients,
-    given,
-    pairs,
-    rounds,
-    since,
-    statistics,
-    until,
-)
-
-if TYPE_CHECKING:
-    from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.declaration import Checks, check, claim
+from noisyfl.claims.findings import OURS
+from noisyfl.claims.labels import among, but, since, until
+from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.query import cells, clients, pairs, quotes, rounds, statistics
 
 LITTLE, MUCH = "0.0-0.4", "0.0-0.8"
 """Ranges of the clients' noise levels, as the label ``noise_2`` has them."""
@@ -199,12 +185,10 @@ def reliability_works(of_client: Numbers, of_pair: Numbers) -> Checks:
     above 0.93), and answers to a random image are similar where clients' data are, also under
     noise.
     """
-    from noisyfl.claims.association import pearson, spearman
-
-    linear = pearson(of_client["local_train_accuracy"], of_client["noise_level"])
+    linear = of_client["local_train_accuracy"].pearson(of_client["noise_level"])
     says = "correlation of training accuracy and noise level below -0.93"
     yield from check(says, linear < -0.93)
-    alike = spearman(of_pair["output_similarity"], of_pair["class_overlap"])
+    alike = of_pair["output_similarity"].spearman(of_pair["class_overlap"])
     yield from check(
         "similarity of answers rises with the overlap of classes", alike > 0, bound=OURS
     )
@@ -215,14 +199,14 @@ def reliability_works(of_client: Numbers, of_pair: Numbers) -> Checks:
     place="Appendix C; Table 10",
     note="By the paper's own formulas, with five local epochs and DivideMix's two views. E > k is "
     "not enough for a forward cost below Co-teaching's, which takes E > 2k + 1.",
-    sent_by_formula=given(
+    sent_by_formula=quotes(
         "row",
         {
             **{"FedRN, k=1": 3, "FedRN, k=2": 4, "FedAvg": 2, "Co-teaching": 4},
             **{"Joint Optimization": 2, "SELFIE": 2, "DivideMix": 4, "RoFL": 2},
         },
     ),
-    forward_by_formula=given(
+    forward_by_formula=quotes(
         "row", {"FedRN, k=1": 8, "FedRN, k=2": 10, "FedAvg": 5, "Co-teaching": 10, "DivideMix": 50}
     ),
     sent=statistics(

@@ -1,34 +1,29 @@
-"""What the papers claim, held against their own numbers and against ours."""
+"""Judge the papers' claims by the papers' own numbers and by ours."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from noisyfl.claims.lines import Artifacts
-from noisyfl.claims.sources import Side, our_cells, ours, published
-from noisyfl.claims.verdicts import Finding, Judged
-from noisyfl.claims.wanted import Claim, all_claims
+from noisyfl.claims.catalogue import all_claims
+from noisyfl.claims.declaration import Claim
+from noisyfl.claims.findings import Finding
+from noisyfl.claims.judgement import Judgement
+from noisyfl.claims.sources import Side, published
 from noisyfl.specs.descriptions import Description, TableDescription
 from noisyfl.specs.published import KEY
 
 
-def judge(printed: Path, cells: Path, artifacts: Artifacts) -> list[Judged]:
-    """Judge every claim by the papers' own numbers and by ours.
-
-    Args:
-        printed: the file of the published numbers.
-        cells: the scale's ``cells.csv``.
-        artifacts: the runs and partitions that claims are held against.
-    """
-    sides = published(printed), ours(our_cells(cells), artifacts.sources())
+def judge(printed: Side, ours: Side) -> list[Judgement]:
+    """Judge every claim by the papers' own numbers and by ours."""
     return [
-        Judged(claim, *(examine(claim, side) for side in sides)) for claim in all_claims().values()
+        Judgement(claim, examine(claim, printed), examine(claim, ours))
+        for claim in all_claims().values()
     ]
 
 
 def out_of_reach(printed: Path, parts: Mapping[str, Description]) -> list[str]:
-    """The claims on which these tables could say nothing, whatever their numbers come out to be.
+    """The claims that these tables cannot decide, whatever numbers they get.
 
     Such a claim compares printed numbers, and for each comparison the tables lack one.
 
@@ -42,7 +37,7 @@ def out_of_reach(printed: Path, parts: Mapping[str, Description]) -> list[str]:
     side = published(printed, keys)
     found = []
     for claim in all_claims().values():
-        if {wanted.kind for wanted in claim.wanted.values()} <= set(side.sources):
+        if {query.kind for query in claim.queries.values()} <= set(side.sources):
             cases = (case for check in examine(claim, side).checks for case in check.cases)
             if not any(case.known for case in cases):
                 found.append(claim.name)
@@ -55,7 +50,7 @@ def examine(claim: Claim, side: Side) -> Finding:
     A check is left out if this side cannot have the numbers that it takes.
     """
     numbers = {
-        name: side.numbers(wanted, f"{claim.name}: {name}") for name, wanted in claim.wanted.items()
+        name: side.numbers(query, f"{claim.name}: {name}") for name, query in claim.queries.items()
     }
     checks = tuple(check for check in claim.checks(**numbers) if check.known)
     return Finding(checks, not claim.untested)

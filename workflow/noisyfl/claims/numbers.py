@@ -1,4 +1,4 @@
-"""Labelled numbers, which the function of a claim is given, and the comparisons it makes of them.
+"""Numbers with labels: the function of a claim computes with them and compares them.
 
 Arithmetic pairs numbers whose shared labels agree, so that ``accuracy["fedcorr"] -
 accuracy["fedavg"]`` is a difference in each setting in which both have a number.
@@ -10,30 +10,26 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from noisyfl.claims.comparison import Comparison, Operation, held, text
-from noisyfl.claims.verdicts import Case
-from noisyfl.claims.wanted import WORK, Label, fits
+from noisyfl.analysis.statistics import correlation
+from noisyfl.claims.comparison import Comparison, Operation, decide, text
+from noisyfl.claims.findings import Case
+from noisyfl.claims.labels import OWN_LABELS, WORK, Label, Place, fits
 from noisyfl.core.options import BadInput, find
 
 EMPTY = np.empty(0, dtype=int)
 """The indices of no rows."""
 
-
-class Cell(NamedTuple):
-    """Where a number stands: in ``<experiment>/<table or figure>``, in which row and column."""
-
-    table: str
-    row: str
-    column: str
+COUNTED = (*OWN_LABELS["clients"], *OWN_LABELS["pairs"])
+"""Labels that tell clients, or pairs of clients, apart: a correlation is over these."""
 
 
-class Number(NamedTuple):
-    """One number.
+class Entry(NamedTuple):
+    """One number with its labels.
 
     Attributes:
         labels: the labels that select it, by name.
@@ -44,7 +40,7 @@ class Number(NamedTuple):
 
     labels: Mapping[str, Label]
     values: np.ndarray
-    cell: Cell
+    cell: Place
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +49,7 @@ class Numbers:
 
     Attributes:
         labels: one row per number, one column per label.
-        values: float64 [numbers, 1 + draws], see :class:`Number`.
+        values: float64 [numbers, 1 + draws], see :class:`Entry`.
         cells: for each number, the cells that it is computed from.
         known: whether numbers of this kind can be had at all; no paper prints what is in its
             figures.
@@ -61,11 +57,11 @@ class Numbers:
 
     labels: pd.DataFrame
     values: np.ndarray
-    cells: tuple[frozenset[Cell], ...]
+    cells: tuple[frozenset[Place], ...]
     known: bool = True
 
     @classmethod
-    def of(cls, found: Sequence[Number], by: Sequence[str], where: str) -> Numbers:
+    def of(cls, found: Sequence[Entry], by: Sequence[str], where: str) -> Numbers:
         """Collect numbers by some of their labels; a number that lacks one of these is left out.
 
         Args:
@@ -97,8 +93,8 @@ class Numbers:
         """The names of the labels."""
         return list(map(str, self.labels.columns))
 
-    def at(self, **wanted: Any) -> Numbers:
-        """The numbers whose labels fit, see :func:`noisyfl.claims.wanted.fits`.
+    def at(self, **labels: Any) -> Numbers:
+        """The numbers whose labels fit, see :func:`noisyfl.claims.labels.fits`.
 
         A label for which one value is given is dropped. If a list is given, all of its values must
         be there: a setting that lacks one of them is left out.
@@ -107,7 +103,7 @@ class Numbers:
             BadInput: the numbers have no such label.
         """
         found = self
-        for name, value in wanted.items():
+        for name, value in labels.items():
             chosen = np.flatnonzero([fits(label, value) for label in found._column(name)])
             single = [name] if isinstance(value, str | int | float) else []
             found = found._rows(chosen, found.labels.drop(columns=single))
@@ -137,23 +133,23 @@ class Numbers:
         return self._with(other, np.divide)
 
     def __abs__(self) -> Numbers:
-        return self._changed(np.abs(self.values))
+        return self._replace(np.abs(self.values))
 
     def rounded(self) -> Numbers:
         """Round to whole numbers, halves up."""
-        return self._changed(np.floor(self.values + 0.5))
+        return self._replace(np.floor(self.values + 0.5))
 
     def __gt__(self, other: Numbers | float) -> Cases:
-        return self._compared(other, ">")
+        return self._compare(other, ">")
 
     def __ge__(self, other: Numbers | float) -> Cases:
-        return self._compared(other, "≥")
+        return self._compare(other, "≥")
 
     def __lt__(self, other: Numbers | float) -> Cases:
-        return self._compared(other, "<")
+        return self._compare(other, "<")
 
     def __le__(self, other: Numbers | float) -> Cases:
-        return self._compared(other, "≤")
+        return self._compare(other, "≤")
 
     def between(self, low: float, high: float) -> Cases:
         """Compare with two bounds, both included."""
@@ -167,37 +163,37 @@ class Numbers:
 
     def max(self, *over: str) -> Numbers:
         """The largest number; unknown if one of the numbers is."""
-        return self._reduced(np.max, over)
+        return self._reduce(np.max, over)
 
     def min(self, *over: str) -> Numbers:
         """The smallest number; unknown if one of the numbers is."""
-        return self._reduced(np.min, over)
+        return self._reduce(np.min, over)
 
     def mean(self, *over: str) -> Numbers:
         """The mean; unknown if one of the numbers is."""
-        return self._reduced(np.mean, over)
+        return self._reduce(np.mean, over)
 
     def sum(self, *over: str) -> Numbers:
         """The sum; unknown if one of the numbers is."""
-        return self._reduced(np.sum, over)
+        return self._reduce(np.sum, over)
 
     def std(self, *over: str) -> Numbers:
         """The standard deviation; unknown if one of the numbers is."""
-        return self._reduced(np.std, over)
+        return self._reduce(np.std, over)
 
     # -- curves: numbers along rounds, batches, or another label with increasing values
 
     def end(self) -> Numbers:
         """The last number of each curve."""
         work = self._column(WORK).to_numpy(dtype=float)
-        kept = [rows[[work[rows].argmax()]] for rows in self._groups([WORK])]
-        return self._rows(np.concatenate([EMPTY, *kept]), self.labels)._reduced(np.max, (WORK,))
+        chosen = [rows[[work[rows].argmax()]] for rows in self._groups([WORK])]
+        return self._rows(np.concatenate([EMPTY, *chosen]), self.labels)._reduce(np.max, (WORK,))
 
     def last(self, extent: float) -> Numbers:
         """The end of each curve, of this much of its label: ``extent`` percent of all rounds."""
         work = self._column(WORK).to_numpy(dtype=float)
-        kept = [rows[work[rows] > work[rows].max() - extent] for rows in self._groups([WORK])]
-        return self._rows(np.concatenate([EMPTY, *kept]), self.labels)
+        chosen = [rows[work[rows] > work[rows].max() - extent] for rows in self._groups([WORK])]
+        return self._rows(np.concatenate([EMPTY, *chosen]), self.labels)
 
     def steps(self, along: str = WORK) -> Numbers:
         """The change from each number of a curve to the next, under the label of the later one."""
@@ -215,32 +211,37 @@ class Numbers:
                 # A little less, since labels are rounded to thousandths.
                 recent = (work[rows] <= work[row]) & (work[rows] > work[row] - extent + 0.002)
                 values[row] = self.values[rows[recent]].mean(axis=0)
-        return self._changed(values)
+        return self._replace(values)
 
     def reach(self, level: Numbers) -> Numbers:
         """Where on its label a curve first reaches its level; infinite if it never does.
 
         Each curve has a level of its own.
         """
-        curve, bound = _paired(self, level)
+        curve, bound = _pair(self, level)
         work = curve.labels[WORK].to_numpy(dtype=float)[:, None]
         at = np.where(curve.values >= bound.values, work, np.inf)
-        return curve._changed(np.where(np.isnan(bound.values), np.nan, at)).min(WORK)
+        return curve._replace(np.where(np.isnan(bound.values), np.nan, at)).min(WORK)
 
-    def measured(
-        self, other: Numbers, how: Callable[[np.ndarray, np.ndarray], float], over: Iterable[str]
-    ) -> Numbers:
-        """Measure how two lists of paired numbers are related, such as by their correlation.
+    # -- measures of the same clients, or of the same pairs of clients
 
-        Args:
-            other: the second numbers, paired with these by their labels.
-            how: computes one number from two lists, float64 [pairs] each.
-            over: names of the labels in which the pairs of a list differ.
-        """
-        left, right = _paired(self, other)
-        both = left._changed(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
-        over = [name for name in both.names if name in set(over)]
-        return both._reduced(lambda pair, axis: np.array([how(*pair.T)]), over)
+    def pearson(self, other: Numbers) -> Numbers:
+        """Pearson's correlation; unknown for fewer than three values, or if a side is constant."""
+        return self._correlate(other, "pearson")
+
+    def spearman(self, other: Numbers) -> Numbers:
+        """Spearman's rank correlation; unknown in the same cases as :meth:`pearson`."""
+        return self._correlate(other, "spearman")
+
+    def _correlate(self, other: Numbers, method: Literal["pearson", "spearman"]) -> Numbers:
+        left, right = _pair(self, other)
+        both = left._replace(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
+        over = [name for name in both.names if name in COUNTED]
+
+        def how(pairs: np.ndarray, axis: int) -> np.ndarray:
+            return np.array([correlation(pairs[:, 0], pairs[:, 1], method)])
+
+        return both._reduce(how, over)
 
     # -- what the methods above are made of
 
@@ -253,31 +254,31 @@ class Numbers:
         labels = labels.iloc[rows].reset_index(drop=True)
         return Numbers(labels, self.values[rows], cells, self.known)
 
-    def _changed(self, values: np.ndarray) -> Numbers:
+    def _replace(self, values: np.ndarray) -> Numbers:
         return Numbers(self.labels, values, self.cells, self.known)
 
     def _with(self, other: Numbers | float, operation: Operation) -> Numbers:
-        left, right = _paired(self, other)
+        left, right = _pair(self, other)
         cells = tuple(map(operator.or_, left.cells, right.cells))
         with np.errstate(divide="ignore", invalid="ignore"):
             values = operation(left.values, right.values)
         return Numbers(left.labels, values, cells, left.known and right.known)
 
-    def _compared(self, other: Numbers | float, sign: str) -> Cases:
-        left, right = _paired(self, other)
+    def _compare(self, other: Numbers | float, sign: str) -> Cases:
+        left, right = _pair(self, other)
         cells = tuple(map(operator.or_, left.cells, right.cells))
-        compared = (Comparison(left.values, sign, right.values),)
-        return Cases(left.labels, compared, cells, left.known and right.known)
+        comparisons = (Comparison(left.values, sign, right.values),)
+        return Cases(left.labels, comparisons, cells, left.known and right.known)
 
     def _groups(self, over: Iterable[str]) -> list[np.ndarray]:
         """The rows of each group of numbers that differ only in these labels."""
-        kept = [name for name in self.names if name not in set(over)]
-        if not kept:
+        chosen = [name for name in self.names if name not in set(over)]
+        if not chosen:
             return [np.arange(len(self.labels))] if len(self.labels) else []
-        groups = map(np.asarray, self.labels.groupby(kept, sort=False).indices.values())
+        groups = map(np.asarray, self.labels.groupby(chosen, sort=False).indices.values())
         return sorted(groups, key=lambda rows: int(rows[0]))
 
-    def _reduced(self, how: Callable[..., np.ndarray], over: Sequence[str]) -> Numbers:
+    def _reduce(self, how: Callable[..., np.ndarray], over: Sequence[str]) -> Numbers:
         over = over or self.names
         for name in over:
             self._column(name)
@@ -294,12 +295,12 @@ class Numbers:
     ) -> Numbers:
         """Change each curve as a whole, in the order of a label, and skip its first numbers."""
         order = self._column(name)
-        values, kept = np.empty(self.values.shape), [EMPTY]
+        values, chosen = np.empty(self.values.shape), [EMPTY]
         for rows in self._groups([name]):
             ordered = rows[np.argsort(order.iloc[rows].to_numpy(dtype=float), kind="stable")]
             values[ordered] = change(self.values[ordered])
-            kept.append(ordered[skip:])
-        return self._changed(values)._rows(np.concatenate(kept), self.labels)
+            chosen.append(ordered[skip:])
+        return self._replace(values)._rows(np.concatenate(chosen), self.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,49 +309,49 @@ class Cases:
 
     Attributes:
         labels: one row per case, one column per label.
-        compared: the comparisons, which must all hold.
+        comparisons: the comparisons, which must all hold.
         cells: for each case, the cells that it rests on.
         known: see :class:`Numbers`.
     """
 
     labels: pd.DataFrame
-    compared: tuple[Comparison, ...]
-    cells: tuple[frozenset[Cell], ...]
+    comparisons: tuple[Comparison, ...]
+    cells: tuple[frozenset[Place], ...]
     known: bool = True
 
     def __and__(self, other: Cases) -> Cases:
         """Both conditions, in each setting that both have."""
         labels, left, right = _pairs(self.labels, other.labels)
-        compared = [
+        comparisons = [
             Comparison(part.left[rows], part.sign, part.right[rows])
-            for parts, rows in ((self.compared, left), (other.compared, right))
+            for parts, rows in ((self.comparisons, left), (other.comparisons, right))
             for part in parts
         ]
         cells = tuple(self.cells[a] | other.cells[b] for a, b in zip(left, right, strict=True))
-        return Cases(labels, tuple(compared), cells, self.known and other.known)
+        return Cases(labels, tuple(comparisons), cells, self.known and other.known)
 
     @property
     def truth(self) -> np.ndarray:
         """float64 [cases, 1 + draws]: 1 where all comparisons hold, 0 where one fails, else NaN."""
-        truths = np.broadcast_arrays(*(part.truth for part in self.compared))
+        truths = np.broadcast_arrays(*(part.truth for part in self.comparisons))
         false = np.logical_or.reduce([truth == 0 for truth in truths])
         return np.where(false, 0.0, np.minimum.reduce(truths))
 
     def every(self, *over: str) -> Numbers:
         """1 where all cases hold, 0 where one fails, whatever the others come out to be."""
         truth = Numbers(self.labels, self.truth, self.cells, self.known)
-        return truth._reduced(_all_true, over)
+        return truth._reduce(_all_true, over)
 
-    def decided(self) -> tuple[Case, ...]:
+    def decide(self) -> tuple[Case, ...]:
         """Judge each case by itself; it is named by the labels in which the cases differ."""
         telling = [name for name in self.labels if self.labels[name].nunique() > 1]
         named = self.labels[telling].to_numpy().tolist()
         return tuple(
             Case(
                 label=", ".join(map(text, labels)),
-                numbers=" and ".join(part.words(n) for part in self.compared),
-                margin=min(part.margin(n) for part in self.compared),
-                held=held(truth),
+                numbers=" and ".join(part.words(n) for part in self.comparisons),
+                margin=min(part.margin(n) for part in self.comparisons),
+                held=decide(truth),
                 cells=tuple(sorted(self.cells[n])),
             )
             for n, (labels, truth) in enumerate(zip(named, self.truth, strict=True))
@@ -373,7 +374,7 @@ def _pairs(left: pd.DataFrame, right: pd.DataFrame) -> tuple[pd.DataFrame, np.nd
     return merged[list(dict.fromkeys(itertools.chain(*names)))], one, other
 
 
-def _paired(left: Numbers, right: Numbers | float) -> tuple[Numbers, Numbers]:
+def _pair(left: Numbers, right: Numbers | float) -> tuple[Numbers, Numbers]:
     """Bring both sides to the same labels; a plain number is repeated for each row."""
     if not isinstance(right, Numbers):
         values = np.full((len(left.labels), 1), float(right))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from noisyfl.claims.verdicts import OURS, Checks, check
-from noisyfl.claims.wanted import among, cells, claim, given, pairs, statistics
-
-if TYPE_CHECKING:
-    from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.declaration import Checks, check, claim
+from noisyfl.claims.findings import OURS
+from noisyfl.claims.labels import among
+from noisyfl.claims.numbers import Numbers
+from noisyfl.claims.query import cells, pairs, quotes, statistics
 
 OTHERS = ["fedavg", "coteaching", "jointopt"]
 
@@ -118,8 +116,8 @@ def two_participants(ten: Numbers, two: Numbers) -> Checks:
     "rofl-09",
     place="Local updates; supplement, computational cost; Table 8",
     seconds=cells("table8", metric="seconds_per_round", by="method"),
-    centroids=given("model", {"cnn9": 1280, "resnet50": 28672}),  # classes times features
-    model=given("model", {"cnn9": 4.43e6, "resnet50": 23.5e6}),  # parameters
+    centroids=quotes("model", {"cnn9": 1280, "resnet50": 28672}),  # classes times features
+    model=quotes("model", {"cnn9": 4.43e6, "resnet50": 23.5e6}),  # parameters
     sent=statistics(
         "table1",
         "table2",

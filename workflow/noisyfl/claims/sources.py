@@ -1,62 +1,52 @@
 """Where the numbers of claims come from: what is printed, and ours in its place.
 
-A number has the columns of ``config/published.csv`` as labels. If a label's value is made of parts,
-the parts are further labels. The noise ``truncnorm(pair,mu=0.2)`` gives ``noise_kind`` (truncnorm),
-``noise_1`` (pair) and ``noise_mu`` (0.2); the method ``krum+dividemix`` gives ``method_first`` and
-``method_last``; the variant ``alpha=0.2;finetune=on`` gives ``variant_alpha`` and
-``variant_finetune``. The label ``converged`` is 1 or 0 where it is known.
+Their labels are described in :mod:`noisyfl.claims.labels`; the label ``converged`` is 1 or 0 where
+it is known.
 """
 
 from __future__ import annotations
 
-import csv
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from noisyfl.claims.numbers import Cell, Number, Numbers
-from noisyfl.claims.wanted import Label, Wanted
-from noisyfl.core.spreadsheet import from_text
+from noisyfl.analysis.published_cells import read_cells
+from noisyfl.claims.labels import Place, cell_labels
+from noisyfl.claims.numbers import Entry, Numbers
+from noisyfl.claims.query import Query
 from noisyfl.specs.published import KEY, read_published
 
 DRAWS = 1000
 """How many draws say what a number might be as well, given its spread."""
 
-PARTED = ("partition", "noise", "row", "column")
-"""Labels whose value may be a name with options in brackets."""
-
-LABELS = ("dataset", "setting_scope", "partition", "noise", "method", "variant", "metric")
-
-Source = Callable[[Wanted], Iterable[Number]]
+Source = Callable[[Query], Iterable[Entry]]
 
 
 class Side:
     """One side of the numbers that claims are held against: the papers', or ours.
 
     Args:
-        sources: by the kind of :class:`Wanted`; this side has no numbers of other kinds.
+        sources: by the kind of :class:`Query`; this side has no numbers of other kinds.
     """
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self.sources = sources
 
-    def numbers(self, wanted: Wanted, where: str) -> Numbers:
-        """The numbers that are wanted.
+    def numbers(self, query: Query, where: str) -> Numbers:
+        """The numbers of a query.
 
         Raises:
             BadInput: two numbers have the same labels.
         """
-        if wanted.kind not in self.sources:
-            return Numbers.unknown(wanted.by)
-        found = list(self.sources[wanted.kind](wanted))
-        lists = {key: value for key, value in wanted.where.items() if isinstance(value, list)}
-        return Numbers.of(found, wanted.by, where).at(**lists)
+        if query.kind not in self.sources:
+            return Numbers.unknown(query.by)
+        found = list(self.sources[query.kind](query))
+        lists = {key: value for key, value in query.where.items() if isinstance(value, list)}
+        return Numbers.of(found, query.by, where).at(**lists)
 
 
 def published(path: Path, known: Collection[tuple[str, ...]] | None = None) -> Side:
@@ -67,17 +57,17 @@ def published(path: Path, known: Collection[tuple[str, ...]] | None = None) -> S
         known: by their labels in the order of :data:`noisyfl.specs.published.KEY`, the printed
             numbers to take as known; None for all.
     """
-    found: list[Number] = []
+    found: list[Entry] = []
     for row in read_published(path):
         value, std, starred = math.nan, math.nan, None
         if known is None or tuple(row.fields[name] for name in KEY) in known:
             value, std = row.value, math.nan if row.std is None else row.std
             starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
-        found += _numbers_of(row.fields, np.array([value]), np.array([std]), starred)
-    return Side({"cells": _selected(found), "given": _given})
+        found += _entries_of(row.fields, np.array([value]), np.array([std]), starred)
+    return Side({"cells": _by_labels(found), "quotes": _from_text})
 
 
-def our_cells(path: Path) -> list[Number]:
+def our_cells(path: Path) -> list[Entry]:
     """Our numbers in the place of the printed ones.
 
     If several cells show the same number, the cell in the paper's own table counts.
@@ -86,29 +76,27 @@ def our_cells(path: Path) -> list[Number]:
         path: the file of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
     """
     cells: dict[tuple[str, ...], dict[str, str]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for cell_texts in csv.DictReader(file):
-            row = {name: from_text(text) for name, text in cell_texts.items()}
-            key = tuple(row[name] for name in KEY)
-            if key not in cells or row["shown_in"] == f"{row['paper']}/{row['table']}":
-                cells[key] = row
+    for row in read_cells(path):
+        key = tuple(row[name] for name in KEY)
+        if key not in cells or row["shown_in"] == f"{row['paper']}/{row['table']}":
+            cells[key] = row
     trials: defaultdict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
     for row in cells.values():
         trials[_column(row)].append((float(row["ours_std"] or "nan"), int(row["ours_trials"])))
     spreads = {column: Spread.pooled(of_cells) for column, of_cells in trials.items()}
-    found: list[Number] = []
+    found: list[Entry] = []
     for seed, row in enumerate(cells.values()):
         mean, std = (float(row[key] or "nan") for key in ("ours", "ours_std"))
         starred = row["ours_starred"] == "True" if row["ours"] and row["ours_starred"] else None
         count = int(row["ours_trials"])
         values = spreads[_column(row)].draws(mean, std, count, seed)
-        found += _numbers_of(row, values, deviations(std, count, seed), starred)
+        found += _entries_of(row, values, deviations(std, count, seed), starred)
     return found
 
 
-def ours(cells: Sequence[Number], artifacts: Mapping[str, Source]) -> Side:
+def ours(cells: Sequence[Entry], artifacts: Mapping[str, Source]) -> Side:
     """Our numbers: those in the place of printed ones, and those that only runs have."""
-    return Side({"cells": _selected(cells), **artifacts})
+    return Side({"cells": _by_labels(cells), **artifacts})
 
 
 @dataclass(frozen=True)
@@ -166,48 +154,16 @@ def deviations(std: float, trials: int, seed: int) -> np.ndarray:
     return np.append(std, std * np.sqrt((trials - 1) / squares))
 
 
-def cell_labels(row: Mapping[str, str]) -> dict[str, Label]:
-    """The labels of a row of the published numbers."""
-    texts = {key: row[key] for key in LABELS}
-    return labelled({"table": f"{row['paper']}/{row['table']}", **texts})
-
-
-def labelled(texts: Mapping[str, Any]) -> dict[str, Label]:
-    """Labels, and those of the parts that their values are made of; a value of None is left out."""
-    labels = {key: plain(value) for key, value in texts.items() if value is not None}
-    found = dict(labels)
-    for key in PARTED:
-        # Options are separated by commas, except by those within nested brackets.
-        match = re.fullmatch(r"(.+?)(?:\((.*)\))?", str(labels.get(key, "")))
-        if match:
-            found[f"{key}_kind"] = match[1]
-            found |= _parts(key, re.split(r",(?![^(]*\))", match[2] or ""))
-    if labels.get("variant"):
-        found |= _parts("variant", str(labels["variant"]).split(";"))
-    if "method" in labels:
-        methods = str(labels["method"]).split("+")
-        found |= {"method_first": methods[0], "method_last": methods[-1]}
-    return found
-
-
-def plain(value: Any) -> Label:
-    """A number if it reads as one, else text."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def _numbers_of(
+def _entries_of(
     row: Mapping[str, str], values: np.ndarray, std: np.ndarray, starred: bool | None
-) -> Iterator[Number]:
+) -> Iterator[Entry]:
     """What is known of a cell, one number per measure: value, std and converged."""
     converged = math.nan if starred is None else float(not starred)
     labels = {**cell_labels(row), "converged": converged}
     line = " ".join(filter(None, (row["method"], row["variant"], row["setting_scope"])))
     setting = ", ".join((row["dataset"], row["partition"], row["noise"]))
     shown = (row.get("shown_in"), row.get("row"), row.get("column"))
-    cell = Cell(
+    cell = Place(
         *(a or b for a, b in zip(shown, (str(labels["table"]), line, setting), strict=True))
     )
     for measure, known in (
@@ -215,7 +171,7 @@ def _numbers_of(
         ("std", std),
         ("converged", np.array([converged])),
     ):
-        yield Number({**labels, "measure": measure}, known, cell)
+        yield Entry({**labels, "measure": measure}, known, cell)
 
 
 def _column(row: Mapping[str, str]) -> tuple[str, ...]:
@@ -223,21 +179,11 @@ def _column(row: Mapping[str, str]) -> tuple[str, ...]:
     return row["shown_in"], row["column"], row["metric"]
 
 
-def _selected(numbers: Sequence[Number]) -> Source:
-    return lambda wanted: [number for number in numbers if wanted.fits(number.labels)]
+def _by_labels(numbers: Sequence[Entry]) -> Source:
+    return lambda query: [number for number in numbers if query.fits(number.labels)]
 
 
-def _given(wanted: Wanted) -> Iterator[Number]:
-    (label,) = wanted.by
-    for name, value in (wanted.numbers or {}).items():
-        yield Number({label: name}, np.array([float(value)]), Cell("", name, ""))
-
-
-def _parts(key: str, texts: Sequence[str]) -> dict[str, Label]:
-    """The label of each part: ``mu=0.2`` is labelled by its name, any other by its place."""
-    found: dict[str, Label] = {}
-    for place, text in enumerate(filter(None, texts), start=1):
-        named = re.fullmatch(r"(\w+)=(.*)", text)
-        name, value = named.groups() if named else (str(place), text)
-        found[f"{key}_{name}"] = plain(value)
-    return found
+def _from_text(query: Query) -> Iterator[Entry]:
+    (label,) = query.by
+    for name, value in (query.numbers or {}).items():
+        yield Entry({label: name}, np.array([float(value)]), Place("", name, ""))

@@ -132,9 +132,9 @@ def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
         table: the content.
         metadata: stored with the table; its values must be representable in JSON.
     """
-    told = {**metadata, "checksum": checksum(table)}
-    told["metadata_checksum"] = _metadata_checksum(told)
-    text = json.dumps(told, sort_keys=True)
+    content = {**metadata, "checksum": checksum(table)}
+    content["metadata_checksum"] = _metadata_checksum(content)
+    text = json.dumps(content, sort_keys=True)
     table = table.replace_schema_metadata(None)
     with (
         replacing(path) as draft,
@@ -162,7 +162,7 @@ def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, 
         DamagedArtifact: the file is truncated, altered, or was not written by noisyfl.
         FileNotFoundError: there is no such file.
     """
-    with _named(path):
+    with _naming_damage(path):
         # Not pq.read_table: it imports pandas, which takes a second in every run.
         with pq.ParquetFile(path, memory_map=True) as file:
             table = file.read(columns)
@@ -183,13 +183,13 @@ def read_metadata(path: Path) -> dict[str, Any]:
         DamagedArtifact: the file is truncated, altered, or was not written by noisyfl.
         FileNotFoundError: there is no such file.
     """
-    with _named(path):
+    with _naming_damage(path):
         return _metadata(path, pq.read_schema(path))
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Turn whatever is raised while a file is read into an error that names the file."""
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Context manager: an error while a file is read becomes one that names the file."""
     try:
         yield
     except (DamagedArtifact, FileNotFoundError):
@@ -339,9 +339,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write indented JSON with sorted keys, atomically."""
+    """Write :func:`json_text` of the content, atomically."""
     with replacing(path) as draft:
-        draft.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+        draft.write_text(json_text(content))
+
+
+def json_text(content: Any) -> str:
+    """Indented JSON with sorted keys, as files have it."""
+    return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
 @contextmanager

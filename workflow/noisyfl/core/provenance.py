@@ -35,7 +35,12 @@ def write_provenance(path: Path, content: Mapping[str, Any]) -> None:
         path: of the file.
         content: with the keys of :data:`KINDS`, the ``run``'s id and its number of ``rounds``.
     """
-    write_json(path, {**content, "checksum": _checksum(content)})
+    write_json(path, with_checksum(content))
+
+
+def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A provenance with the checksum of its content."""
+    return {**content, "checksum": _checksum(content)}
 
 
 def read_provenance(path: Path, run: str) -> dict[str, Any]:

@@ -1,8 +1,27 @@
-"""Write the files generated from the declarations: ``python -m noisyfl.documentation``."""
+"""Write files of the repository that follow from the code: ``python -m noisyfl.documentation``."""
 
+import argparse
+
+from noisyfl.documentation import costs, digests, ids
 from noisyfl.documentation.generated import generated
 
-for path, text in generated().items():
+GENERATORS = {
+    "declarations": generated,
+    "ids": ids.files,
+    "costs": costs.files,
+    "digests": digests.files,
+}
+
+parser = argparse.ArgumentParser(prog="python -m noisyfl.documentation", description=__doc__)
+parser.add_argument(
+    "what",
+    nargs="?",
+    default="declarations",
+    choices=GENERATORS,
+    help="what follows from the declarations (the default), the ids of the scales' runs, what "
+    "tables cost, or the digests of methods that tracked runs record",
+)
+for path, text in GENERATORS[parser.parse_args().what]().items():
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
         print(path)

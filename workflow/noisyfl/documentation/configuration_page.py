@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from noisyfl.documentation.method_pages import table
+from noisyfl.documentation.option_tables import table
 from noisyfl.experiments.editor_schemas import Schema, for_editors
 
-SETTINGS = ("Setting", "Overlaid")
-"""Models that have a table of their own."""
+SETTING = "Setting"
+"""The model that has a table of its own."""
 
 FORMS = {
     "config": ("A scale", "config/*.yaml"),
@@ -30,7 +30,7 @@ def pages() -> dict[str, str]:
         schema = for_editors(form)
         lines += ["", f"## {title}: `{files}`", "", *_table(schema, schema["$defs"])]
     setting = for_editors("config")
-    lines += ["", "## A setting", "", *_table(setting["$defs"]["Overlaid"], setting["$defs"])]
+    lines += ["", "## A setting", "", *_table(setting["$defs"][SETTING], setting["$defs"])]
     for key in ("schedule", "partition", "label_noise", "noise_level", "model"):
         lines += ["", f"## `{key}`", ""]
         one = setting["$defs"][key]
@@ -59,7 +59,7 @@ def _rows(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tuple[st
             continue
         required = key in schema.get("required", ())
         default = json.dumps(value["default"]) if "default" in value else ""
-        meaning = value.get("description", "").replace("|", r"\|").replace("<", "&lt;")
+        meaning = value.get("description", "").replace("<", "&lt;")
         name = f"{prefix}{key}"
         yield f"`{name}`", _kind(value, definitions), "required" if required else default, meaning
         value = _resolved(value, definitions)
@@ -74,7 +74,7 @@ def _rows(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tuple[st
 def _resolved(value: Schema, definitions: Schema) -> Schema:
     """A model's schema for a reference to one; anything else as it is."""
     name = str(value.get("$ref", "")).rpartition("/")[2]
-    return definitions[name] if name[:1].isupper() and name not in SETTINGS else value
+    return definitions[name] if name[:1].isupper() and name != SETTING else value
 
 
 def _kind(value: Schema, definitions: Schema) -> str:
@@ -84,7 +84,7 @@ def _kind(value: Schema, definitions: Schema) -> str:
         known = definitions.get(name, {})
         if "enum" in known:
             return _kind(known, definitions)
-        if name in SETTINGS:
+        if name == SETTING:
             return "setting"
         return "object" if name[:1].isupper() else name.replace("_", " ")
     if "enum" in value:

@@ -1,11 +1,11 @@
-"""A page for each method, made from its class: source, equations, options, variants, code."""
+"""A page for each method: its source, options and variants, why they are so, and its code."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic.fields import FieldInfo
@@ -14,9 +14,12 @@ from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type
 from noisyfl.documentation.option_tables import (
     families,
     option_row,
+    table,
     variant_row,
 )
+from noisyfl.documentation.subject_pages import notes, rows_about
 from noisyfl.experiments.config import ROOT
+from noisyfl.pages.reasons import MethodReasons, Reason, method_reasons, subjects
 from noisyfl.simulation.client_side import Side
 from noisyfl.specs.catalogue import methods, summary
 
@@ -24,6 +27,10 @@ NUMBERS = r"[A-Z]?\d+(?:\.\d+)*(?:(?:, | and | to )\d+)*"
 
 PLACE = re.compile(rf"(?:Eqs?\.|Figs?\.|Algorithm|Tables?|Section|footnote)\s{NUMBERS}")
 """How docstrings and comments refer to a place in a paper."""
+
+
+BELOW = "see [Choices](#choices)"
+"""The reason for an option that notes are about."""
 
 
 def pages() -> dict[str, str]:
@@ -39,7 +46,7 @@ def index() -> str:
     lines = ["# Methods", ""]
     lines += [
         "A server side and a client side combine: `krum+dividemix`, `distributed+coteaching`.",
-        "Which choices stand behind the defaults, and why, is in [Fidelity](../fidelity.md).",
+        "How sure each is, and where papers and codes differ most: [Fidelity](../fidelity.md).",
     ]
     for family, members in families().items():
         lines += ["", f"## {family[0].upper()}{family[1:]}", ""]
@@ -54,43 +61,105 @@ def page(name: str) -> str:
     path = Path(inspect.getsourcefile(declared) or "")
     where, source = path.relative_to(ROOT).as_posix(), path.read_text()
     module = inspect.cleandoc(ast.get_docstring(ast.parse(source)) or "")
-    lines = [f"# {name}", "", markdown(module), "", *table(*facts(declared, where))]
+    reasons = method_reasons().get(name)
+    lines = [f"# {name}", "", markdown(module), ""]
+    lines += table(*facts(declared, where, reasons.status if reasons else ""))
     lines += ["", markdown(inspect.getdoc(declared) or "")]
-    if declared.model_fields:
-        rows = [
-            (row["option"], row["default"], allowed(field), row["what it decides"])
-            for option, field in declared.model_fields.items()
-            for row in [option_row(declared, option)]
-        ]
-        lines += ["", "## Options", ""]
-        lines += table(("option", "default", "may be", "what it decides"), rows)
-        lines += ["", reasons(name)]
-    if declared.variants:
-        variants = [variant_row(declared, variant) for variant in declared.variants]
-        lines += ["", "## Variants", ""]
-        lines += table(("variant", "sets"), [(row["variant"], row["sets"]) for row in variants])
-    lines += ["", "## The paper in the code", "", *table(("place", "code", "what"), places(source))]
+    lines += choices(declared, reasons or MethodReasons(title=name, status="open"))
+    if reasons is None:
+        lines += ["", "[Fidelity](../fidelity.md) does not give the reasons for the defaults yet."]
+    named = places(source)
+    lines += ["", "## The paper in the code", ""]
+    lines += table(("place", "code", "what"), named) if named else ["Its docstrings name none."]
     lines += ["", f'??? abstract "{where}"', "", '    ```python linenums="1"']
     lines += [f"    {line}" if line else "" for line in source.rstrip().split("\n")]
     return "\n".join([*lines, "    ```", ""])
 
 
-def facts(declared: type[Side], where: str) -> tuple[tuple[str, str], list[tuple[str, str]]]:
-    """What a method declares besides its options: the table's header (its source) and the rows."""
+def choices(declared: type[Side], reasons: MethodReasons) -> list[str]:
+    """The sections on a method's options, what is fixed, its variants, and why all are so.
+
+    Args:
+        declared: the method's declaration.
+        reasons: what people wrote about it.
+    """
+    lines: list[str] = []
+    if declared.model_fields:
+        options: dict[str, tuple[str, ...]] = {
+            option: (row[1], allowed(field), row[3])
+            for option, field in declared.model_fields.items()
+            for row in [option_row(declared, option)]
+        }
+        names: tuple[str, ...] = ("option", "default", "may be", "what it decides")
+        lines += ["", "## Options", ""]
+        # Together they would be wider than a page.
+        if any(one.paper or one.code or one.papers_and_code for one in reasons.options.values()):
+            lines += [*with_reasons(names, options, {}), ""]
+            names, options = ("option",), dict.fromkeys(options, ())
+        noted = {option: Reason(reason=BELOW) for note in reasons.notes for option in note.options}
+        lines += with_reasons(names, options, {**noted, **reasons.options})
+    if reasons.fixed:
+        fixed: dict[str, tuple[str, ...]] = dict.fromkeys(reasons.fixed, ())
+        lines += ["", "## Fixed", "", *with_reasons(("fixed",), fixed, reasons.fixed)]
+    if declared.variants:
+        variants = {name: (variant_row(declared, name)[1],) for name in declared.variants}
+        names = ("variant", "sets")
+        lines += ["", "## Variants", "", *with_reasons(names, variants, reasons.variants)]
+    if reasons.notes:
+        lines += ["", "## Choices", "", notes(reasons.notes)]
+    for subject in ("views", "differences"):
+        if rows := rows_about(declared.name, subject):
+            lines += ["", f"## {subjects()[subject].title}", "", *rows]
+    return lines
+
+
+def with_reasons(
+    headers: Sequence[str], cells: Mapping[str, tuple[str, ...]], why: Mapping[str, Reason]
+) -> list[str]:
+    """A table with a column for each kind of text that people wrote about its rows.
+
+    Args:
+        headers: of the first columns, that of the row's name first.
+        cells: of these columns but for the name, by name.
+        why: what people wrote, by name.
+    """
+    texts = {name: why[name].columns() if name in why else {} for name in cells}
+    used = [one for one in Reason.HEADERS if any(one in text for text in texts.values())]
+    code = "`" if headers[0] != "fixed" else ""
+    return table(
+        (*headers, *used),
+        [
+            (f"{code}{name}{code}", *row, *(texts[name].get(one, "") for one in used))
+            for name, row in cells.items()
+        ],
+    )
+
+
+def facts(
+    declared: type[Side], where: str, status: str
+) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+    """What a method declares besides its options: the table's header (its source) and the rows.
+
+    Args:
+        declared: the method's declaration.
+        where: the path of its module.
+        status: how sure it is that it is its paper's; empty if nobody says.
+    """
     sides = ["server"] * declared.is_server + ["client"] * declared.is_client
     found = [
+        ("status", f"*{status}*: what that means is in [Fidelity](../fidelity.md)"),
         ("code", f"[{where}](../../{where})"),
         ("sides", " and ".join(sides)),
         ("revision", f"{declared.revision}, raised when its arithmetic changes"),
         ("networks of a model", str(declared.networks)),
-        ("models kept for each client", str(declared.models_kept)),
-        ("seconds of a round", f"about {declared.effort:g} times FedAvg's for each network"),
+        ("models kept for each client", str(declared.cost.models_kept)),
+        ("seconds of a round", f"about {declared.cost.effort:g} times FedAvg's for each network"),
         ("knows the true labels", "yes" if declared.needs_truth else "no"),
     ]
     if declared.partner:
         behind = f"`{declared.name}+...`, with a {declared.partner} side behind it"
         found.append(("combines", behind))
-    return ("source", declared.reference), found
+    return ("source", declared.reference), found if status else found[1:]
 
 
 def allowed(field: FieldInfo) -> str:
@@ -104,20 +173,6 @@ def allowed(field: FieldInfo) -> str:
         found = f"{words[type_of(field)]} {bounds}".strip()
     found = f"a list: {found}" if is_list(field) else found
     return f"{found}, or null" if is_nullable(field) else found
-
-
-def reasons(name: str) -> str:
-    """A sentence with a link to the section of ``docs/fidelity.md`` with the table of a method's
-    options, or one that says that there is none, as for a method of one's own.
-    """
-    heading = ""
-    for line in (ROOT / "docs" / "fidelity.md").read_text().split("\n"):
-        if line.startswith("## "):
-            heading = line.removeprefix("## ")
-        if line == f"<!-- options: {name} -->":
-            anchor = re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
-            return f"The reasons for the defaults: [Fidelity, {heading}](../fidelity.md#{anchor})."
-    return "[Fidelity](../fidelity.md) does not give the reasons for the defaults yet."
 
 
 def places(source: str) -> list[tuple[str, str, str]]:
@@ -139,11 +194,3 @@ def markdown(text: str) -> str:
     """A docstring as Markdown: roles as plain code."""
     text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
     return text.replace("``", "`")
-
-
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table; a sentence instead if it has no rows."""
-    lines = ["| " + " | ".join(" ".join(cell.split()) for cell in row) + " |" for row in rows]
-    if not lines:
-        return ["Its docstrings name none."]
-    return [f"| {' | '.join(headers)} |", "|---" * len(headers) + "|", *lines]

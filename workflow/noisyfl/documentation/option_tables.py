@@ -1,27 +1,20 @@
-"""Tables in pages that are filled in from the declarations.
+"""What the declarations say, as tables: in pages, under comments that name what they list.
 
-A comment in a page says what the table under it shows. Some columns, known by their headers, are
-then written from the declarations. All other columns are the author's, and stay with their row:
-
-======================  =========================================  ==============================
-comment                 rows                                       columns that are written
-======================  =========================================  ==============================
-``options: fedcorr``    every option of the component              option, default, alternatives,
-                                                                   what it decides
-``variants: fedcorr``   every variant of the method                variant, sets
-``defaults``            the author's; written only in those that   default, alternatives
-                        begin with *`option` of `component`*
-``components``          partitions, label noises and so on         key, components
-``methods``             every family of methods                    family, methods
-======================  =========================================  ==============================
+=====================  =======================================
+comment                rows
+=====================  =======================================
+``options: schedule``  every option of a component
+``components``         partitions, label noises and so on
+``methods``            every family of methods
+``statuses``           every method, and how sure it is
+=====================  =======================================
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +23,16 @@ from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import choices_of, type_of
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.editor_schemas import COMMON
-from noisyfl.experiments.setting import REGISTRIES
+from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.methods import METHODS
+from noisyfl.pages.reasons import method_reasons
 from noisyfl.simulation.client_side import Side
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import methods, summary
 from noisyfl.specs.published import read_published
 
-MARK = re.compile(r"<!-- (options|variants|defaults|components|methods)(?:: (\w+))? -->")
-
-Row = dict[str, str]
-"""A table's row: cells by header."""
+MARK = re.compile(r"(<!-- (options|components|methods|statuses)(?:: (\w+))? -->\n\n)(?:\|.*\n)*")
+"""A comment, and the table under it."""
 
 
 def fill(text: str, where: str) -> str:
@@ -51,69 +43,59 @@ def fill(text: str, where: str) -> str:
         where: what the error messages call it.
 
     Raises:
-        BadInput: a comment has no table under it, or names something that is not declared.
+        BadInput: a comment names something that is not declared.
     """
-    lines = text.split("\n")
-    written: list[str] = []
-    while lines:
-        line = lines.pop(0)
-        written.append(line)
-        mark = MARK.fullmatch(line)
-        if mark is None:
-            continue
-        while lines and not lines[0]:
-            written.append(lines.pop(0))
-        table = list(itertools.takewhile(lambda line: line.startswith("|"), lines))
-        if len(table) < 2:
-            raise BadInput(f"{where}: {line}: expected a table under it, its header at least")
-        del lines[: len(table)]
-        headers = _cells(table[0])
-        rows = [dict(zip(headers, _cells(row), strict=True)) for row in table[2:]]
-        written += table[:2]
-        for row in _rows(mark[1], mark[2], rows, f"{where}: {line}"):
-            cells = [row.get(header, "") for header in headers]
-            written.append("|" + "".join(f" {cell} |" if cell else " |" for cell in cells))
-    return "\n".join(written)
+
+    def written(found: re.Match) -> str:
+        return found[1] + "".join(f"{line}\n" for line in listed(found[2], found[3], where))
+
+    return MARK.sub(written, text)
 
 
-def _rows(kind: str, name: str | None, rows: Sequence[Row], where: str) -> Iterable[Row]:
-    """The rows of a table: generated cells, and the author's other cells of the same rows."""
-    if kind == "defaults":
-        return [{**row, **_declared_cells(row, where)} for row in rows]
+def listed(kind: str, name: str | None, where: str) -> list[str]:
+    """The lines of the table that a comment asks for.
+
+    Args:
+        kind: the comment's word.
+        name: the component that it names, if any.
+        where: what the error messages call the page.
+    """
+    if kind == "options":
+        declared = declaration(name or "", where)
+        rows = [option_row(declared, option) for option in declared.model_fields]
+        return table(("option", "default", "meaning"), [(row[0], row[1], row[3]) for row in rows])
     if kind == "components":
         made = [components_row(key, registry) for key, registry in REGISTRIES.items()]
-    elif kind == "methods":
-        made = method_rows()
-    elif kind == "options":
-        declared = declaration(name or "", where)
-        made = [option_row(declared, option) for option in declared.model_fields]
-    else:
-        declared = declaration(name or "", where)
-        made = [variant_row(declared, variant) for variant in declared.variants]
-    own = {first(row): row for row in rows}
-    return [{**own.get(first(row), {}), **row} for row in made]
+        return table(("key", "components"), made)
+    if kind == "methods":
+        return table(("family", "methods"), method_rows())
+    return table(("method", "status", "source"), status_rows())
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    lines = [f"| {' | '.join(headers)} |", "|---" * len(headers) + "|"]
+    for row in rows:
+        cells = [" ".join(cell.split()).replace("|", r"\|") for cell in row]
+        lines.append("|" + "".join(f" {cell} |" if cell else " |" for cell in cells))
+    return lines
 
 
 def declaration(name: str, where: str) -> type[Component]:
     """The class of a method, a partition, the schedule and so on."""
-    known: dict[str, type[Component]] = {"schedule": Schedule, **METHODS.classes}
+    known: dict[str, type[Component]] = {}
     for registry in REGISTRIES.values():
-        known = {**registry.classes, **known}
+        known |= registry.classes
+    known |= {"schedule": Schedule, **METHODS.classes}
     if name in known:
         return known[name]
     raise BadInput(f"{where}: nothing is called {name!r}")
 
 
-def option_row(declared: type[Component], option: str) -> Row:
-    """What an option's declaration says, by header."""
-    does = (declared.model_fields[option].description or "").replace("|", r"\|")
-    return {
-        "option": f"`{option}`",
-        "default": default_of(declared, option),
-        "alternatives": alternatives(declared, option),
-        "what it decides": does,
-        "meaning": does,
-    }
+def option_row(declared: type[Component], option: str) -> tuple[str, str, str, str]:
+    """An option, its default, its alternatives, and what it decides."""
+    does = declared.model_fields[option].description or ""
+    return f"`{option}`", default_of(declared, option), alternatives(declared, option), does
 
 
 def default_of(declared: type[Component], option: str) -> str:
@@ -136,14 +118,14 @@ def alternatives(declared: type[Component], option: str) -> str:
     return ", ".join(f"`{literal(v)}`".replace('"', "") for v in values if v != field.default)
 
 
-def variant_row(declared: type[Component], variant: str) -> Row:
+def variant_row(declared: type[Component], variant: str) -> tuple[str, str]:
     """A variant and the options that it sets."""
     options = declared.variants[variant]
     sets = ", ".join(f"`{key}={literal(value)}`" for key, value in options.items())
-    return {"variant": f"`{variant}`", "sets": sets}
+    return f"`{variant}`", sets
 
 
-def components_row(key: str, registry: Registry) -> Row:
+def components_row(key: str, registry: Registry) -> tuple[str, str]:
     """All components of a kind with their options, as they are written in a configuration."""
     called = []
     for name, declared in sorted(registry.classes.items()):
@@ -154,7 +136,7 @@ def components_row(key: str, registry: Registry) -> Row:
             if option not in COMMON
         ]
         called.append(f"`{name}({', '.join(options)})`" if options else f"`{name}`")
-    return {"key": f"`{key}`", "components": ", ".join(called)}
+    return f"`{key}`", ", ".join(called)
 
 
 def families() -> dict[str, list[type[Side]]]:
@@ -177,14 +159,29 @@ def families() -> dict[str, list[type[Side]]]:
     return found
 
 
-def method_rows() -> list[Row]:
+def method_rows() -> list[tuple[str, str]]:
     """The methods of each family, with their sources."""
     rows = []
     for family, members in families().items():
         heads = {one.name: summary(one.name).split(":")[0] for one in members}
         listed = ", ".join(f"`{name}`: {head}" for name, head in heads.items())
-        rows.append({"family": family, "methods": listed.replace(", `", "; `")})
+        rows.append((family, listed.replace(", `", "; `")))
     return rows
+
+
+def status_rows() -> list[tuple[str, str, str]]:
+    """Every method, with a link to the reasons for its choices, how sure it is, and its source."""
+    known = method_reasons()
+    return [
+        (
+            f"[{known[one.name].title}](../workflow/reasons/methods/{one.name}.yaml)",
+            known[one.name].status,
+            one.reference,
+        )
+        for members in families().values()
+        for one in members
+        if one.name in known
+    ]
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -192,37 +189,33 @@ def pages(root: Path) -> dict[Path, str]:
     found = {}
     for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
         text = path.read_text()
-        if any(MARK.fullmatch(line) for line in text.split("\n")):
+        if MARK.search(text):
             found[path] = fill(text, path.relative_to(root).as_posix())
     return found
 
 
-def _declared_cells(row: Mapping[str, str], where: str) -> Row:
-    """The default and the alternatives of a row *`option` of `component`, `component`*."""
-    named = re.match(r"(`\w+`(?:, `\w+`)*) of (`\w+`(?:, `\w+`)*)$", next(iter(row.values())))
-    if named is None:
-        return {}
-    made = set()
-    for component in re.findall(r"\w+", named[2]):
+def shared_option(names: Sequence[str], components: Sequence[str], where: str) -> tuple[str, str]:
+    """The default and the alternatives that options have in each of some components.
+
+    Args:
+        names: of the options.
+        components: that have all of them.
+        where: what the error messages call the file that names them.
+
+    Raises:
+        BadInput: there is no such component or option, or defaults or alternatives differ.
+    """
+    found = set()
+    for component in components:
         declared = declaration(component, where)
-        for name in re.findall(r"\w+", named[1]):
+        for name in names:
             if name not in declared.model_fields:
                 raise BadInput(f"{where}: {component} has no option {name!r}")
-            made.add((default_of(declared, name), alternatives(declared, name)))
-    if len(made) != 1:
-        raise BadInput(f"{where}: {named[0]}: expected options with one default, got {made}")
-    ((default, others),) = made
-    return {"default": default, "alternatives": others}
-
-
-def first(row: Mapping[str, str]) -> str:
-    """The first cell of a row, by which the row is known."""
-    return next(iter(row.values()))
-
-
-def _cells(line: str) -> list[str]:
-    """The cells of a line of a table; ``\\|`` is no border."""
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+            found.add((default_of(declared, name), alternatives(declared, name)))
+    if len(found) != 1:
+        named = f"{', '.join(names)} of {', '.join(components)}"
+        raise BadInput(f"{where}: {named}: expected options with one default, got {found}")
+    return found.pop()
 
 
 def literal(value: Any) -> str:

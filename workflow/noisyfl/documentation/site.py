@@ -14,8 +14,9 @@ import re
 import subprocess
 from typing import Any
 
-from noisyfl.documentation import configuration_page, method_pages
+from noisyfl.documentation import configuration_page, method_pages, subject_pages
 from noisyfl.experiments.config import ROOT
+from noisyfl.pages.reasons import method_reasons, subjects
 
 MOVED = {
     "README.md": "index.md",
@@ -25,13 +26,17 @@ MOVED = {
 }
 """Pages that lie outside of ``docs/``, by their names in the site."""
 
+SHOWN = {f"workflow/reasons/methods/{name}.yaml": f"methods/{name}.md" for name in method_reasons()}
+SHOWN |= {f"workflow/reasons/{name}.yaml": f"fidelity/{name}.md" for name in subjects()}
+"""The page that shows a file of reasons, by the file's path."""
+
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 """A link within the repository: its text, the file and the place in it."""
 
 
 def made_pages() -> dict[str, str]:
     """The pages that are made, not read from a file, by name in the site."""
-    return {**method_pages.pages(), **configuration_page.pages()}
+    return {**method_pages.pages(), **subject_pages.pages(), **configuration_page.pages()}
 
 
 def on_config(config: Any) -> Any:
@@ -75,8 +80,8 @@ def relinked(markdown: str, name: str, pages: set[str], repository: str | None) 
     def link(found: re.Match) -> str:
         text, target, place = found[1], found[2], found[3] or ""
         path = posixpath.normpath(posixpath.join(source, target))
-        inside = MOVED.get(path, path.removeprefix("docs/"))
-        if inside in pages and (path in MOVED or path.startswith("docs/")):
+        inside = {**MOVED, **SHOWN}.get(path, path.removeprefix("docs/"))
+        if inside in pages and (inside != path or path.startswith("docs/")):
             return f"[{text}]({posixpath.relpath(inside, posixpath.dirname(name) or '.')}{place})"
         if not (ROOT / path).exists():
             return found[0]

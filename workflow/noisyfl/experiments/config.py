@@ -1,13 +1,7 @@
-"""From configuration to plan: which runs make which tables and figures.
-
-A paper's experiments are data (``config/papers/<paper>.yaml``); a scale (``config/<scale>.yaml``)
-lays its own values over them. Everything a user can get wrong in either is found here, before any
-job starts.
-"""
+"""The configuration of a scale (``config/<scale>.yaml``), checked before any job starts."""
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,25 +12,18 @@ from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import checked, read_yaml
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.core.typed import choices_of
-from noisyfl.data.noise.human_labels import LabelsMissing
-from noisyfl.data.roots import Roots, checked_folder, data_roots
-from noisyfl.experiments.expansion import USED, Expansion
-from noisyfl.experiments.headers import only
-from noisyfl.experiments.kept_plans import kept_plan
-from noisyfl.experiments.overlay import check_methods
-from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.scale import Scale
+from noisyfl.data.roots import checked_folder
+from noisyfl.experiments.configuration import Configuration
 from noisyfl.runs.events import check_tensorboard
-from noisyfl.specs.published import Published, read_published
 
 ROOT = Path(__file__).parents[3]
 
-EXECUTORS = choices_of(Scale.model_fields["executor"]) or ()
+EXECUTORS = choices_of(Configuration.model_fields["executor"]) or ()
 """The names in :data:`noisyfl.runs.train.EXECUTORS`, whose import would need torch."""
 
 PUBLISHED = ROOT / "config" / "published.csv"
 
-DEFAULTS: dict[str, Any] = Scale.model_construct().to_json()
+DEFAULTS: dict[str, Any] = Configuration.model_construct().to_json()
 """By key of a scale, its default."""
 
 
@@ -71,7 +58,7 @@ def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    given = checked(dict(config), Scale, where).to_json()
+    given = checked(dict(config), Configuration, where).to_json()
     if given["scale"] in TAKEN:
         raise BadInput(
             f"{where}: scale: got {given['scale']!r}, expected another name than those of the "
@@ -152,63 +139,3 @@ def check_scale(name: str | None, files: Sequence[Path]) -> None:
 def load_config(path: Path) -> dict[str, Any]:
     """Read and check a scale's YAML file."""
     return check_config(read_yaml(path), str(path))
-
-
-def make_plan(
-    config: Mapping[str, Any], experiments: Path, where: str, published: Path = PUBLISHED
-) -> Plan:
-    """Expand a checked configuration.
-
-    Args:
-        config: as :func:`check_config` returns it.
-        experiments: the folder of the experiments' YAML files.
-        where: what the error messages call the configuration.
-        published: the file of the papers' own numbers.
-
-    Raises:
-        BadInput: naming the file, the key, the value and what was expected; of missing human labels
-            only if there is nothing else to be made.
-    """
-    plan = Plan(config["scale"])
-    with reading(where):
-        check_methods(config["overlay"].get("methods", {}), f"{where}: overlay.methods")
-    known = {path.stem: path for path in sorted(experiments.glob("*.yaml"))}
-    used = {key: config[key] for key in USED}
-
-    @functools.cache
-    def numbers() -> list[Published]:
-        with reading(str(published)):
-            return read_published(published)
-
-    def expand(name: str, path: Path, roots: Roots | None) -> Plan:
-        with reading(str(path)):
-            return Expansion(used, roots, where, name, path, numbers()).expand()
-
-    for name in config["experiments"]:
-        path = find(known, name, "experiment", f"{where}: experiments")
-        try:
-            part = kept_plan(functools.partial(expand, name, path, None), used, path, published)
-            # Ids depend on the checksums of human labels, for which their files must be read.
-            if not all(
-                spec["label_noise"].get("sha256", True) for spec in part.partitions.values()
-            ):
-                part = expand(name, path, data_roots(config))
-            plan.add(part)
-        except LabelsMissing as error:
-            plan.left_out[name] = str(error)
-    if plan.left_out and not (plan.tables or plan.figures):
-        raise BadInput(next(iter(plan.left_out.values())))
-    names = (*plan.tables, *plan.figures)
-    for key in config["overlay"].get("experiments", {}):
-        if "/" not in key:
-            find(known, key, "experiment", f"{where}: overlay.experiments")
-        elif not plan.why_left_out(key):
-            find(dict.fromkeys(names), key, "table or figure", f"{where}: overlay.experiments")
-    plan.targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
-    only([*config["experiments"], *names], plan.targets, "target", f"{where}: targets")
-    for kind in ("columns", "rows", "trials"):
-        for key in config["overlay"].get(kind, {}):
-            if plan.why_left_out(key):
-                continue
-            find(plan.tables, key, "table", f"{where}: overlay.{kind}")
-    return plan

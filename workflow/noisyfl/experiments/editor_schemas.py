@@ -18,9 +18,9 @@ from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import Typed, choices_of, is_list, is_nullable, limits_of, type_of
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.experiments.configuration import Configuration
 from noisyfl.experiments.experiment import Experiment
-from noisyfl.experiments.scale import Scale
-from noisyfl.experiments.setting import REGISTRIES
+from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import methods, summary
 
@@ -28,7 +28,7 @@ Schema = dict[str, Any]
 
 FOLDER = Path(__file__).parents[2] / "schemas"
 
-FORMS: dict[str, type[Typed]] = {"config": Scale, "experiment": Experiment}
+FORMS: dict[str, type[Typed]] = {"config": Configuration, "experiment": Experiment}
 """What files hold, by the name of their schema."""
 
 COMMON = ("clients", "samples")
@@ -62,9 +62,8 @@ def for_editors(form: str) -> Schema:
     """
     text = json.dumps(FORMS[form].model_json_schema())
     schema = json.loads(re.sub(r'"declared": "(\w+)"', r'"$ref": "#/$defs/\1"', text))
-    for setting in ("Setting", "Overlaid"):
-        for value in schema["$defs"].get(setting, {}).get("properties", {}).values():
-            value.pop("default", None)  # what a setting lacks is taken from another one
+    for value in schema["$defs"]["Setting"]["properties"].values():
+        value.pop("default", None)  # what a setting lacks is taken from another one
     schema["$defs"] |= declared()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 

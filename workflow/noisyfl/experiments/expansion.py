@@ -18,8 +18,8 @@ from noisyfl.experiments.headers import Header, columns_of, only, rows_of
 from noisyfl.experiments.overlay import blamed, declared_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.catalogue import canonical_method, methods, parts_of, split_method
-from noisyfl.specs.cost import check_ends
 from noisyfl.specs.descriptions import FigureDescription, Mark, Panel, TableDescription
+from noisyfl.specs.extent import check_ends
 from noisyfl.specs.published import Published, join
 from noisyfl.specs.spec import canonical_run, identity
 

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from noisyfl.analysis.metrics import METRICS
+from noisyfl.analysis.statistics import STATISTICS
+from noisyfl.core.options import find
 from noisyfl.core.typed import Typed
 from noisyfl.experiments.setting import (
     Heading,
     Line,
     Method,
     Methods,
-    Metric,
     Name,
     Names,
     Setting,
-    Statistic,
     Trials,
+    declared,
 )
 
+
+def _one_of(known: Mapping[str, Any], kind: str) -> Any:
+    def check(name: Any) -> Any:
+        find(known, name, kind)
+        return name
+
+    return BeforeValidator(check)
+
+
+Metric = Annotated[str, _one_of(METRICS, "metric"), declared("metric")]
+Statistic = Annotated[str, _one_of(STATISTICS, "statistic"), declared("statistic")]
 Published = Annotated[
     dict[str, str],
     Field(description="columns of config/published.csv and the values that select a cell's row"),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from noisyfl.experiments.plan import Plan
-from noisyfl.specs.cost import estimate
 from noisyfl.specs.descriptions import (
     FigureDescription,
     Panel,
@@ -42,7 +41,7 @@ def finished_part(plan: Plan, run_there: There, partition_there: There) -> Plan:
 
 def _table(table: TableDescription, plan: Plan, there: There) -> TableDescription:
     missing = [run for run in table.run_ids() if not there(run)]
-    seconds = sum(estimate(plan.runs[run], "cpu").seconds for run in missing)
+    seconds = sum(plan.estimate(run, "cpu").seconds for run in missing)
     return replace(
         table,
         runs=_left(table.runs, there),

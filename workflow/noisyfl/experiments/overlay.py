@@ -1,15 +1,93 @@
-"""The methods that a scale or an experiment names, and which key of a scale is to blame."""
+"""What a scale lays over experiments: whether it is right, and which key of it is to blame."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from noisyfl.core.options import BadInput, find
+from pydantic import ValidationInfo, field_validator
+
+from noisyfl.core.options import BadInput, check_keys, find, within
+from noisyfl.core.registry import Registry, split_component
+from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
+from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.noise.label_noise import LABEL_NOISES
+from noisyfl.data.noise.noise_level import NOISE_LEVELS
+from noisyfl.data.partitioning.partition import PARTITIONS
+from noisyfl.experiments.setting import Setting
+from noisyfl.models import MODELS
+from noisyfl.simulation.client_side import Side
+from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import methods
 
-if TYPE_CHECKING:
-    from noisyfl.simulation.client_side import Side
+REGISTRIES: dict[str, Registry[Any]] = {
+    "partition": PARTITIONS,
+    "label_noise": LABEL_NOISES,
+    "noise_level": NOISE_LEVELS,
+    "model": MODELS,
+}
+"""By key of a setting, the components that may stand there."""
+
+
+class Overlaid(Setting):
+    """A setting that a scale lays over those of experiments; all of it is checked at once.
+
+    A component without a name changes single options of the component that is there.
+    """
+
+    @field_validator("dataset")
+    @classmethod
+    def _dataset(cls, name: str) -> str:
+        return dataset(name).name
+
+    @field_validator("partition", "label_noise", "noise_level", "model")
+    @classmethod
+    def _component(cls, given: Any, info: ValidationInfo) -> Any:
+        registry = REGISTRIES[str(info.field_name)]
+        if isinstance(given, Mapping) and "name" not in given:
+            known = {name for one in registry.classes.values() for name in one.model_fields}
+            check_keys(given, sorted(known), "", "option")
+            return given
+        name, options = split_component(given, registry.kind)
+        component = registry.get(name)
+        with within(name):
+            component.check_options(options)
+        return given
+
+    @field_validator("augmentation")
+    @classmethod
+    def _augmentation(cls, name: str) -> str:
+        find(AUGMENTATIONS, name, "augmentation")
+        return name
+
+    @field_validator("normalization")
+    @classmethod
+    def _normalization(cls, name: str) -> str:
+        find(NORMALIZATIONS, name, "normalization")
+        return name
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, given: dict[str, Any]) -> dict[str, Any]:
+        Schedule.check_options(given)
+        return given
+
+
+def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
+    """Raise :class:`BadInput` if a scale's overlay names what is not there, or has wrong options.
+
+    Args:
+        overlay: as :class:`noisyfl.experiments.configuration.Overlay` has it.
+        where: what the error messages call it.
+    """
+    with within(where=f"{where}.datasets"):
+        for name in overlay.get("datasets", {}):
+            dataset(name)
+    Overlaid.read(overlay.get("setting", {}), f"{where}.setting")
+    for kind in ("datasets", "experiments"):
+        for name, setting in overlay.get(kind, {}).items():
+            Overlaid.read(setting, f"{where}.{kind}.{name}")
+    check_methods(overlay.get("methods", {}), f"{where}.methods")
 
 
 def check_methods(given: Mapping[str, Any], where: str) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.experiments.config import make_plan
 from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.plan_file import PlanFile
 
 PARTS = ("rows", "columns", "trials")
 """Keys of an overlay that say how much of a table is kept; all others change settings."""
 
 
 def in_both(
-    config: Mapping[str, Any], experiments: Path, where: str, published: Path
+    config: Mapping[str, Any],
+    experiments: Path,
+    where: str,
+    published: Path,
+    say: Callable[[str], None],
 ) -> tuple[Plan, Plan]:
     """The plan of a scale, and the plan of the same cells in the papers' own settings.
 
@@ -23,13 +27,14 @@ def in_both(
         experiments: the folder of the experiments' YAML files.
         where: what the error messages call the configuration.
         published: the file of the papers' own numbers.
+        say: takes a line for the user.
 
     Raises:
-        BadInput: as :func:`noisyfl.experiments.config.make_plan`.
+        BadInput: as :func:`noisyfl.experiments.planning.make_plan`.
     """
-    kept = {key: config["overlay"][key] for key in PARTS if key in config["overlay"]}
-    theirs = {**config, "overlay": kept, "allow_years": True}
+    parts = {key: config["overlay"][key] for key in PARTS if key in config["overlay"]}
+    theirs = {**config, "overlay": parts, "allow_years": True}
     return (
-        make_plan(config, experiments, where, published),
-        make_plan(theirs, experiments, where, published),
+        PlanFile(config, where, experiments, published).load(say),
+        PlanFile(theirs, where, experiments, published).plan(say),
     )

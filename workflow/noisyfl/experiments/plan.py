@@ -1,13 +1,35 @@
-"""What a scale asks for: tables and figures, the runs behind them, and their noisy partitions."""
+"""The plan of a scale: tables and figures, the runs behind them, and what is known of these.
+
+Reading a plan needs neither methods nor models, hence no torch: whatever rules, progress and costs
+have to know of a run is in it.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from noisyfl.specs.cost import Estimate, Work, estimate
 from noisyfl.specs.descriptions import FigureDescription, TableDescription
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.sources import MethodSource
+
+Spec = dict[str, Any]
+
+Stamp = list[int] | None
+"""Size and time of the last change (nanoseconds) of a file; None if there is none."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a file, which tells cheaply whether it is still the same."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return [found.st_size, found.st_mtime_ns]
 
 
 @dataclass
@@ -15,19 +37,40 @@ class Plan:
     """Everything a scale asks for, by name and by id.
 
     Attributes:
+        runs: the spec of every run, by id.
+        partitions: the spec of every noisy partition, by id.
         targets: the experiments, tables and figures that are made if none is asked for by name;
             empty for all.
         left_out: for each experiment that cannot be planned because human labels are missing, what
             to do about it.
+        partition: by run, the id of its noisy partition.
+        words: by run, what it is called on the console.
+        remarks: by run, what a user should know of it, if there is anything.
+        works: what runs do, each once, since few of a scale's runs differ in more than the seed.
+        work: by run, the place of its work in ``works``.
+        methods: by the name of a method or a combination, what it was made of.
+        claimed: the tables and figures that the papers' claims are about, by name.
+        label_files: the files of human labels that were looked for, with their stamps.
     """
 
     scale: str
     tables: dict[str, TableDescription] = field(default_factory=dict)
     figures: dict[str, FigureDescription] = field(default_factory=dict)
-    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    runs: dict[str, Spec] = field(default_factory=dict)
+    partitions: dict[str, Spec] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    partition: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    remarks: dict[str, list[str]] = field(default_factory=dict)
+    works: list[Work] = field(default_factory=list)
+    work: dict[str, int] = field(default_factory=dict)
+    methods: dict[str, MethodSource] = field(default_factory=dict)
+    claimed: list[str] = field(default_factory=list)
+    label_files: dict[str, Stamp] = field(default_factory=dict)
+    _estimates: dict[tuple[int, str], Estimate] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def add(self, other: Plan) -> None:
         """Add the tables, figures, runs and partitions of another plan."""
@@ -42,7 +85,7 @@ class Plan:
         names = ("_".join(words[:end]) for end in range(1, len(words) + 1))
         return next((self.left_out[name] for name in names if name in self.left_out), "")
 
-    def add_run(self, spec: dict[str, Any]) -> str:
+    def add_run(self, spec: Spec) -> str:
         """Add a run and its noisy partition; return the run's id."""
         run = identity(spec)
         if run not in self.runs:
@@ -50,8 +93,58 @@ class Plan:
             self.add_partition(spec["noisy_partition"])
         return run
 
-    def add_partition(self, spec: dict[str, Any]) -> str:
+    def add_partition(self, spec: Spec) -> str:
         """Add a noisy partition; return its id."""
         partition = identity(spec)
         self.partitions[partition] = spec
         return partition
+
+    def work_of(self, run: str) -> Work:
+        """What a run does and holds."""
+        return self.works[self.work[run]]
+
+    def estimate(self, run: str, device: str) -> Estimate:
+        """What a run should take on a device, named as the configuration has it."""
+        key = self.work[run], device
+        if key not in self._estimates:
+            self._estimates[key] = estimate(self.work_of(run), device)
+        return self._estimates[key]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        described: dict[str, Mapping[str, Any]] = {
+            "tables": self.tables,
+            "figures": self.figures,
+            "methods": self.methods,
+        }
+        plain = {key: value for key, value in vars(self).items() if key != "_estimates"}
+        return {
+            **plain,
+            **{key: {name: asdict(one) for name, one in d.items()} for key, d in described.items()},
+            "works": [work.to_json() for work in self.works],
+        }
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Plan:
+        """Read what :meth:`to_json` gave.
+
+        Raises:
+            ValueError: an id is not that of its spec, so that a run would be trained under the id
+                of another one.
+        """
+        for specs in (given["runs"], given["partitions"]):
+            wrong = next((name for name, spec in specs.items() if identity(spec) != name), None)
+            if wrong is not None:
+                raise ValueError(f"{wrong} is not the id of its spec")
+        read = {
+            "tables": {name: TableDescription.read(one) for name, one in given["tables"].items()},
+            "figures": {
+                name: FigureDescription.read(one) for name, one in given["figures"].items()
+            },
+            "methods": {
+                name: MethodSource(one["digest"], tuple(one["files"]))
+                for name, one in given["methods"].items()
+            },
+            "works": [Work.from_json(work) for work in given["works"]],
+        }
+        return cls(**{**given, **read})

@@ -12,10 +12,10 @@ import numpy as np
 
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.provenance import read_provenance
-from noisyfl.experiments.demand import aligned, runs_by_target
+from noisyfl.core.text import aligned
 from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.targets import runs_by_target
 from noisyfl.runs.status import failure_text, one_line, read_statuses
-from noisyfl.specs.cost import estimate
 
 LOST_SECONDS = 300.0
 """Time without a sign of life after which a run counts as lost: its process or node is gone."""
@@ -101,15 +101,13 @@ class Pace:
     ignores the odd process that was suspended.
 
     Args:
-        specs: by run.
+        plan: that has the runs.
         seen: by run.
         device: as the configuration has it.
     """
 
-    def __init__(
-        self, specs: Mapping[str, dict[str, Any]], seen: Mapping[str, Sight], device: str
-    ) -> None:
-        self._specs = specs
+    def __init__(self, plan: Plan, seen: Mapping[str, Sight], device: str) -> None:
+        self._plan = plan
         self._device = "cpu" if device == "cpu" else "cuda"
         ratios: dict[tuple[str, str] | None, list[float]] = defaultdict(list)
         for run, sight in seen.items():
@@ -118,7 +116,7 @@ class Pace:
                 continue
             taken = made["setup_seconds"] + made["training_seconds"]
             for group in (None, self._group(run)):
-                ratios[group].append(taken / estimate(specs[run], self._device).seconds)
+                ratios[group].append(taken / plan.estimate(run, self._device).seconds)
         self.observed = len(ratios[None])
         self.overall = float(np.median(ratios[None])) if ratios[None] else 1.0
         self._groups = {g: float(np.median(r)) for g, r in ratios.items() if len(r) >= FEW}
@@ -126,7 +124,7 @@ class Pace:
     def seconds(self, run: str) -> float:
         """What a run should take from its start to its end."""
         slower = self._groups.get(self._group(run), self.overall)
-        return slower * estimate(self._specs[run], self._device).seconds
+        return slower * self._plan.estimate(run, self._device).seconds
 
     def left(self, run: str, sight: Sight, now: datetime) -> float:
         """Seconds that a run still takes: by its own status, or else by its estimate.
@@ -146,7 +144,7 @@ class Pace:
         return max(0.0, status["seconds_left"] - since)
 
     def _group(self, run: str) -> tuple[str, str]:
-        spec = self._specs[run]
+        spec = self._plan.runs[run]
         return spec["method"]["name"], spec["model"]["name"]
 
 
@@ -181,10 +179,10 @@ def progress_text(
     """
     now = now or datetime.now(UTC)
     by_target = by_target or runs_by_target(plan)
-    specs = {run: plan.runs[run] for runs in by_target.values() for run in runs}
-    seen = look(specs, layouts, now)
+    every = list(dict.fromkeys(run for runs in by_target.values() for run in runs))
+    seen = look(every, layouts, now)
     kind = device_of(seen, device)
-    pace = Pace(specs, seen, kind)
+    pace = Pace(plan, seen, kind)
     seconds = {run: pace.left(run, sight, now) for run, sight in seen.items()}
 
     def line(target: str, runs: Iterable[str]) -> list[object]:
@@ -194,7 +192,7 @@ def progress_text(
 
     header: list[object] = ["target", "runs", *STATES]
     header.append("CPU hours left" if kind == "cpu" else "GPU hours left")
-    lines = [*(line(*item) for item in by_target.items()), line("all", specs)]
+    lines = [*(line(*item) for item in by_target.items()), line("all", every)]
     return "\n".join(
         [
             f"The scale “{plan.scale}” on {_date(now)} ({now.astimezone().tzname()}):",

@@ -1,113 +1,281 @@
-"""A scale (``config/*.yaml``): which experiments are run, how large, and on what data."""
+"""The files of a scale, by which the rules are written: of targets, runs and noisy partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
-from pydantic import AfterValidator, Field
+from noisyfl.core.artifacts import Results, RunFiles
+from noisyfl.core.options import BadInput
+from noisyfl.experiments.finished import finished_part
+from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.targets import name_of, run_ids, unknown_target
+from noisyfl.runs.edited import edited_runs
+from noisyfl.specs.cost import Estimate
+from noisyfl.specs.descriptions import Description, TableDescription, description_text
+from noisyfl.specs.identity import canonical_json
 
-from noisyfl.core.options import within
-from noisyfl.core.typed import Typed
-from noisyfl.data.datasets.dataset import dataset
-from noisyfl.experiments.setting import Methods, Name, Names, Overlaid, Trials, each_once
+RULES = (
+    *("all", "data", "partition", "train", "table", "figure"),
+    *("cells", "claims", "evidence", "explorer"),
+)
+"""Names of rules, which are targets too, besides those of experiments, tables and figures."""
 
-BOOLEANS = {"true": True, "false": False}
+TABLE_ENDINGS = ("parquet", "csv", "md", "html", "tex")
+FIGURE_ENDINGS = ("png", "pdf")
 
-Folders = Annotated[list[str], AfterValidator(each_once)]
-
-
-class Data(Typed):
-    """Where data sets are."""
-
-    folder: str | Annotated[Folders, Field(min_length=1)] = Field(
-        "data",
-        description="official files, as torchvision lays them out; of several folders the first "
-        "that has a file is read, and the last is where downloads go",
-    )
-    download: bool = False
-    prepared: Folders = Field(
-        [], description="folders with datasets that are prepared already, as results/data/ has them"
-    )
-
-
-class Overlay(Typed):
-    """The last word on every setting of every experiment."""
-
-    setting: Overlaid = Field(default_factory=Overlaid.model_construct)
-    datasets: dict[str, Overlaid] = Field(
-        {}, description="by the dataset of the paper: what stands in for it"
-    )
-    experiments: dict[str, Overlaid] = Field(
-        {},
-        description="by experiment, or <experiment>/<table or figure>: values of a setting that go "
-        "before those of the overlay's own",
-    )
-    methods: Methods = Field({}, description="by method: options")
-    columns: dict[str, Names] = Field(
-        {}, description="by <experiment>/<table>: the columns to keep"
-    )
-    rows: dict[str, Names] = Field({}, description="by <experiment>/<table>: the rows to keep")
-    trials: dict[str, Trials] = Field(
-        {}, description="by <experiment>/<table>: trials that differ from the scale's"
-    )
-
-    def verify(self, context: Mapping[str, Any]) -> None:
-        """Raise :class:`BadInput` if a dataset is not known."""
-        with within("datasets"):
-            for name in self.datasets:
-                dataset(name)
+GRAND = "grand/common"
+"""The table of every method in common settings, of which the evidence is written."""
 
 
-class Scale(Typed):
-    """A scale."""
+class Scale:
+    """What a configuration asks for, as files.
 
-    scale: Name = Field(description="names results/<scale>/")
-    note: str = Field("", description="what the scale's numbers are worth; printed with each table")
-    experiments: Annotated[Names, AfterValidator(each_once)] = Field(
-        description="files of config/papers/, without .yaml"
-    )
-    targets: Annotated[Names, AfterValidator(each_once)] | None = Field(
-        None,
-        description="what is made if no target is given: <experiment>, <experiment>/<table or "
-        "figure>; null: all",
-    )
-    results: str = Field("results", min_length=1, description="the folder of all artifacts")
-    data: Data = Field(default_factory=Data.model_construct)
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
-    executor: Literal["fast", "loop"] = "fast"
-    checkpoint_seconds: float = Field(60, gt=0)
-    reproduced: bool = Field(
-        True, description="take runs that results lack from reproduced/, where it has them"
-    )
-    keep_models: bool = Field(
-        False,
-        description="write the global model that each run ends with as safetensors, beside the run",
-    )
-    tensorboard: bool = Field(
-        False, description="write TensorBoard's event files of each run while it is trained"
-    )
-    train_missing: bool = Field(
-        True,
-        description="train what tables and figures lack; else make them of the runs that are there",
-    )
-    trials: Trials | None = Field(None, description="null: as many as the paper ran")
-    allow_years: bool = Field(
-        False, description="take runs that no machine of today ends in a year"
-    )
-    overlay: Overlay = Field(
-        default_factory=Overlay.model_construct,
-        description="the last word on every setting of every experiment",
-    )
+    Args:
+        config: as :func:`noisyfl.experiments.config.check_config` returns it.
+        plan: of the configuration.
+        reproduced: where tracked runs and noisy partitions lie.
+    """
 
-    @classmethod
-    def prepare(cls, given: Any, context: Mapping[str, Any]) -> Any:
-        """What was given; Snakemake's ``--config key=true`` gives the text ``true``."""
-        if not isinstance(given, Mapping):
-            return given
-        return {k: BOOLEANS.get(v, v) if isinstance(v, str) else v for k, v in given.items()}
+    def __init__(self, config: Mapping[str, Any], plan: Plan, reproduced: Results) -> None:
+        self.config = config
+        self.results = Results(Path(config["results"]))
+        self.reproduced = reproduced
+        self.folder = self.results.root / plan.scale
+        self.run_files = cache(self._run_files)
+        self.partition_file = cache(self._partition_file)
+        self._prepared = cache(self._prepared_files)
+        self._texts: dict[str, str] = {}
+        if not config["train_missing"]:
+            plan = finished_part(
+                plan,
+                lambda run: self.run_files(run).provenance.exists(),
+                lambda partition: self.partition_file(partition).exists(),
+            )
+        self.plan = plan
+        self.parts: dict[str, Description] = {**plan.tables, **plan.figures}
 
-    def to_json(self) -> dict[str, Any]:
-        """All keys and their values; of the overlay those that were given."""
-        overlay = self.overlay.model_dump(exclude_unset=True)
-        return {**self.model_dump(exclude={"overlay"}), "overlay": overlay}
+    def _run_files(self, run: str) -> RunFiles:
+        """A run in results, or the tracked one if only that exists and may be used."""
+        trained, tracked = self.results.run(run), self.reproduced.run(run)
+        if not self.config["reproduced"] or trained.provenance.exists():
+            return trained
+        return tracked if tracked.provenance.exists() else trained
+
+    def _partition_file(self, partition: str) -> Path:
+        """A noisy partition in results, or the tracked one if only that exists and may be used."""
+        made, tracked = self.results.partition(partition), self.reproduced.partition(partition)
+        if not self.config["reproduced"] or made.exists():
+            return made
+        return tracked if tracked.exists() else made
+
+    @property
+    def layouts(self) -> list[Results]:
+        """The folders in which runs and noisy partitions may lie."""
+        return [self.results, *([self.reproduced] if self.config["reproduced"] else [])]
+
+    @cached_property
+    def edited(self) -> list[str]:
+        """The runs in results whose method was edited since they were trained."""
+        return edited_runs(self.plan.runs, self.plan.methods, self.results)
+
+    # Tables and figures.
+
+    @cached_property
+    def wanted(self) -> dict[str, Description]:
+        """By name, the tables and figures that the scale makes if no target is given."""
+        targets = self.config["targets"] or self.config["experiments"]
+        return {name: part for target in targets for name, part in self.parts_of(target).items()}
+
+    @cached_property
+    def wanted_tables(self) -> dict[str, TableDescription]:
+        """By name, the tables among them."""
+        parts = self.wanted.items()
+        return {name: part for name, part in parts if isinstance(part, TableDescription)}
+
+    @property
+    def evidence(self) -> TableDescription | None:
+        """The table of every method in common settings, where the scale makes it."""
+        return self.wanted_tables.get(GRAND)
+
+    @cached_property
+    def claimed(self) -> dict[str, Description]:
+        """By name, the wanted tables and figures that claims are held against."""
+        return {name: self.wanted[name] for name in self.plan.claimed if name in self.wanted}
+
+    def parts_of(self, target: str) -> dict[str, Description]:
+        """The tables and figures of an experiment, or the one of that name, by name."""
+        return {
+            name: part for name, part in self.parts.items() if target in (name, part.experiment)
+        }
+
+    def files_of(self, parts: Iterable[Description]) -> list[Path]:
+        """The files of tables and figures."""
+        found = []
+        for part in parts:
+            table = isinstance(part, TableDescription)
+            folder = self.folder / ("tables" if table else "figures") / part.experiment
+            endings = TABLE_ENDINGS if table else FIGURE_ENDINGS
+            found += [folder / f"{part.name}.{ending}" for ending in endings]
+        return found
+
+    def frames(self, published: bool = False) -> list[Path]:
+        """The frames of the wanted tables.
+
+        Args:
+            published: of those alone that have published numbers.
+        """
+        return [
+            self.folder / "tables" / f"{name}.parquet"
+            for name, table in self.wanted_tables.items()
+            if not published or table.published is not None
+        ]
+
+    def comparisons(self) -> list[Path]:
+        """The files that compare wanted tables with the papers, if any has published numbers."""
+        if not self.frames(published=True):
+            return []
+        names = ["cells.csv", "claims.html", "explorer.html"]
+        if self.evidence:
+            names.append("evidence.md")
+        return [self.folder / name for name in names]
+
+    def explorer_of(self, experiment: str) -> list[Path]:
+        """The explorer, if the wanted tables are all of one experiment: others would be trained."""
+        experiments = {table.experiment for table in self.wanted_tables.values()}
+        return [self.folder / "explorer.html"] if experiments == {experiment} else []
+
+    def targets(self) -> dict[str, list[Path]]:
+        """The files of each target with a name: an experiment, or one of its tables or figures."""
+        found = {
+            experiment: [
+                *self.files_of(self.parts_of(experiment).values()),
+                *self.explorer_of(experiment),
+            ]
+            for experiment in self.config["experiments"]
+            if experiment not in self.plan.left_out
+        }
+        return found | {name_of(part): self.files_of([part]) for part in self.parts.values()}
+
+    def check_targets(self, words: Iterable[str], targets: Callable[[], Iterable[str]]) -> None:
+        """Check the targets that a person has typed.
+
+        Args:
+            words: of the command line.
+            targets: returns those that Snakemake takes for targets. Its own parser is slow, so it
+                is asked only if a word might be a wrong one.
+
+        Raises:
+            BadInput: a target is neither known nor a file; names the nearest, or says why its
+                experiment is left out.
+        """
+        parts = self.parts.values()
+        known = {*RULES, *map(name_of, parts), *(part.experiment for part in parts)}
+        wrong = {word for word in words if re.fullmatch(r"[a-z]\w*(=.*)?", word)} - known
+        for target in targets() if wrong else ():
+            if target in wrong and (why := self.plan.why_left_out(target)):
+                raise BadInput(why)
+            if target in wrong and not Path(target).exists():
+                raise BadInput(unknown_target(target, self.plan.scale, known))
+
+    def part(self, wildcards: Any) -> Description:
+        """The table or figure that files with these wildcards belong to."""
+        return self.parts[f"{wildcards.experiment}/{wildcards.name}"]
+
+    def text(self, part: Description) -> str:
+        """What a table or a figure says and shows, as the canonical JSON that jobs are given."""
+        name = f"{part.experiment}/{part.name}"
+        if name not in self._texts:
+            self._texts[name] = description_text(part)
+        return self._texts[name]
+
+    # Runs and noisy partitions.
+
+    def artifacts(self, *parts: Description) -> list[Path]:
+        """The files that stand for the runs of tables and figures as inputs: of every run the one
+        that is written last, and if that is there, those of its other files that are lost.
+
+        The fewer files are named, the faster Snakemake plans thousands of runs.
+        """
+        paths = []
+        for files in map(self.run_files, runs_of(parts)):
+            paths.append(files.provenance)
+            if files.provenance.exists():
+                paths += [path for path in files.all() if not path.exists()]
+        return paths
+
+    def folders(self, *parts: Description) -> dict[str, str]:
+        """The folder of each run of tables and figures."""
+        return {run: str(self.run_files(run).folder) for run in runs_of(parts)}
+
+    def edited_runs(self, part: Description) -> list[str]:
+        """The runs of a table whose method was edited since, which its page says."""
+        return sorted({*self.edited}.intersection(run_ids(part)))
+
+    def partitions(self, *parts: Description) -> list[Path]:
+        """The noisy partitions of the runs of tables and figures, each once."""
+        found = dict.fromkeys(self.plan.partition[run] for run in runs_of(parts))
+        return list(map(self.partition_file, found))
+
+    def train_inputs(self, run: str) -> list[Path]:
+        """The files that a run is trained and tested on; for a whole run, only those that exist.
+
+        Otherwise Snakemake would make the lost ones again for it, although they are marked as
+        ancient. The run's id covers what these files hold, so equal files made anew retrain
+        nothing.
+        """
+        files, there = self._prepared(self.plan.partition[run])
+        return there if self.results.run(run).provenance.exists() else files
+
+    def _prepared_files(self, partition: str) -> tuple[list[Path], list[Path]]:
+        """The files that runs on a noisy partition are made from, and those that are there."""
+        dataset = self.plan.partitions[partition]["dataset"]
+        files = [self.results.data(dataset, part) for part in ("train", "test")]
+        files.append(self.results.partition(partition))
+        return files, [file for file in files if file.exists()]
+
+    def partition_input(self, partition: str) -> Path | list[Path]:
+        """The training part that a noisy partition is made from.
+
+        Nothing if the part is lost and the partition is there: otherwise Snakemake would make both
+        again, although the part is marked as ancient.
+        """
+        file = self.results.data(self.plan.partitions[partition]["dataset"], "train")
+        made = self.results.partition(partition)
+        return [] if made.exists() and not file.exists() else file
+
+    def estimate(self, run: str) -> Estimate:
+        """What a run should take on the configured device."""
+        return self.plan.estimate(run, self.config["device"])
+
+    def run_text(self, run: str) -> str:
+        """The spec of a run as canonical JSON: one text, so that params compare well."""
+        return canonical_json(self.plan.runs[run])
+
+    def partition_text(self, partition: str) -> str:
+        """The spec of a noisy partition as canonical JSON."""
+        return canonical_json(self.plan.partitions[partition])
+
+
+def runs_of(parts: Iterable[Description]) -> list[str]:
+    """The runs of tables and figures, each once."""
+    return list(dict.fromkeys(run for part in parts for run in run_ids(part)))
+
+
+class RunWords:
+    """What a run is called on the console: ``{RUN_WORDS:<id>}`` in a rule's message.
+
+    The words are not in the rule's params, since a change of these would train the run anew.
+
+    Args:
+        words: by run.
+    """
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        self._words = words
+
+    def __format__(self, run: str) -> str:
+        return self._words[run]

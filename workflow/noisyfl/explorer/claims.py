@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noisyfl.claims.numbers import Cell
-from noisyfl.claims.verdicts import Finding, Judged
-from noisyfl.pages.claims import TELLING, counted, in_short, says, shown
+from noisyfl.claims.findings import Finding
+from noisyfl.claims.judgement import Judgement
+from noisyfl.claims.labels import Place
+from noisyfl.pages.claims import TELLING, case_text, condition_text, count_cases, in_short
 from noisyfl.specs.published import PAPERS
 
 Places = Mapping[tuple[str, str, str], int]
@@ -15,7 +16,7 @@ Places = Mapping[tuple[str, str, str], int]
 under those of the published numbers."""
 
 
-def told(judged: Sequence[Judged], places: Places) -> list[dict[str, Any]]:
+def claims_to_json(judgements: Sequence[Judgement], places: Places) -> list[dict[str, Any]]:
     """Every claim as plain data, with the numbers of the cells that decided it."""
     return [
         {
@@ -27,7 +28,7 @@ def told(judged: Sequence[Judged], places: Places) -> list[dict[str, Any]]:
             "published": _finding(one.published, places),
             "ours": _finding(one.ours, places),
         }
-        for one in judged
+        for one in judgements
     ]
 
 
@@ -37,10 +38,10 @@ def _finding(finding: Finding, places: Places) -> dict[str, Any]:
         "short": in_short(finding),
         "checks": [
             {
-                "says": says(check),
-                "count": counted(check.cases),
+                "says": condition_text(check),
+                "count": count_cases(check.cases),
                 "cases": [
-                    {"text": shown(case), "cells": _cells(case.cells, places)}
+                    {"text": case_text(case), "cells": _cells(case.cells, places)}
                     for case in check.telling(TELLING)
                 ],
             }
@@ -49,5 +50,5 @@ def _finding(finding: Finding, places: Places) -> dict[str, Any]:
     }
 
 
-def _cells(cells: Sequence[Cell], places: Places) -> list[int]:
+def _cells(cells: Sequence[Place], places: Places) -> list[int]:
     return sorted({places[cell] for cell in cells if cell in places})

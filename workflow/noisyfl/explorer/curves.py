@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from noisyfl.analysis.clients import last_values
+from noisyfl.analysis.curves import spread_over_clients
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.explorer.series import packed, whole
+from noisyfl.explorer.series import pack, whole
 
 THOUGHT = (
     *("label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"),
@@ -52,7 +54,7 @@ def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
         x, y = run.series(metric)
         told = metric != "label_accuracy" or (len(y) and np.ptp(y) > 0)
         if len(y) and told:
-            curves[metric] = packed(x, METRICS[metric].factor * y)
+            curves[metric] = pack(x, METRICS[metric].factor * y)
     return {
         "curves": curves,
         "relabelled": {name: curve for name in RELABELLED if (curve := by_round(run, name))},
@@ -62,12 +64,8 @@ def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
 
 def by_round(run: Run, column: str) -> list[str]:
     """The curve of a share, in percent, as its mean over clients by round; empty without values."""
-    rounds, _, values = run.of_clients(column)
-    if not len(values):
-        return []
-    at, place = np.unique(rounds, return_inverse=True)
-    means = np.bincount(place, values) / np.bincount(place)
-    return packed(run.all_rounds["ordinary_rounds"][at.astype(int) - 1], 100 * means)
+    work, mean, *_ = spread_over_clients(run, column)
+    return pack(work, 100 * mean) if len(work) else []
 
 
 def last_by_client(run: Run, column: str) -> dict[str, str]:
@@ -75,16 +73,14 @@ def last_by_client(run: Run, column: str) -> dict[str, str]:
 
     ``clean_share`` is turned into the share that is not called clean.
     """
-    _, clients, values = run.of_clients(column)
-    if not len(values):
+    last = last_values(run, column, run.spec["noisy_partition"]["partition"]["clients"])
+    order = np.flatnonzero(~np.isnan(last))
+    if not len(order):
         return {}
-    last = dict(zip(clients.astype(int).tolist(), values.tolist(), strict=True))
-    if column == "clean_share":
-        last = {client: 1 - value for client, value in last.items()}
-    order = sorted(last)
+    shares = 1 - last[order] if column == "clean_share" else last[order]
     return {
-        "clients": ",".join(map(str, order)),
-        "values": ",".join(f"{100 * last[client]:.1f}" for client in order),
+        "clients": ",".join(map(str, order.tolist())),
+        "values": ",".join(f"{100 * share:.1f}" for share in shares.tolist()),
     }
 
 

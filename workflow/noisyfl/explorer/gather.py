@@ -16,7 +16,7 @@ from noisyfl.analysis.metrics import METRICS, SYMBOLS
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.analysis.statistics import STATISTICS, WORDS
 from noisyfl.analysis.verdicts import MARKS
-from noisyfl.claims.verdicts import Judged
+from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.explorer import claims, curves, methods
 from noisyfl.explorer.specs import Spec
@@ -41,10 +41,10 @@ class Sources:
         frames: the files of the tables' frames, in the order of ``tables``.
         runs: the artifact of every run of the tables, by id.
         layouts: where noisy partitions may lie; runs are trained in the first.
-        asked: the tables by name as the scale asks for them, including runs that are not trained.
-        papers: the same tables in the papers' own settings.
-        plan: the specs of the runs in ``asked`` and ``papers``, by id.
-        judged: the claims, if any table has published numbers.
+        scale_tables: the tables of the scale by name, including runs that are not trained.
+        paper_tables: the same tables in the papers' own settings.
+        plan: the specs of the runs in ``scale_tables`` and ``paper_tables``, by id.
+        judgements: the claims, if any table has published numbers.
     """
 
     scale: str
@@ -54,10 +54,10 @@ class Sources:
     frames: Sequence[Path]
     runs: Mapping[str, RunFiles]
     layouts: Sequence[Results]
-    asked: Mapping[str, TableDescription]
-    papers: Mapping[str, TableDescription]
+    scale_tables: Mapping[str, TableDescription]
+    paper_tables: Mapping[str, TableDescription]
     plan: Mapping[str, Spec]
-    judged: Sequence[Judged] = field(default=())
+    judgements: Sequence[Judgement] = field(default=())
 
 
 def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -68,7 +68,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     runs = {run: read_run(run, files) for run, files in sources.runs.items()}
     plan = {**sources.plan, **{run: found.spec for run, found in runs.items()}}
-    tables = Tables(sources.asked, sources.papers, plan, failures(sources.layouts))
+    tables = Tables(sources.scale_tables, sources.paper_tables, plan, failures(sources.layouts))
     for description, frame in zip(sources.tables, sources.frames, strict=True):
         tables.add(content_of(description, pd.read_parquet(frame), runs))
     shown = [runs[run] for run in tables.run_ids]
@@ -83,12 +83,12 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
         "metrics": {
             name: {"label": one.label, "unit": SYMBOLS[one.unit]} for name, one in METRICS.items()
         },
-        "tables": tables.told,
+        "tables": tables.tables,
         "cells": tables.cells,
-        "runs": [run_told(run, tables.specs.number(run.spec)) for run in shown],
-        "specs": tables.specs.told,
-        "claims": claims.told(sources.judged, tables.places),
-        "methods": methods.described(),
+        "runs": [run_to_json(run, tables.specs.number(run.spec)) for run in shown],
+        "specs": tables.specs.descriptions,
+        "claims": claims.claims_to_json(sources.judgements, tables.places),
+        "methods": methods.describe_methods(),
     }
     first = {cell["runs"][0] for cell in tables.cells if cell["runs"]}
     wanted = dict.fromkeys(
@@ -112,7 +112,7 @@ def failures(layouts: Sequence[Results]) -> dict[str, str]:
     }
 
 
-def run_told(run: Run, spec: int) -> dict[str, Any]:
+def run_to_json(run: Run, spec: int) -> dict[str, Any]:
     """What the page tells of a run; ``spec`` is the number of its spec."""
     accuracies = list(run.accuracies)
     return {

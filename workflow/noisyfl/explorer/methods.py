@@ -10,20 +10,17 @@ from typing import Any
 
 from noisyfl.core.registry import Component
 from noisyfl.core.typed import choices_of
-from noisyfl.explorer.fidelity import Section, sections
+from noisyfl.pages.reasons import MethodReasons, method_reasons
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.sources import PACKAGE
 
-DECLARED = ("default", "alternatives", "what it decides", "meaning")
-"""Columns of the fidelity page that repeat the declarations; the others give reasons."""
 
-
-def described() -> dict[str, dict[str, Any]]:
+def describe_methods() -> dict[str, dict[str, Any]]:
     """Every method by name."""
-    known = sections()
+    known = method_reasons()
     found = {}
     for name, declared in sorted(methods().items()):
-        section = known.get(name, Section("", "", {}))
+        reasons = known.get(name)
         path = PACKAGE / "methods" / f"{name}.py"
         found[name] = {
             "about": about(path),
@@ -35,26 +32,28 @@ def described() -> dict[str, dict[str, Any]]:
             ],
             "revision": declared.revision,
             "variants": {key: dict(value) for key, value in declared.variants.items()},
-            "fidelity": [section.heading, section.anchor] if section.heading else None,
-            "options": [describe_option(declared, name, section) for name in declared.model_fields],
+            "title": reasons.title if reasons else None,
+            "options": [
+                describe_option(declared, option, reasons) for option in declared.model_fields
+            ],
         }
     return found
 
 
-def describe_option(method: type[Component], name: str, section: Section) -> dict[str, Any]:
-    """An option of a method, and what the fidelity page says of it by column header."""
-    line = section.lines.get(name, {})
-    why = {key: text for key, text in line.items() if text and key not in DECLARED}
-    said = section.says_of(name)
-    default = method.defaults().get(name, "required")
-    if share := method.extras("share_of").get(name):
+def describe_option(
+    method: type[Component], option: str, reasons: MethodReasons | None
+) -> dict[str, Any]:
+    """An option of a method, and what people say of it by column header."""
+    field = method.model_fields[option]
+    default = method.defaults().get(option, "required")
+    if share := method.extras("share_of").get(option):
         default = f"{default} of {share[1]:g} {share[0]}"
     return {
-        "name": name,
+        "name": option,
         "default": default,
-        "choices": choices_of(method.model_fields[name]),
-        "doc": method.model_fields[name].description,
-        "why": why or ({"reason": said} if said else {}),
+        "choices": choices_of(field),
+        "doc": field.description,
+        "why": reasons.of_option(option) if reasons else {},
     }
 
 

@@ -9,11 +9,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from noisyfl.core.artifacts import replacing
 from noisyfl.explorer.gather import Sources, gather
+from noisyfl.pages.html import render
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -50,20 +50,20 @@ def explorer_page(index: dict[str, Any], details: dict[str, Any], scale: str) ->
         details: what it shows of single cells.
         scale: the name of the scale.
     """
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    template = environment.from_string((ASSETS / "page.html.jinja").read_text(encoding="utf-8"))
     library = "\n".join((ASSETS / "vendor" / name).read_text("utf-8") for name in LIBRARY)
-    return template.render(
+    return render(
+        "page.html.jinja",
+        ASSETS,
         scale=scale,
         style=Markup((ASSETS / "style.css").read_text(encoding="utf-8")),
         script=Markup(script()),
-        index=packed(json.dumps(index, separators=(",", ":"), allow_nan=False)),
-        details=packed(json.dumps(details, separators=(",", ":"), allow_nan=False)),
-        library=packed(library),
+        index=compress(json.dumps(index, separators=(",", ":"), allow_nan=False)),
+        details=compress(json.dumps(details, separators=(",", ":"), allow_nan=False)),
+        library=compress(library),
     )
 
 
-def packed(text: str) -> str:
+def compress(text: str) -> str:
     """A text, gzipped for a browser's DecompressionStream, in base64, which is safe in HTML."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 

@@ -13,7 +13,7 @@ Packed = list[str]
 """A curve as two texts, for x and for y: the :func:`steps` between consecutive values."""
 
 
-def packed(x: np.ndarray, y: np.ndarray) -> Packed:
+def pack(x: np.ndarray, y: np.ndarray) -> Packed:
     """Pack a curve into texts, rounded to hundredths.
 
     Args:

@@ -19,23 +19,23 @@ class Specs:
     """Collects specs regardless of their seeds, each once, and numbers them.
 
     Attributes:
-        told: the description of each spec, in the order of their numbers.
+        descriptions: the description of each spec, in the order of their numbers.
     """
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.descriptions: list[dict[str, Any]] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, spec: Spec) -> int:
-        """The number of a canonical spec, which is described in ``told`` when it is first met."""
+        """The number of a canonical spec, which specs that differ only in their seeds share."""
         key = canonical_json({**spec, "seed": 0, "noisy_partition": _seedless(spec)})
         if key not in self._numbers:
-            self._numbers[key] = len(self.told)
-            self.told.append(told(spec))
+            self._numbers[key] = len(self.descriptions)
+            self.descriptions.append(describe(spec))
         return self._numbers[key]
 
 
-def told(spec: Spec) -> dict[str, Any]:
+def describe(spec: Spec) -> dict[str, Any]:
     """Describe a spec: its setting, and the options of its method's parts."""
     given = spec["noisy_partition"]
     return {

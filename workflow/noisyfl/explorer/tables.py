@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,12 +19,12 @@ class Tables:
     """Collects the tables of a scale.
 
     Args:
-        asked: the tables by name as the scale asks for them, including runs that are not trained.
-        papers: the same tables in the papers' own settings.
+        scale_tables: the tables of the scale by name, including runs that are not trained.
+        paper_tables: the same tables in the papers' own settings.
         plan: the specs of the runs in both, by id.
 
     Attributes:
-        told: every table as plain data.
+        tables: every table as plain data.
         cells: every cell of every table, with the numbers that its runs have in ``run_ids``.
         run_ids: the runs of all tables, each once, with their numbers.
         failed: the errors of runs whose last training failed, by id.
@@ -35,25 +34,25 @@ class Tables:
 
     def __init__(
         self,
-        asked: Mapping[str, TableDescription],
-        papers: Mapping[str, TableDescription],
+        scale_tables: Mapping[str, TableDescription],
+        paper_tables: Mapping[str, TableDescription],
         plan: Mapping[str, Spec],
         failed: Mapping[str, str],
     ) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.tables: list[dict[str, Any]] = []
         self.cells: list[dict[str, Any]] = []
         self.run_ids: dict[str, int] = {}
         self.metrics_of: dict[str, list[str]] = {}
         self.specs = Specs()
         self.failed = failed
         self.places: Places = {}
-        self._asked, self._papers, self._plan = asked, papers, plan
+        self._scale, self._papers, self._plan = scale_tables, paper_tables, plan
 
     def add(self, content: Content) -> None:
         """Add a table and its cells."""
-        told, number = content.description, len(self.told)
-        name = f"{told.experiment}/{told.name}"
-        rows, ranks = [], ranked(content)
+        description, number = content.description, len(self.tables)
+        name = f"{description.experiment}/{description.name}"
+        rows, ranks = [], content.ranks
         for r, row in enumerate(content.rows):
             line = [
                 self._cell(content, number, name, (r, c), row.name, cell, ranks.get((r, c)))
@@ -64,22 +63,22 @@ class Tables:
             for c, cell in enumerate(line):
                 self.cells[cell]["best"] = content.is_best(row, c)
         warning, *more = settings.banner(content) or [""]
-        self.told.append(
+        self.tables.append(
             {
                 "name": name,
-                "target": f"{told.experiment}_{told.name}",
-                "experiment": told.experiment,
-                "paper": told.experiment_title,
-                "title": told.title,
-                "compared": told.published is not None,
+                "target": f"{description.experiment}_{description.name}",
+                "experiment": description.experiment,
+                "paper": description.experiment_title,
+                "title": description.title,
+                "compared": description.published is not None,
                 "warning": warning,
                 "details": more,
                 "notes": settings.notes(content),
-                "missing": told.missing,
-                "hours": told.missing_hours,
+                "missing": description.missing,
+                "hours": description.missing_hours,
                 "columns": [
                     {"name": one.name, "label": one.label or one.name, "group": one.group}
-                    for one in told.columns
+                    for one in description.columns
                 ],
                 "rows": rows,
             }
@@ -100,14 +99,14 @@ class Tables:
         self.places[name, row, column] = number
         if cell.published is not None:
             self.places.setdefault(printed_place(facts), number)
-        asked = self._ids(self._asked, name, row, column) or cell.runs
+        wanted = self._ids(self._scale, name, row, column) or cell.runs
         paper = self._ids(self._papers, name, row, column)
-        spec = self._plan.get(asked[0]) if asked else None
+        spec = self._plan.get(wanted[0]) if wanted else None
         for run in cell.runs:
             self.run_ids.setdefault(run, len(self.run_ids))
             if cell.metric not in (metrics := self.metrics_of.setdefault(run, [])):
                 metrics.append(cell.metric)
-        missing = [run for run in asked if run not in cell.runs]
+        missing = [run for run in wanted if run not in cell.runs]
         summary = cell.summary
         self.cells.append(
             {
@@ -164,24 +163,3 @@ def printed_place(facts: Mapping[str, Any]) -> tuple[str, str, str]:
     line = " ".join(filter(None, (facts["method"], facts["variant"], facts["setting_scope"])))
     setting = ", ".join((facts["dataset"], facts["partition"], facts["noise"]))
     return f"{facts['paper']}/{facts['paper_table']}", line, setting
-
-
-def ranked(content: Content) -> dict[tuple[int, int], tuple[int, int]]:
-    """By row and column, the rank of our number in its column, and how many are ranked there.
-
-    Equal means share the better rank. Cells of which a trial diverged come last.
-    """
-    found: dict[tuple[int, int], tuple[int, int]] = {}
-    for c, column in enumerate(content.description.columns):
-        worth: dict[int, float] = {}
-        for r, row in enumerate(content.rows):
-            cell = row.cells[c]
-            if column.has_runs and cell.runs:
-                mean = math.nan if cell.summary is None or cell.diverged else cell.summary.mean
-                less = cell.measure.less_is_better
-                worth[r] = -math.inf if math.isnan(mean) else -mean if less else mean
-        if len(worth) > 1:
-            for r, value in worth.items():
-                better = sum(other > value for other in worth.values())
-                found[r, c] = (better + 1, len(worth))
-    return found

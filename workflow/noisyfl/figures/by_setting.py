@@ -16,7 +16,7 @@ from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
 from noisyfl.core.options import BadInput
 from noisyfl.figures.looks import Look, legend_of_lines, looks, row_names
-from noisyfl.figures.style import DIVERGED, new_figure, say_empty
+from noisyfl.figures.style import DIVERGED, lay_out, new_figure, say_empty
 from noisyfl.specs.descriptions import FigureDescription
 
 WORDS = {
@@ -74,12 +74,10 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
     width = 2 if len(panels) == 4 else min(len(panels), 3)
     lines = -(-len(panels) // width)
     figure = new_figure(0.9 + (2.9 if width == 1 else 2.2) * lines)
-    axes = list(figure.subplots(lines, width, squeeze=False).flat)
-    for surplus in axes[len(panels) :]:
-        surplus.remove()
+    axes = lay_out(figure, len(panels), width)
     scales: dict[Quantity, Axes] = {}
     drawn, diverged = set(), False
-    for n, (panel, (group, places)) in enumerate(zip(axes, panels.items(), strict=False)):
+    for n, (panel, (group, places)) in enumerate(zip(axes, panels.items(), strict=True)):
         shown = [[line[c] for c in places] for line in cells]
         quantity = _quantity([cell for line in shown for cell in line], group, description.name)
         panel.set_title(", ".join(filter(None, (common, group))))

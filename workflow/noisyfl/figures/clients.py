@@ -1,4 +1,4 @@
-"""How well clean and noisy labels are told apart on each client, and how clients differ in it."""
+"""How well each client tells clean labels from noisy ones, and how clients differ in it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from noisyfl.analysis.clients import features, last_values
+from noisyfl.analysis.curves import spread_over_clients
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.figures.curves import WORK
 from noisyfl.figures.looks import Look, looks, setting_name
-from noisyfl.figures.style import legend, new_figure, say_empty
+from noisyfl.figures.style import correlation_words, legend, new_figure, say_empty
 from noisyfl.specs.descriptions import FigureDescription
 
 FEATURES = {
@@ -50,12 +51,11 @@ def by_client(
     figure, panels = _panels(description.x, description.y)
     for (name, metric), panel in panels.items():
         values = 100 * last_values(run, metric, len(partition.clients))
-        there = ~np.isnan(values)
-        panel.set_title(_correlation(across[name][there], values[there]))
+        panel.set_title(correlation_words(across[name], values))
         panel.scatter(across[name], values, 20, color=look.rgb, alpha=0.75, linewidths=0)
         panel.set_xmargin(0.06)
         panel.set_ylim(-3, 103)
-        if not there.any():
+        if np.isnan(values).all():
             say_empty(panel)
     figure.suptitle(_cell(description))
     return figure
@@ -101,7 +101,7 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
     panels = figure.subplots(1, len(metrics), sharex=True, sharey=True, squeeze=False)[0]
     for panel, metric in zip(panels, metrics, strict=True):
         panel.set_ylabel(METRICS[metric].axis)
-        work, mean, low, high = spread(run, metric)
+        work, mean, low, high = spread_over_clients(run, metric)
         if not len(work):
             say_empty(panel)
             continue
@@ -118,20 +118,6 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
     return figure
 
 
-def spread(run: Run, column: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, lowest and highest value of a column of ``clients``, by round.
-
-    Returns:
-        Ordinary rounds, mean, lowest and highest, float64 [rounds in which a client has a value].
-    """
-    rounds, _, values = run.of_clients(column)
-    listed = np.unique(rounds)
-    groups = [values[rounds == number] for number in listed]
-    work = run.work()[np.searchsorted(run.all_rounds["round"], listed)]
-    mean, low, high = (np.array([f(group) for group in groups]) for f in (np.mean, np.min, np.max))
-    return work, mean, low, high
-
-
 def _first_trial(description: FigureDescription, runs: Mapping[str, Run]) -> tuple[Run, Look]:
     (look,) = looks([row.method for row in description.drawn.rows])
     return runs[description.drawn.runs[0][0][0]], look
@@ -140,10 +126,3 @@ def _first_trial(description: FigureDescription, runs: Mapping[str, Run]) -> tup
 def _cell(description: FigureDescription) -> str:
     """The name of the table's only cell: its row and its setting."""
     return f"{description.drawn.rows[0].name}, {setting_name(description.drawn.columns[0])}"
-
-
-def _correlation(x: np.ndarray, y: np.ndarray) -> str:
-    """Pearson's r in words; empty where it is undefined."""
-    if len(set(x)) < 2 or len(set(y)) < 2:
-        return ""
-    return f"Pearson's r = {np.corrcoef(x, y)[0, 1]:.2f}"

@@ -107,19 +107,19 @@ def augmentations(facts: Dataset, part: Part) -> Figure:
     for name in AUGMENTATIONS:
         view = View(facts, name, "none", torch.device("cpu"))
         copies = image.expand(DRAWN, -1, -1, -1)
-        taken = view.taken(copies, list(np.arange(DRAWN)[:, None]), 0)
+        taken = view.in_client_light(copies, list(np.arange(DRAWN)[:, None]), 0)
         if name == "none":
             plain = view.show("plain", taken[:1], view.draw("plain", 1, nobody))
-            rows["plain"] = _shown(plain)
+            rows["plain"] = _as_bytes(plain)
             continue
         rng = stream(0, "data sheet", name)
-        rows[name] = _shown(view.show("weak", taken, view.draw("weak", DRAWN, rng)))
+        rows[name] = _as_bytes(view.show("weak", taken, view.draw("weak", DRAWN, rng)))
     view = View(facts, "crop_flip", "none", torch.device("cpu"))
     copies = image.expand(DRAWN, -1, -1, -1)
     draws = view.draw("mild", DRAWN, stream(0, "data sheet", "mild"), [1] * DRAWN)
-    rows["mild"] = _shown(view.show("mild", copies, draws))
+    rows["mild"] = _as_bytes(view.show("mild", copies, draws))
     draws = view.draw("strong", DRAWN, stream(0, "data sheet", "strong"))
-    rows["strong, after crop_flip"] = _shown(view.show("strong", copies, draws))
+    rows["strong, after crop_flip"] = _as_bytes(view.show("strong", copies, draws))
     return _figure_of(rows, f"{facts.name}: augmentation of one image", "")
 
 
@@ -127,7 +127,7 @@ def strong_operations(facts: Dataset, part: Part) -> Figure:
     """Each operation of the strong view at each of its levels, from weak to strong."""
     view = View(facts, "none", "none", torch.device("cpu"))
     plain = view.show("plain", _one(facts, part), view.draw("plain", 1, np.random.default_rng(0)))
-    image = torch.from_numpy(_shown(plain)).permute(0, 3, 1, 2)
+    image = torch.from_numpy(_as_bytes(plain)).permute(0, 3, 1, 2)
     levels = np.arange(1, LEVELS)
     table = strengths(*facts.shape[:2])
     rows = {}
@@ -196,7 +196,7 @@ def _images(part: Part, rows: np.ndarray) -> np.ndarray:
     return part.images[rows]
 
 
-def _shown(images: torch.Tensor) -> np.ndarray:
+def _as_bytes(images: torch.Tensor) -> np.ndarray:
     """The images of a view without normalisation, as uint8 [n, height, width, channels]."""
     return _channels_last(images.mul(255).round().to(torch.uint8))
 

@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 
-from noisyfl.analysis.probes import probed_rows
-from noisyfl.core.artifacts import RunFiles
-from noisyfl.core.options import BadInput, find
-from noisyfl.figures.style import CLEAN, NOISY, legend, new_figure, say_empty
+from noisyfl.analysis.runs import Run
+from noisyfl.analysis.samples import scores_of_samples
+from noisyfl.core.options import find
+from noisyfl.figures.style import CLEAN, NOISY, lay_out, legend, new_figure, say_empty
 from noisyfl.specs.descriptions import FigureDescription, Panel
 
 SCORES = {
@@ -32,7 +32,7 @@ CLASSES = {"majority": True, "minority": False}
 BINS = 40
 
 
-def detection(description: FigureDescription, runs: Mapping[str, RunFiles]) -> Figure:
+def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     """Draw the figure (FedCNI, Figure 1): histograms of a score, all clients' samples together.
 
     The area under the ROC curve is the probability that the scores of a noisy and of a clean sample
@@ -50,17 +50,20 @@ def detection(description: FigureDescription, runs: Mapping[str, RunFiles]) -> F
     panels = description.panels
     found = [_values(panel, runs, f"{description.name}: {panel.name}") for panel in panels]
     edges = {
-        name: _edges([v for panel, (v, _) in zip(panels, found, strict=True) if _of(panel, name)])
-        for name in {panel.score for panel in panels}
+        score: np.histogram_bin_edges(
+            np.concatenate(
+                [v for panel, (v, _) in zip(panels, found, strict=True) if panel.score == score]
+            ),
+            BINS,
+        )
+        for score in {panel.score for panel in panels}
     }
     width = min(len(panels), 2)
     height = -(-len(panels) // width)
     figure = new_figure(0.5 + 2.1 * height)
-    axes = figure.subplots(height, width, squeeze=False)
-    for surplus in axes.flat[len(panels) :]:
-        surplus.remove()
+    axes = lay_out(figure, len(panels), width)
     handles: list[Any] = []
-    for place, panel, (values, noisy) in zip(axes.flat, panels, found, strict=False):
+    for place, panel, (values, noisy) in zip(axes, panels, found, strict=True):
         _, axis, sign = SCORES[panel.score]
         place.set_title("\n".join([panel.name, _area(sign * values, noisy)]))
         place.set_xlabel(axis)
@@ -71,43 +74,11 @@ def detection(description: FigureDescription, runs: Mapping[str, RunFiles]) -> F
     return figure
 
 
-def majority(given: np.ndarray) -> np.ndarray:
-    """Which of a client's samples are of a majority class, bool [samples].
-
-    Args:
-        given: int64 [samples], the samples' given labels.
-    """
-    _, place, many = np.unique(given, return_inverse=True, return_counts=True)
-    return (many >= many.mean())[place]
-
-
-def _values(
-    panel: Panel, runs: Mapping[str, RunFiles], where: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _values(panel: Panel, runs: Mapping[str, Run], where: str) -> tuple[np.ndarray, np.ndarray]:
     """The scores of a panel's samples, float64 [samples], and which of them are noisy."""
     column, _, _ = find(SCORES, panel.score, "score", f"{where}: score")
-    wanted = find(CLASSES, panel.classes, "group of classes", f"{where}: classes")
-    files = runs[panel.run]
-    values, noisy = [], []
-    for row in probed_rows(panel.run, files, [column, "sample_given_label", "sample_true_label"]):
-        given, true = np.array(row["sample_given_label"]), np.array(row["sample_true_label"])
-        if (true < 0).any():
-            raise BadInput(f"{files.clients}: true labels are not known, expected those of a run")
-        chosen = majority(given) == wanted
-        values.append(np.array(row[column], dtype=np.float64)[chosen])
-        noisy.append((given != true)[chosen])
-    score, flags = np.concatenate(values), np.concatenate(noisy)
-    finite = np.isfinite(score)
-    return score[finite], flags[finite]
-
-
-def _of(panel: Panel, score: str) -> bool:
-    return panel.score == score
-
-
-def _edges(values: list[np.ndarray]) -> np.ndarray:
-    """Edges of the bins that all panels of a score share."""
-    return np.histogram_bin_edges(np.concatenate(values), BINS)
+    of_majority = find(CLASSES, panel.classes, "group of classes", f"{where}: classes")
+    return scores_of_samples(runs[panel.run], column, of_majority)
 
 
 def _area(score: np.ndarray, noisy: np.ndarray) -> str:

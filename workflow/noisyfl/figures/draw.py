@@ -4,34 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from noisyfl.analysis.runs import read_runs
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
 from noisyfl.data import noisy_partition
 from noisyfl.specs.descriptions import FigureDescription
-
-
-@dataclass(frozen=True)
-class Material:
-    """What a figure is drawn from, read when it is asked for."""
-
-    files: Mapping[str, RunFiles]
-    paths: Sequence[Path]
-
-    @property
-    def runs(self) -> Any:
-        """Every :class:`noisyfl.analysis.runs.Run`, by id."""
-        from noisyfl.analysis.runs import read_runs
-
-        return read_runs(self.files)
-
-    @property
-    def partitions(self) -> list[noisy_partition.NoisyPartition]:
-        """Every noisy partition, in the description's order."""
-        return [noisy_partition.read(path) for path in self.paths]
 
 
 def draw_figure(
@@ -59,7 +39,7 @@ def draw_figure(
 
     draw = find(KINDS, description.kind, "kind of figure", description.name)
     with style.house_style():
-        figure = draw(description, Material(runs, partitions))
+        figure = draw(description, runs, partitions)
         style.fold_titles(figure)
         style.stamp(figure, origin(description))
         style.save(figure, png, pdf)
@@ -69,14 +49,14 @@ def origin(description: FigureDescription) -> str:
     """Where a figure comes from, for readers who see it alone: experiment, scale and trials."""
     cells = [cell for row in description.table.runs for cell in row] if description.table else []
     trials = sorted({len(cell) for cell in cells if cell} or ({1} if description.runs else set()))
-    told = [f"{description.experiment}/{description.name}", f"scale {description.scale}"]
+    parts = [f"{description.experiment}/{description.name}", f"scale {description.scale}"]
     if trials:
         counted = " or ".join(map(str, trials))
-        told.append(f"{counted} trial{'s' if trials[-1] > 1 else ''}")
-    return " · ".join(["noisyfl", *told])
+        parts.append(f"{counted} trial{'s' if trials[-1] > 1 else ''}")
+    return " · ".join(["noisyfl", *parts])
 
 
-Draw = Callable[[FigureDescription, Material], Any]
+Draw = Callable[[FigureDescription, Mapping[str, RunFiles], Sequence[Path]], Any]
 
 
 def _by(place: str, *takes: str) -> Draw:
@@ -84,13 +64,20 @@ def _by(place: str, *takes: str) -> Draw:
 
     Args:
         place: the function, as ``module.function``.
-        takes: attributes of :class:`Material`, its arguments after the description.
+        takes: its arguments after the description: ``runs``, by id, and ``partitions``, in the
+            description's order.
     """
     module, function = place.split(".")
 
-    def draw(description: FigureDescription, material: Material) -> Any:
-        found = getattr(importlib.import_module(f"noisyfl.figures.{module}"), function)
-        return found(description, *(getattr(material, part) for part in takes))
+    def draw(
+        description: FigureDescription, runs: Mapping[str, RunFiles], partitions: Sequence[Path]
+    ) -> Any:
+        read = {
+            "runs": lambda: read_runs(runs),
+            "partitions": lambda: [noisy_partition.read(path) for path in partitions],
+        }
+        draw_kind = getattr(importlib.import_module(f"noisyfl.figures.{module}"), function)
+        return draw_kind(description, *(read[part]() for part in takes))
 
     return draw
 
@@ -105,10 +92,10 @@ KINDS: dict[str, Draw] = {
     "local_epochs": _by("local_epochs.local_epochs"),
     "class_counts": _by("partitions.class_counts", "partitions"),
     "noisy_partition": _by("partitions.bubbles", "partitions"),
-    "lid_scores": _by("lid_scores.lid_scores", "files", "partitions"),
-    "local_models": _by("local_models.local_models", "files", "partitions"),
-    "similarity": _by("similarity.similarity", "files", "partitions"),
-    "detection": _by("detection.detection", "files"),
-    "features": _by("features.features", "files"),
+    "lid_scores": _by("lid_scores.lid_scores", "runs", "partitions"),
+    "local_models": _by("local_models.local_models", "runs", "partitions"),
+    "similarity": _by("similarity.similarity", "runs", "partitions"),
+    "detection": _by("detection.detection", "runs"),
+    "features": _by("features.features", "runs"),
 }
 """The functions that draw figures, by the kind of figure."""

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from sklearn.manifold import TSNE
 
-from noisyfl.analysis.probes import probed_rows
-from noisyfl.core.artifacts import RunFiles
+from noisyfl.analysis.runs import Run
+from noisyfl.analysis.samples import Features, read_features
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.figures.style import CLASSES, GREY, PAGE, legend, new_figure
+from noisyfl.figures.style import CLASSES, GREY, PAGE, class_colours, lay_out, legend, new_figure
 from noisyfl.specs.descriptions import FigureDescription
 
 PERPLEXITY = 30
@@ -29,26 +26,7 @@ CROSS: dict[str, Any] = {"s": 9, "marker": "x", "linewidths": 0.7, "alpha": 0.85
 STAR: dict[str, Any] = {"s": 150, "marker": "*", "edgecolors": "black", "linewidths": 0.9}
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What a panel draws.
-
-    Attributes:
-        vectors: float [samples, width].
-        classes: int64 [samples], the true classes, or the given ones where those are not known.
-        wrong: bool [samples], whether the given label is known to differ from the true one.
-        centroids: float [known classes, width], the global class centroids.
-        known: int64 [known classes], the classes that have a centroid.
-    """
-
-    vectors: np.ndarray
-    classes: np.ndarray
-    wrong: np.ndarray
-    centroids: np.ndarray
-    known: np.ndarray
-
-
-def features(description: FigureDescription, runs: Mapping[str, RunFiles]) -> Figure:
+def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     """Draw the figure (RoFL, Figure 4): t-SNE of the features, with the centroids as stars.
 
     Args:
@@ -59,48 +37,22 @@ def features(description: FigureDescription, runs: Mapping[str, RunFiles]) -> Fi
         BadInput: a run has no features.
     """
     panels = description.panels
-    spec = json.loads(runs[panels[0].run].spec.read_text())
+    spec = runs[panels[0].run].spec
     names = DATASETS[spec["noisy_partition"]["dataset"]].classes
-    colours = _colours(len(names))
+    colours = class_colours(len(names))
     width = min(len(panels), 2)
     height = -(-len(panels) // width)
     figure = new_figure(0.4 + PAGE / width * height)
-    axes = figure.subplots(height, width, squeeze=False)
-    for surplus in axes.flat[len(panels) :]:
-        surplus.remove()
-    drawn = [seen(panel.run, runs[panel.run]) for panel in panels]
-    for place, panel, found in zip(axes.flat, panels, drawn, strict=False):
+    axes = lay_out(figure, len(panels), width)
+    drawn = [read_features(runs[panel.run]) for panel in panels]
+    for place, panel, found in zip(axes, panels, drawn, strict=True):
         place.set_title(panel.name)
         _draw(place, found, colours)
     legend(figure, _handles(names, colours, drawn))
     return figure
 
 
-def seen(run: str, files: RunFiles) -> Seen:
-    """The features of all clients that have some; samples without finite features are left out.
-
-    Raises:
-        BadInput: no client has features.
-    """
-    labels = ["feature_true_label", "feature_given_label"]
-    rows = probed_rows(run, files, ["feature_vector", *labels, "class_centroid"])
-    vectors = np.concatenate([np.array(row["feature_vector"], dtype=np.float64) for row in rows])
-    true, given = (np.concatenate([row[label] for row in rows]) for label in labels)
-    centroids = np.zeros((0, vectors.shape[1]))
-    if rows[0]["class_centroid"] is not None:
-        centroids = np.array(rows[0]["class_centroid"], dtype=np.float64)
-    known = np.flatnonzero(centroids.any(1) & np.isfinite(centroids).all(1))
-    finite = np.isfinite(vectors).all(1)
-    return Seen(
-        vectors=vectors[finite],
-        classes=np.where(true < 0, given, true)[finite],
-        wrong=((true >= 0) & (given != true))[finite],
-        centroids=centroids[known],
-        known=known,
-    )
-
-
-def embedded(found: Seen) -> tuple[np.ndarray, np.ndarray]:
+def embed(found: Features) -> tuple[np.ndarray, np.ndarray]:
     """Embed samples and centroids together in a plane: float [samples, 2], [known classes, 2]."""
     points = np.concatenate([found.vectors, found.centroids])
     perplexity = min(PERPLEXITY, max(1, (len(points) - 1) // 3))
@@ -108,8 +60,8 @@ def embedded(found: Seen) -> tuple[np.ndarray, np.ndarray]:
     return plane[: len(found.vectors)], plane[len(found.vectors) :]
 
 
-def _draw(panel: Axes, found: Seen, colours: Sequence[Any]) -> None:
-    samples, centroids = embedded(found)
+def _draw(panel: Axes, found: Features, colours: Sequence[Any]) -> None:
+    samples, centroids = embed(found)
     by_class = np.array(colours, dtype=object)
     for chosen, style in ((~found.wrong, DOT), (found.wrong, CROSS)):
         panel.scatter(*samples[chosen].T, color=list(by_class[found.classes[chosen]]), **style)
@@ -120,7 +72,7 @@ def _draw(panel: Axes, found: Seen, colours: Sequence[Any]) -> None:
     panel.spines[:].set_visible(True)
 
 
-def _handles(names: Sequence[str], colours: Sequence[Any], drawn: Sequence[Seen]) -> list[Any]:
+def _handles(names: Sequence[str], colours: Sequence[Any], drawn: Sequence[Features]) -> list[Any]:
     """The legend's handles: the classes, if they are few enough, and the markers that are drawn."""
     handles: list[Any] = []
     if len(names) <= len(CLASSES):
@@ -131,11 +83,3 @@ def _handles(names: Sequence[str], colours: Sequence[Any], drawn: Sequence[Seen]
     if any(len(found.known) for found in drawn):
         handles.append(Line2D([], [], marker="*", markersize=10, label="global centroid", **shown))
     return handles
-
-
-def _colours(classes: int) -> list[str]:
-    """One colour per class: well apart if there are few classes, from a scale if there are many."""
-    if classes <= len(CLASSES):
-        return list(CLASSES[:classes])
-    scale = colormaps["viridis"](np.linspace(0, 1, classes))
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue, _ in (255 * scale).astype(int)]

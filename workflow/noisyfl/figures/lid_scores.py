@@ -5,47 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from noisyfl.core.artifacts import RunFiles, read_table
-from noisyfl.core.options import BadInput
+from noisyfl.analysis.noisy_clients import lid_scores_of, split
+from noisyfl.analysis.runs import Run
 from noisyfl.data.noisy_partition import NoisyPartition
-from noisyfl.figures.style import CLEAN, NOISY, legend, new_figure
-from noisyfl.methods.estimators.mixture import TwoComponents, fit_two
+from noisyfl.figures.style import CLEAN, NOISY, correlation_words, legend, new_figure
+from noisyfl.methods.estimators.mixture import TwoComponents
 from noisyfl.specs.descriptions import FigureDescription
 
-SCORES = {"lid": "LID score", "cumulative_lid": "cumulative LID score"}
-
-
-def last_scores(files: RunFiles, clients: int) -> dict[str, np.ndarray]:
-    """The scores of every client at the end of the last iteration of pre-processing.
-
-    Args:
-        files: the run's files.
-        clients: how many clients there are.
-
-    Returns:
-        For each name in :data:`SCORES`, float64 [clients].
-
-    Raises:
-        BadInput: the run has no such scores, or not those of all clients in one round.
-    """
-    table, _ = read_table(files.clients)
-    if not set(SCORES) <= set(table.column_names):
-        raise BadInput(f"{files.clients}: no LID scores, expected a run of fedcorr")
-    rows = [row for row in table.to_pylist() if row["lid"] is not None]
-    last = max((row["round"] for row in rows), default=None)
-    by_client = {row["client"]: row for row in rows if row["round"] == last}
-    if set(by_client) != set(range(clients)):
-        raise BadInput(f"{files.clients}: no LID scores of all {clients} clients in one round")
-    return {name: np.array([by_client[c][name] for c in range(clients)]) for name in SCORES}
+TITLES = {"lid": "LID score", "cumulative_lid": "cumulative LID score"}
 
 
 def lid_scores(
     description: FigureDescription,
-    runs: Mapping[str, RunFiles],
+    runs: Mapping[str, Run],
     partitions: Sequence[NoisyPartition],
 ) -> Figure:
     """Draw score densities with the fitted mixture above, scores against true noise levels below.
@@ -54,26 +29,25 @@ def lid_scores(
 
     Args:
         description: is not used.
-        runs: the one run's files.
+        runs: the one run, by id.
         partitions: its noisy partition.
     """
-    (files,), (partition,) = runs.values(), partitions
+    (run,), (partition,) = runs.values(), partitions
     level = partition.realised
-    scores = last_scores(files, len(level))
+    scores = lid_scores_of(run, len(level))
     figure = new_figure(4.9)
     axes = figure.subplots(2, 2)
-    for column, (name, title) in enumerate(SCORES.items()):
+    for column, (name, title) in enumerate(TITLES.items()):
         values = scores[name]
-        problem = torch.as_tensor(values)[None]
-        mixture = fit_two(problem)
-        called_noisy = ~mixture.low(problem)[0].numpy()
+        mixture, called_noisy = split(values)
         right = called_noisy == (level > 0)
         above, below = axes[:, column]
         _draw_density(above, values, level > 0, mixture)
         above.set_title(f"{title}\nmixture calls {right.mean():.0%} of clients right")
         above.set_xlabel(title)
         _draw_levels(below, level, values, right)
-        below.set_title(_correlation(level, values))
+        undefined = "Pearson's r is undefined: all values are equal"
+        below.set_title(correlation_words(level, values) or undefined)
         below.set_ylabel(title)
         below.set_xlabel("true noise level of the client")
     axes[0, 0].set_ylabel("density")
@@ -119,10 +93,3 @@ def _draw_levels(panel: Axes, level: np.ndarray, values: np.ndarray, right: np.n
         linewidths=0.9,
         label="called wrongly",
     )
-
-
-def _correlation(level: np.ndarray, values: np.ndarray) -> str:
-    """Pearson's r in words, defined if both variables take at least two different values."""
-    if len(set(level)) < 2 or len(set(values)) < 2:
-        return "Pearson's r is undefined: all values are equal"
-    return f"Pearson's r = {np.corrcoef(level, values)[0, 1]:.2f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,12 +12,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from noisyfl.analysis.probes import by_id, of_every_client
-from noisyfl.core.artifacts import RunFiles
+from noisyfl.analysis.clients import by_id
+from noisyfl.analysis.probes import probed_rows
+from noisyfl.analysis.runs import Run
 from noisyfl.core.options import find
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.figures.looks import Look, looks
-from noisyfl.figures.style import GREY, grid, legend, new_figure
+from noisyfl.figures.style import GREY, correlation_words, grid, legend, new_figure
 from noisyfl.specs.descriptions import FigureDescription, Panel
 
 ACCURACIES = {
@@ -36,7 +36,7 @@ NOISE: dict[str, Any] = {"color": GREY, "alpha": 0.18, "linewidth": 0}
 
 def local_models(
     description: FigureDescription,
-    runs: Mapping[str, RunFiles],
+    runs: Mapping[str, Run],
     partitions: Sequence[NoisyPartition],
 ) -> Figure:
     """Draw the figure (FedRN, Figures 1 and 4); the shaded area is the clients' noise level.
@@ -59,10 +59,11 @@ def local_models(
         levels = [known[line.partition].realised for line in panel.lines]
         shaded = {line.partition for line in panel.lines}
         values = [
-            _accuracies(line.run, runs, column, len(level))
+            _accuracies(runs[line.run], column, len(level))
             for line, level in zip(panel.lines, levels, strict=True)
         ]
-        axes.set_title("\n".join([panel.name, *_correlation(levels, values)]))
+        r = correlation_words(levels[0], values[0]) if len(levels) == 1 else ""
+        axes.set_title("\n".join([panel.name, *([r] if r else [])]))
         for partition in sorted(shaded):
             level = np.sort(known[partition].realised)
             axes.fill_between(range(len(level)), 100 * level, **NOISE)
@@ -78,17 +79,16 @@ def local_models(
     return figure
 
 
-def _looks(lines: list[Panel], runs: Mapping[str, RunFiles]) -> dict[str, Look]:
+def _looks(lines: list[Panel], runs: Mapping[str, Run]) -> dict[str, Look]:
     """The look of each line by its name, the same in every panel."""
     named = {line.name: runs[line.run] for line in reversed(lines)}
     names = list(dict.fromkeys(line.name for line in lines))
-    methods = [json.loads(named[name].spec.read_text())["method"] for name in names]
-    return dict(zip(names, looks(methods), strict=True))
+    return dict(zip(names, looks([named[name].spec["method"] for name in names]), strict=True))
 
 
-def _accuracies(run: str, runs: Mapping[str, RunFiles], column: str, clients: int) -> np.ndarray:
+def _accuracies(run: Run, column: str, clients: int) -> np.ndarray:
     """The accuracies of every client's local model, in percent."""
-    rows = of_every_client(run, runs[run], [column], clients)
+    rows = probed_rows(run, [column], clients)
     return 100 * np.array([row[column] for row in rows])
 
 
@@ -97,10 +97,3 @@ def _draw(axes: Axes, level: np.ndarray, values: np.ndarray, look: Look, lines: 
     width = 1.4 if lines == 1 else 1.0
     order = np.argsort(level, kind="stable")
     axes.plot(values[order], **{**look.line(len(values)), "linewidth": width})
-
-
-def _correlation(levels: list[np.ndarray], values: list[np.ndarray]) -> list[str]:
-    """Pearson's r with the noise level, in words; empty unless the panel has a single line."""
-    if len(levels) > 1 or len(set(levels[0])) < 2 or len(set(values[0])) < 2:
-        return []
-    return [f"Pearson's r = {np.corrcoef(levels[0], values[0])[0, 1]:.2f}"]

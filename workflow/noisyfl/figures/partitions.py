@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
@@ -23,6 +21,7 @@ from noisyfl.figures.style import (
     DARK_NOISY,
     LIGHT_CLEAN,
     PAGE,
+    class_colours,
     grid,
     legend,
     new_figure,
@@ -43,7 +42,7 @@ def class_counts(description: FigureDescription, partitions: Sequence[NoisyParti
     width = min(len(partitions), 3)
     figure = new_figure(0.7 + 2.4 * -(-len(partitions) // width))
     classes = DATASETS[partitions[0].spec["dataset"]].classes
-    colours = _class_colours(len(classes))
+    colours = class_colours(len(classes))
     panels = grid(figure, len(partitions), width)
     names = [panel.name for panel in description.panels]
     for panel, name, partition in zip(panels, names, partitions, strict=True):
@@ -68,13 +67,6 @@ def class_counts(description: FigureDescription, partitions: Sequence[NoisyParti
         scale = ScalarMappable(Normalize(-0.5, len(classes) - 0.5), ListedColormap(colours))
         figure.colorbar(scale, ax=panels, label="class", fraction=0.05, pad=0.02)
     return figure
-
-
-def _class_colours(classes: int) -> list[Any]:
-    """One colour per class: well apart if there are few classes, from a scale if there are many."""
-    if classes <= len(CLASSES):
-        return list(CLASSES[:classes])
-    return list(colormaps["viridis"](np.linspace(0, 1, classes)))
 
 
 def bubbles(description: FigureDescription, partitions: Sequence[NoisyPartition]) -> Figure:

@@ -9,12 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from noisyfl.analysis.clients import count_classes
-from noisyfl.analysis.probes import by_id, of_every_client
-from noisyfl.core.artifacts import RunFiles
+from noisyfl.analysis.clients import by_id, main_classes
+from noisyfl.analysis.pairs import OUTPUT, cosines
+from noisyfl.analysis.probes import probed_rows
+from noisyfl.analysis.runs import Run
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noisy_partition import NoisyPartition
-from noisyfl.figures.style import PAGE, new_figure
+from noisyfl.figures.style import PAGE, lay_out, new_figure
 from noisyfl.specs.descriptions import FigureDescription
 
 FEW_CLASSES = 20
@@ -23,7 +24,7 @@ FEW_CLASSES = 20
 
 def similarity(
     description: FigureDescription,
-    runs: Mapping[str, RunFiles],
+    runs: Mapping[str, Run],
     partitions: Sequence[NoisyPartition],
 ) -> Figure:
     """Draw the figure (FedRN, Figure 5): one heat map per panel, clients ordered by main classes.
@@ -40,38 +41,15 @@ def similarity(
     width = min(len(panels), 2)
     height = -(-len(panels) // width)
     figure = new_figure(0.5 + (PAGE / width - 0.3) * height)
-    axes = figure.subplots(height, width, squeeze=False)
-    for surplus in axes.flat[len(panels) :]:
-        surplus.remove()
-    drawn = list(axes.flat[: len(panels)])
+    drawn = lay_out(figure, len(panels), width)
     for place, panel in zip(drawn, panels, strict=True):
         partition = known[panel.partition]
-        answers = _answers(panel.run, runs, len(partition.clients))
-        image = _draw(place, panel.name, cosines(answers), partition)
+        rows = probed_rows(runs[panel.run], [OUTPUT], len(partition.clients))
+        outputs = np.array([row[OUTPUT] for row in rows], dtype=np.float64)
+        image = _draw(place, panel.name, cosines(outputs), partition)
     figure.colorbar(image, ax=drawn, label="cosine similarity", shrink=0.75, pad=0.02)
     figure.supxlabel("client, by its main classes", fontsize=8)
     return figure
-
-
-def cosines(vectors: np.ndarray) -> np.ndarray:
-    """The cosine of each pair of rows, float64 [n, n]; NaN where a row is not finite."""
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit @ unit.T
-
-
-def main_classes(partition: NoisyPartition) -> np.ndarray:
-    """The two true classes of which each client has most samples, the larger one first.
-
-    The result is int64 [clients, 2]; of equally frequent classes, those with lower numbers count.
-    """
-    return np.argsort(-count_classes(partition), axis=1, kind="stable")[:, :2]
-
-
-def _answers(run: str, runs: Mapping[str, RunFiles], clients: int) -> np.ndarray:
-    """The outputs of the clients' local models for the random image, float64 [clients, classes]."""
-    column = "random_image_output"
-    rows = of_every_client(run, runs[run], [column], clients)
-    return np.array([row[column] for row in rows], dtype=np.float64)
 
 
 def _draw(panel: Axes, name: str, table: np.ndarray, partition: NoisyPartition) -> Any:

@@ -12,9 +12,11 @@ import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from noisyfl.analysis.statistics import correlation
 from noisyfl.core.artifacts import replacing
 
 PAGE = 7.2
@@ -109,20 +111,46 @@ def grid(figure: Figure, panels: int, columns: int) -> list[Axes]:
         panels: how many panels there are.
         columns: how many panels stand side by side.
     """
+    axes = lay_out(figure, panels, columns, share=True)
+    for lowest in axes[-columns:]:  # of each column of panels
+        lowest.xaxis.set_tick_params(labelbottom=True)
+    return axes
+
+
+def lay_out(figure: Figure, panels: int, columns: int, share: bool = False) -> list[Axes]:
+    """Axes for panels in reading order.
+
+    Args:
+        figure: an empty figure.
+        panels: how many panels there are.
+        columns: how many panels stand side by side.
+        share: whether all panels have the same scales.
+    """
     rows = -(-panels // columns)
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    axes = figure.subplots(rows, columns, sharex=share, sharey=share, squeeze=False)
     for surplus in axes.flat[panels:]:
         surplus.remove()
-    for column in range(columns):
-        above = (panels - 1 - column) // columns  # the lowest panel of this column
-        axes[above, column].xaxis.set_tick_params(labelbottom=True)
     return list(axes.flat[:panels])
+
+
+def class_colours(classes: int) -> list[str]:
+    """One colour per class: well apart if there are few classes, from a scale if there are many."""
+    if classes <= len(CLASSES):
+        return list(CLASSES[:classes])
+    scale = matplotlib.colormaps["viridis"](np.linspace(0, 1, classes))
+    return [to_hex(colour) for colour in scale]
 
 
 def say_empty(panel: Axes) -> None:
     """Write into an empty panel that its values were not recorded."""
     place = {"transform": panel.transAxes, "ha": "center", "va": "center"}
     panel.text(0.5, 0.5, "not recorded", color=GREY, **place)  # type: ignore[arg-type]
+
+
+def correlation_words(x: np.ndarray, y: np.ndarray) -> str:
+    """Pearson's r in words; empty where it is undefined."""
+    r = correlation(x, y, "pearson")
+    return "" if np.isnan(r) else f"Pearson's r = {r:.2f}"
 
 
 def legend(
@@ -160,10 +188,10 @@ def fold_titles(figure: Figure) -> None:
         place, title = axes.get_subplotspec(), axes.get_title()
         if place is not None and title:
             letters = int(PAGE / place.get_gridspec().ncols * len(place.colspan) / LETTER)
-            axes.set_title("\n".join(_folded(line, letters) for line in title.split("\n")))
+            axes.set_title("\n".join(_fold(line, letters) for line in title.split("\n")))
 
 
-def _folded(line: str, letters: int) -> str:
+def _fold(line: str, letters: int) -> str:
     """Lines of about equal length, as many as it takes for none to be longer than ``letters``."""
     lines = textwrap.wrap(line, letters)
     while letters > 1 and len(shorter := textwrap.wrap(line, letters - 1)) == len(lines):

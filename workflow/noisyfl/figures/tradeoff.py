@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
+from noisyfl.analysis.curves import mean_curve
 from noisyfl.analysis.runs import Run
-from noisyfl.figures.curves import mean_curve
 from noisyfl.figures.looks import (
     DASHES,
     Look,
@@ -62,7 +62,7 @@ def tradeoff(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
         drawn |= set(found)
         ends = _ends(np.concatenate(list(found.values())))
         for r, points in found.items():
-            _draw(panel, (_thinned(points) - ends[0]) / (ends[1] - ends[0]), styles[r])
+            _draw(panel, (_thin(points) - ends[0]) / (ends[1] - ends[0]), styles[r])
         _draw_axes(panel, ends)
     legend_of_lines(figure, [(names[r], styles[r]) for r in sorted(drawn)])
     return figure
@@ -75,7 +75,7 @@ def triples(trials: list[Run]) -> Triples:
     return np.stack([rounds, batches, 100 * accuracy], axis=1)
 
 
-def _thinned(points: Triples) -> Triples:
+def _thin(points: Triples) -> Triples:
     if len(points) <= SHOWN:
         return points
     return points[np.linspace(0, len(points) - 1, SHOWN).round().astype(int)]

@@ -11,29 +11,21 @@ learn by it.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Side, Turn
+from noisyfl.simulation.client_side import Around, ClientSide, Cost, Side, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model, Received
-from noisyfl.simulation.schedule import Schedule
+from noisyfl.simulation.outputs import Outputs, Predictor
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Outputs,
-    Tested,
-    Update,
-    Weights,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 ALPHA = "apfl_alpha"
 PRIVATE = "apfl_private"
@@ -41,12 +33,9 @@ RATE = "apfl_rate"
 """Keys of a client's state: its share of v in the mixture; v, by the names of its weights in a
 model; and the rate at which the share changes in the round."""
 
-PLAIN = ClientSide()
-"""The client side behind APFL if no other method is named: FedAvg's cross-entropy."""
 
-
-class Personal(ClientSide):
-    """The client side of APFL, wrapped around another client side, its partner.
+class Personal(Around):
+    """The client side of APFL, around another client side, its partner.
 
     Attributes:
         alpha: see :class:`Apfl`, also for the other two.
@@ -56,11 +45,6 @@ class Personal(ClientSide):
     adaptive: bool
     shrinkage: float
 
-    @property
-    def inner(self) -> ClientSide:
-        """The partner."""
-        return PLAIN
-
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """f(w) + f(alpha v + (1 - alpha) w), where f is the partner's loss. What is mixed are the
         outputs of v and w, and w is held fixed in the mixture.
@@ -68,11 +52,11 @@ class Personal(ClientSide):
         Once a round, the share alpha takes a step of gradient descent on the mixture's loss:
         alpha <- alpha - rate (df/dalpha + shrinkage alpha), kept between 0 and 1.
         """
-        shared = self.inner.loss(Part(model, 0, self.inner.networks), part_of(batch, "shared "))
+        shared = self.side.loss(Part(model, 0, self.side.networks), part_of(batch, "shared "))
         held = batch.memory[ALPHA]
         alpha = held.detach().clone().requires_grad_(self.adaptive)
-        mixture = Mixture(model, self.inner.networks, alpha)
-        mixed = self.inner.loss(mixture, part_of(batch, "private "))
+        mixture = Mixture(model, self.side.networks, alpha)
+        mixed = self.side.loss(mixture, part_of(batch, "private "))
         if self.adaptive:
             (slope,) = torch.autograd.grad(mixed, [alpha], retain_graph=True)
             with torch.no_grad():
@@ -85,63 +69,53 @@ class Personal(ClientSide):
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """Call the partner's, and set how fast the participants' shares change."""
-        self.inner.before_round(round, participants, federation)
+        self.side.before_round(round, participants, federation)
         rate = self.local_schedule(round, federation.schedule).learning_rate
         for client in participants:
             client.state[RATE] = rate
 
     def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
         """w as the partner starts from it, together with the client's v; at first, v equals w."""
-        start = self.inner.received(client, weights, federation)
+        start = self.side.received(client, weights, federation)
         private = client.state.get(PRIVATE) or private_copy(start)
         return {**start, **{name: value.to(start[name].device) for name, value in private.items()}}
-
-    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The partner's schedule."""
-        return self.inner.local_schedule(round, schedule)
 
     @property
     def by_sample(self) -> tuple[str, ...]:  # type: ignore[override]
         """The partner's entries, once for w and once for the mixture."""
         return tuple(
-            f"{kind} {name}" for kind in ("shared", "private") for name in self.inner.by_sample
+            f"{kind} {name}" for kind in ("shared", "private") for name in self.side.by_sample
         )
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """The partner's memory, once for w and once for the mixture; the client's share of v."""
-        held = self.inner.memory(client, federation)
+        held = self.side.memory(client, federation)
         return {
             **{f"shared {name}": value for name, value in held.items()},
             **{f"private {name}": value for name, value in held.items()},
             ALPHA: torch.tensor(float(client.state.get(ALPHA, self.alpha))),
         }
 
-    def positions(self, client: Client) -> Any:
-        """The samples that the partner trains on."""
-        return self.inner.positions(client)
-
-    def size(self, client: Client) -> float:
-        """The weight that the partner gives to the local update."""
-        return self.inner.size(client)
-
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """The partner's epoch, for both w and v; the share changes in the round's first step."""
-        epoch = self.inner.epoch(client, turn)
+        epoch = self.side.epoch(client, turn)
         rates = [0.0] * len(epoch.steps)
         if turn.number == 0:
             rates[:1] = [float(client.state[RATE])]
         learns = epoch.learns
         if learns:
             names = (learns,) if isinstance(learns, str) else learns
-            learns = (*names, *(shifted(name, self.inner.networks) for name in names))
+            learns = (*names, *(shifted(name, self.side.networks) for name in names))
         extras = {**epoch.extras, RATE: rates}
         return dataclasses.replace(epoch, extras=extras, learns=learns)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Call the partner's with the memory of w; keep each participant's v and its share."""
-        seen = [dataclasses.replace(u, memory=stripped(u.memory, "shared ")) for u in updates]
-        self.inner.after_updates(round, seen, federation)
-        for update, inner in zip(updates, seen, strict=True):
+        of_partner = [
+            dataclasses.replace(u, memory=entries_of(u.memory, "shared ")) for u in updates
+        ]
+        self.side.after_updates(round, of_partner, federation)
+        for update, inner in zip(updates, of_partner, strict=True):
             update.weights = inner.weights
             state = update.client.state
             state[ALPHA] = float(update.memory[ALPHA])
@@ -150,18 +124,21 @@ class Personal(ClientSide):
 
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
         """The partner's prediction from the client's mixture, or from w if no client is named."""
-        count = self.inner.networks
+        count = self.side.networks
         shared, private = outputs[:count], outputs[count:]
         if client is None:
-            return self.inner.predict(shared, None)
+            return self.side.predict(shared, None)
         alpha = float(client.state.get(ALPHA, self.alpha))
         mixed = [mix(alpha, v, w) for v, w in zip(private, shared, strict=True)]
-        return self.inner.predict(mixed, client)
+        return self.side.predict(mixed, client)
 
 
 @METHODS.register("apfl")
 class Apfl(ServerSide, Personal):
-    """The server averages w alone; every client's mixture is tested."""
+    """The server averages w alone; every client's mixture is tested.
+
+    If no other method stands behind it, the client side is around FedAvg's.
+    """
 
     reference = "Deng et al., Adaptive Personalized Federated Learning, arXiv 2003.13461"
 
@@ -181,9 +158,10 @@ class Apfl(ServerSide, Personal):
         "code": {"adaptive": False, "shrinkage": 0.02},
     }
 
+    side: ClassVar[ClientSide] = ClientSide()  # type: ignore[misc]
     networks = 2
-    effort = 1.2
-    models_kept = 1
+    predicts_by_features = False
+    cost = Cost(effort=1.2, models_kept=1)
     refuses: ClassVar = {
         "models_kept": {"why": "keeps models of its own, and apfl cannot mix those", "when": {}}
     }
@@ -205,11 +183,11 @@ class Apfl(ServerSide, Personal):
         size = size_in_bytes(halves(federation.weights)[0]) * len(updates)
         return size, size
 
-    def tested(self, federation: Federation) -> list[Tested]:
+    def predictors(self, federation: Federation) -> list[Predictor]:
         """Every client's v with the newest w; for a client that never trained, v equals w."""
         start = private_copy(federation.weights)
         return [
-            Tested({**federation.weights, **client.state.get(PRIVATE, start)}, client)
+            Predictor({**federation.weights, **client.state.get(PRIVATE, start)}, client)
             for client in federation.clients
         ]
 
@@ -226,11 +204,6 @@ class Wrapped(Personal):
     side: ClientSide
 
     name = "apfl"
-
-    @property
-    def inner(self) -> ClientSide:
-        """The partner."""
-        return self.side
 
     @property
     def networks(self) -> int:  # type: ignore[override]
@@ -342,9 +315,9 @@ def private_copy(weights: Weights) -> Weights:
 
 def part_of(batch: Batch, kind: str) -> Batch:
     """The batch with the memory of only one of the two losses; tensors are shared, not copied."""
-    return dataclasses.replace(batch, memory=stripped(batch.memory, kind))
+    return dataclasses.replace(batch, memory=entries_of(batch.memory, kind))
 
 
-def stripped(memory: Memory, kind: str) -> Memory:
+def entries_of(memory: Memory, kind: str) -> Memory:
     """The entries whose names start with ``kind``, by the rest of their names."""
     return {n.removeprefix(kind): value for n, value in memory.items() if n.startswith(kind)}

@@ -9,10 +9,12 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, middle, numbers, plain_mean, replaced, trained
+from noisyfl.simulation.aggregation import flat, middle, nonempty, numbers, plain_mean, replaced
+from noisyfl.simulation.client_side import Cost
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 AT_ONCE = 2**22
 """The most slopes between two clients' values that are held in memory at once: some 100 MiB."""
@@ -35,7 +37,7 @@ class ARFL(ServerSide):
         "Fu et al., Attack-Resistant Federated Learning with Residual-based Reweighting, "
         "arXiv 1912.11464, 2019"
     )
-    effort = 1.5
+    cost = Cost(effort=1.5)
     least_participants = FEWEST
 
     interval: float = option(
@@ -47,7 +49,7 @@ class ARFL(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class; the plain mean where fewer than three clients are left."""
-        counted = trained(updates)
+        counted = nonempty(updates)
         if not counted:
             return federation.weights
         names = numbers(federation.weights)

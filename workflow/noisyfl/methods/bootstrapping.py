@@ -1,4 +1,4 @@
-"""Bootstrapping (Reed et al., 2015): a label is mixed with what the network says itself."""
+"""Bootstrapping (Reed et al., 2015): a label is mixed with the prediction."""
 
 from typing import ClassVar, Literal
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 
 from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Client, Update
+from noisyfl.simulation.updates import Update
 
 
 @METHODS.register("centralized")
@@ -29,8 +29,6 @@ class Centralized(ServerSide):
 
     revision = 2
     reference = "FedNoiL (arXiv 2205.10110), Table 1, rows without a federation"
-
-    small: ClassVar = {"epochs": 8}
 
     epochs: int | None = option(
         None,

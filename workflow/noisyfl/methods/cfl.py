@@ -15,10 +15,12 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, trained
+from noisyfl.simulation.aggregation import flat, nonempty
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Client, Update, Weights, average
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights, average
 
 
 @METHODS.register("cfl")
@@ -41,8 +43,6 @@ class ClusteredFL(ServerSide):
     reference = (
         "Sattler et al., On the Byzantine Robustness of Clustered Federated Learning, ICASSP 2020"
     )
-
-    small: ClassVar = {"warm_up_rounds": 2, "relative": True, "eps1": 5.0, "eps2": 0.1}
 
     eps1: float = option(
         0.4, doc="a cluster splits if the norm of its mean change is below", at_least=0
@@ -91,7 +91,7 @@ class ClusteredFL(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """Split clusters, average within each, and return the largest one's model."""
-        updates = trained(updates)
+        updates = nonempty(updates)
         if not updates:
             return federation.weights
         changes = [flat(u.weights) - flat(self.start(u.client, federation)) for u in updates]

@@ -11,19 +11,12 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Outputs,
-    Update,
-    known_noise_levels,
-    mean_noise_level,
-)
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 
 class ForgetRate(ClientSide):
@@ -65,8 +58,6 @@ class CoTeaching(ForgetRate):
     )
     networks = 2
     by_sample = ("picked",)
-
-    small: ClassVar = {"ramp_rounds": 2}
 
     ramp_rounds: int = option(10, doc="T_k: rounds until the forget rate is reached", at_least=1)
     ramp: Literal["ratio", "linspace"] = option(

@@ -12,9 +12,10 @@ from noisyfl.core.options import option
 from noisyfl.methods.coteaching import CoTeaching, smallest
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch
+from noisyfl.simulation.updates import Batch, Epoch
 
 
 @METHODS.register("coteaching_plus")
@@ -49,7 +50,6 @@ class CoTeachingPlus(CoTeaching):
             "full_agreement": "all",
         },
     }
-    small: ClassVar = {"ramp_rounds": 2, "warm_up_rounds": 2}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Set for each step, and for every number of samples that the networks may disagree on, how

@@ -13,11 +13,12 @@ from torch.nn.functional import normalize
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Update
+from noisyfl.simulation.updates import Batch, Epoch, Update
 
 
 @METHODS.register("deep_self_learning")
@@ -33,7 +34,7 @@ class DeepSelfLearning(ClientSide):
         "Han, Luo and Wang, Deep Self-Learning From Noisy Labels, ICCV 2019; as a client side: "
         "Yang et al., Robust Federated Learning with Noisy Labels, 2022"
     )
-    effort = 1.1
+    cost = Cost(effort=1.1)
 
     weight: float = option(
         0.5, doc="alpha: share of the loss that is on the corrected label", at_least=0, at_most=1

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.client_side import Cost
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Client, Tested, Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("distributed")
@@ -18,7 +22,7 @@ class Distributed(ServerSide):
 
     reference = "FedCNI (arXiv 2304.02892), Table 1, rows Distributed ..."
 
-    models_kept = 1
+    cost = Cost(models_kept=1)
 
     def start(self, client: Client, federation: Federation) -> Weights:
         """The client's own model; the first one, if it never trained."""
@@ -32,9 +36,9 @@ class Distributed(ServerSide):
         """No bytes, as nothing is exchanged."""
         return 0, 0
 
-    def tested(self, federation: Federation) -> list[Tested]:
+    def predictors(self, federation: Federation) -> list[Predictor]:
         """Every client's own model."""
-        return [Tested(self.start(client, federation), client) for client in federation.clients]
+        return [Predictor(self.start(client, federation), client) for client in federation.clients]
 
     def passes_of_test(self, changed: float) -> float:
         """One for each client whose model is a new one."""

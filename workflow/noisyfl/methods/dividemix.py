@@ -18,12 +18,14 @@ from torch.nn import functional
 from noisyfl.core.options import option
 from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Epoch, Outputs, Update, batches
+from noisyfl.simulation.updates import Batch, Epoch, Update, batches
 
 TOLERANCE, REGULARISATION = 1e-2, 5e-4
 """The settings of a mixture's fit in the official code."""
@@ -53,9 +55,7 @@ class DivideMix(ClientSide):
     )
     revision = 2
     networks = 2
-    effort = 3.5
-
-    small: ClassVar = {"warm_up_rounds": 3, "ramp_rounds": 2}
+    cost = Cost(effort=3.5)
 
     warm_up_rounds: int = option(
         10, doc="rounds of plain cross-entropy", at_least=0, share_of=("rounds", 50)

@@ -1,4 +1,4 @@
-"""Early-learning regularisation (Liu et al., 2020): what was learnt early is not unlearnt."""
+"""Early-learning regularisation (Liu et al., 2020): predictions stay near early ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Memory, Update
+from noisyfl.simulation.updates import Batch, Memory, Update
 
 LEAST = 1e-4
 """Probabilities are kept at least this far from 0 and 1 (official code)."""

@@ -16,12 +16,14 @@ from torch.nn.functional import cosine_similarity, normalize
 from noisyfl.core.options import option
 from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Outputs, Update
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.updates import Batch, Epoch, Update
 
 FEWEST = 4
 """The fewest samples of a class that a mixture is fitted to; if there are fewer, all are clean."""
@@ -42,9 +44,7 @@ class FedCNI(ClientSide):
         "Wu et al., Learning Cautiously in Federated Learning with Noisy and Heterogeneous "
         "Clients, ICME 2023"
     )
-    effort = 2.2
-
-    small: ClassVar = {"pseudo_label_round": 3, "aggregation_round": 3}
+    cost = Cost(effort=2.2)
 
     pseudo_label_round: int = option(
         15,
@@ -187,8 +187,8 @@ class FedCNI(ClientSide):
             clean: those that are taken for clean, bool [samples].
         """
         nearest, guess = similarity.max(1)
-        asked = client.state.get("thresholds")
-        sure = nearest > (self.threshold if asked is None else asked[guess])
+        thresholds = client.state.get("thresholds")
+        sure = nearest > (self.threshold if thresholds is None else thresholds[guess])
         return torch.where(sure & ~clean, guess, -1)
 
     def _mixed(

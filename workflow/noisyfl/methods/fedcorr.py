@@ -8,7 +8,7 @@ choice is an option; the defaults are the code's, which made the published numbe
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,12 +21,14 @@ from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.fedcorr_continued import Continued, MixedUp
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Side, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, distance, proximal_weights, squared_distance
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide, uniform
-from noisyfl.simulation.types import Batch, Client, Epoch, Pass, Update
+from noisyfl.simulation.updates import Batch, Epoch, Update
 
 
 @METHODS.register("fedcorr")
@@ -44,8 +46,6 @@ class FedCorr(ServerSide, ClientSide):
     reference = (
         "Xu et al., FedCorr: Multi-Stage Federated Learning for Label Noise Correction, CVPR 2022"
     )
-
-    small: ClassVar = {"preprocessing_iterations": 2, "finetuning_rounds": 2}
 
     preprocessing_iterations: int = option(
         5, doc="T1: visits of every client", at_least=1, share_of=("visits", 100)
@@ -147,7 +147,7 @@ class FedCorr(ServerSide, ClientSide):
         If that method has no client side, local updates stay FedCorr's own.
         """
         assert isinstance(partner, ServerSide)
-        client: Any = self
+        client: ClientSide = self
         if isinstance(partner, ClientSide):
             mixup = self.mixup and self.mixup_stages == "all"
             client = MixedUp(partner, self.mixup_alpha) if mixup else partner
@@ -347,8 +347,7 @@ class FedCorr(ServerSide, ClientSide):
     def _relabel(self, round: int, wrong: list[Tensor], federation: Federation) -> None:
         """Give the noisy clients' least credible samples the global model's label (Eqs. 6, 7).
 
-        Args:
-            wrong: for each client bool [samples], the samples that its mixture takes for noisy.
+        ``wrong`` are, for each client, bool [samples], those that its mixture takes for noisy.
         """
         noisy = [client for client in federation.clients if client.state["noisy"]]
         for client, predicted in self._predictions(round, noisy, federation):

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import Around, ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Epoch, Outputs
+from noisyfl.simulation.updates import Batch, Epoch
 
 
 class Continued(ServerSide):
@@ -67,7 +69,7 @@ class Continued(ServerSide):
 
 
 @dataclass(frozen=True)
-class MixedUp:
+class MixedUp(Around):
     """Another method's client side, which learns from mixup's images and labels.
 
     Its loss on the mixed images is computed with each of the two labels, and both losses are added
@@ -75,15 +77,14 @@ class MixedUp:
     is unchanged by this, since the shares add up to 1.
 
     Attributes:
-        side: the client side; whatever is not defined here is looked up in it.
+        side: the client side.
         alpha: of mixup's Beta distribution.
     """
 
     side: ClientSide
     alpha: float
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.side, name)
+    name = "fedcorr"
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """The side's epoch, with what mixup draws for each step."""

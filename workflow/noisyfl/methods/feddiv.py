@@ -7,7 +7,7 @@ authors have withdrawn theirs.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,13 +16,15 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.estimators.mixture import TwoComponents, fit_two
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Epoch, Pass, Update, batches
+from noisyfl.simulation.updates import Batch, Epoch, Update, batches
 
 CANDIDATES, GUESSED, BIAS, FILTER = "candidates", "guessed", "bias", "filter"
 """Keys of a client's state. ``candidates``, bool [samples]: the samples that a local update may
@@ -48,7 +50,7 @@ class FedDiv(ServerSide, ClientSide):
         "Li et al., FedDiv: Collaborative Noise Filtering for Federated Learning with Noisy "
         "Labels, AAAI 2024"
     )
-    effort = 1.6
+    cost = Cost(effort=1.6)
     partner = ""
 
     warm_up_rounds: int = option(
@@ -79,8 +81,6 @@ class FedDiv(ServerSide, ClientSide):
         doc="what mixtures are of: cross-entropies (Eq. 2), or those of softmax outputs taken for "
         "logits, scaled to [0, 1] (withdrawn code)",
     )
-
-    small: ClassVar = {"warm_up_rounds": 3}
 
     # ---------------------------------------------------------------- before a local update
 

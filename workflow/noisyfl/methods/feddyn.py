@@ -9,13 +9,16 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, plain_mean, replaced, trained
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.aggregation import flat, nonempty, plain_mean, replaced
+from noisyfl.simulation.client_side import ClientSide, Cost
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Memory, Tested, Update, Weights
+from noisyfl.simulation.updates import Batch, Memory, Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("feddyn")
@@ -30,8 +33,7 @@ class FedDyn(ServerSide, ClientSide):
 
     reference = "Acar et al., Federated Learning Based on Dynamic Regularization, ICLR 2021"
     partner = ""
-    effort = 1.2
-    models_kept = 1
+    cost = Cost(effort=1.2, models_kept=1)
 
     alpha: float = option(0.01, doc="weight of the regulariser", above=0)
     alpha_by_size: bool = option(
@@ -77,13 +79,13 @@ class FedDyn(ServerSide, ClientSide):
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Add each participant's drift in this round to its d_k."""
         sent = flat(federation.weights)
-        for update in trained(updates):
+        for update in nonempty(updates):
             state = update.client.state
             state["drift"] = _drift(state, sent) + flat(update.weights) - sent
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """The mean of the participants' models, plus the mean drift of all clients."""
-        counted = trained(updates)
+        counted = nonempty(updates)
         if not counted:
             return federation.weights
         mean = plain_mean(counted)
@@ -95,9 +97,9 @@ class FedDyn(ServerSide, ClientSide):
             federation.state["average"] = mean
         return replaced(mean, flat(mean) + drift)
 
-    def tested(self, federation: Federation) -> list[Tested]:
+    def predictors(self, federation: Federation) -> list[Predictor]:
         """See the option ``tested_model``."""
-        return [Tested(federation.state.get("average", federation.weights))]
+        return [Predictor(federation.state.get("average", federation.weights))]
 
 
 def _drift(state: dict, like: Tensor) -> Tensor:

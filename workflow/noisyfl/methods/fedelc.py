@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,10 +11,13 @@ from torch.nn import functional
 from noisyfl.core.options import option
 from noisyfl.methods.fednoro import TwoStages, distance_aware
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.client_side import Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Pass, Update, Weights
+from noisyfl.simulation.outputs import Pass
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("fedelc")
@@ -30,7 +32,7 @@ class FedELC(TwoStages):
         "Jiang et al., Tackling Noisy Clients in Federated Learning with End-to-end Label "
         "Correction, CIKM 2024"
     )
-    effort = 1.2
+    cost = Cost(effort=1.2)
     by_sample = ("label_logits",)
 
     warm_up_rounds: int = option(
@@ -48,8 +50,6 @@ class FedELC(TwoStages):
         0.5, doc="alpha: holds label logits near the given label", at_least=0
     )
     entropy_weight: float = option(0.2, doc="beta: weight of the predictions' entropy", at_least=0)
-
-    small: ClassVar = {"warm_up_rounds": 3}
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """FedNoRo's ``log_prior``, and the client's ``label_logits`` [samples, classes]."""
@@ -85,7 +85,9 @@ class FedELC(TwoStages):
         learnt = batch.memory["label_logits"]
         own = learnt[batch.positions]
         log_label = own.log_softmax(1)
-        held = self.held(functional.cross_entropy(logits, batch.target, reduction="none").detach())
+        held = self.pull_strength(
+            functional.cross_entropy(logits, batch.target, reduction="none").detach()
+        )
 
         entropy = -(probability * log_probability).sum(1).mean()
         divergence = -(probability * log_label).sum(1).mean() - entropy
@@ -99,7 +101,7 @@ class FedELC(TwoStages):
         learnt[batch.positions] = own - self.label_rate * gradient / among
         return (divergence + self.entropy_weight * entropy) / classes + self.given_weight * given
 
-    def held(self, losses: Tensor) -> Tensor:
+    def pull_strength(self, losses: Tensor) -> Tensor:
         """[n], how strongly each sample's label logits are held near the given label.
 
         Args:

@@ -13,21 +13,15 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where, squared_distance
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Update,
-    Weights,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 GLOBAL, PERSONAL = "0.", "1."
 """Prefixes of the names of weights: those of the global model w, which is exchanged, and those of
@@ -55,7 +49,7 @@ class FedFixer(ServerSide, ClientSide):
     )
     revision = 2
     networks = 2
-    effort = 2.0
+    cost = Cost(effort=2.0)
     by_sample = ("picked",)
     partner = ""
 
@@ -69,7 +63,6 @@ class FedFixer(ServerSide, ClientSide):
     )
 
     variants: ClassVar = {"official": {"personal_steps": 5}}
-    small: ClassVar = {"selection_round": 2}
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
         """Plain SGD."""
@@ -133,13 +126,13 @@ class FedFixer(ServerSide, ClientSide):
         other = mean_where(confidence(logits[1], batch.target, beta), picks[0])
 
         ends = personal < 1
-        seen = batch.memory["picked"]
-        seen[batch.positions] = torch.where(ends, picks[1], seen[batch.positions])
+        picked = batch.memory["picked"]
+        picked[batch.positions] = torch.where(ends, picks[1], picked[batch.positions])
         batch.memory["learnt"] += torch.where(ends, picks[1].sum(), 0)
 
         w, theta = (_network(model.weights, network) for network in (GLOBAL, PERSONAL))
-        of_personal = personal * (other + self.pull / 2 * squared_distance(theta, _held(w)))
-        of_global = (1 - personal) * (own + self.pull / 2 * squared_distance(w, _held(theta)))
+        of_personal = personal * (other + self.pull / 2 * squared_distance(theta, _detached(w)))
+        of_global = (1 - personal) * (own + self.pull / 2 * squared_distance(w, _detached(theta)))
         return (of_personal + of_global) / (1 + beta)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
@@ -166,7 +159,7 @@ def _network(weights: Weights, begin: str) -> Weights:
     }
 
 
-def _held(weights: Weights) -> Weights:
+def _detached(weights: Weights) -> Weights:
     """The same weights, through which no gradient flows."""
     return {name: value.detach() for name, value in weights.items()}
 

@@ -1,18 +1,19 @@
-"""FedLSR (Jiang et al., CIKM 2022): two views of an image are to be answered alike, and surely."""
+"""FedLSR (Jiang et al., CIKM 2022): two views get similar, confident predictions."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch
+from noisyfl.simulation.updates import Batch, Epoch
 
 LEAST = 1e-6
 """Lower bound that probabilities are clamped to (official code)."""
@@ -29,7 +30,7 @@ class FedLSR(ClientSide):
         "Jiang et al., Towards Federated Learning against Noisy Labels via Local "
         "Self-Regularization, CIKM 2022"
     )
-    effort = 2.0
+    cost = Cost(effort=2.0)
 
     gamma: float = option(0.4, doc="weight of self-distillation", at_least=0)
     entropy_weight: float = option(0.6, doc="lambda_e: weight of the entropy", at_least=0)
@@ -52,8 +53,6 @@ class FedLSR(ClientSide):
         "(paper, official code); RandAugment's and cutout's; or as in training",
     )
 
-    small: ClassVar = {"ramp_rounds": 3}
-
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Ask for two views, and set the first view's share in the mixture, and gamma, for each
         step.
@@ -71,15 +70,15 @@ class FedLSR(ClientSide):
         first, second = (values.softmax(1) for values in logits)
         mixture = batch["share"] * first + (1 - batch["share"]) * second
         sharpened = mixture.square() / mixture.square().sum(1, keepdim=True)
-        told = [(values / self.temperature).softmax(1).clamp(LEAST, 1) for values in logits]
+        predictions = [(values / self.temperature).softmax(1).clamp(LEAST, 1) for values in logits]
         if self.loss_form == "double_softmax":
             supervised = cross_entropy(sharpened, batch.target).mean()
-            entropy = entropy_of(told[0].softmax(1))
+            entropy = entropy_of(predictions[0].softmax(1))
         else:
             chosen = sharpened.gather(1, batch.target[:, None])
             supervised = -chosen.clamp(min=LEAST).log().mean()
-            entropy = (entropy_of(told[0]) + entropy_of(told[1])) / 2
-        apart = batch["gamma"] * jensen_shannon(*told)
+            entropy = (entropy_of(predictions[0]) + entropy_of(predictions[1])) / 2
+        apart = batch["gamma"] * jensen_shannon(*predictions)
         return supervised + apart + self.entropy_weight * entropy
 
 

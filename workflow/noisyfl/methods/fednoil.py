@@ -16,23 +16,16 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Pass,
-    Update,
-    batches,
-    known_noise_levels,
-    mean_noise_level,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Update, batches
+from noisyfl.simulation.weights import size_in_bytes
 
 STATE = "fednoil"
 """Key in a client's state of what the method keeps there during a round."""
@@ -63,15 +56,7 @@ class FedNoiL(ServerSide, ClientSide):
         "Wang et al., FedNoiL: A Simple Two-Level Sampling Method for Federated Learning with "
         "Noisy Labels, arXiv 2205.10110, 2022"
     )
-    effort = 1.3
-
-    small: ClassVar = {
-        "most_epochs": 4,
-        "least_epochs": 2,
-        "least_from": 4,
-        "confidence": 0.3,
-        "clean_share": 0.55,
-    }
+    cost = Cost(effort=1.3)
 
     temperature: float = option(0.5, doc="tau of the confidences", above=0)
     clean_share: float | None = option(
@@ -183,7 +168,7 @@ class FedNoiL(ServerSide, ClientSide):
         for client, share in zip(clients, scores / scores.sum(), strict=True):
             client.state[STATE] = {**client.state[STATE], "probability": float(share)}
         rng = stream(federation.seed, "client sampling", round)
-        return drawn(scores, federation.participants, rng)
+        return draw_by_weight(scores, federation.participants, rng)
 
     def _score(self, round: int, clients: list[Client], federation: Federation) -> None:
         """Compute how confident the global model is of each label of each client."""
@@ -266,7 +251,7 @@ class FedNoiL(ServerSide, ClientSide):
         known = client.state[STATE]
         confidence = known["confidence"].numpy()
         weights = confidence if self.data_sampling else np.ones_like(confidence)
-        chosen = drawn(weights, known["size"], turn.random_stream("data sampling"))
+        chosen = draw_by_weight(weights, known["size"], turn.random_stream("data sampling"))
         labelled = np.zeros(len(client), dtype=bool)
         labelled[chosen] = True
         draws = [*known["draws"], torch.from_numpy(labelled)]
@@ -315,7 +300,7 @@ class FedNoiL(ServerSide, ClientSide):
                 federation.report_selection(client, mask.to(client.labels.device))
 
 
-def drawn(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def draw_by_weight(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """``count`` positions, drawn one after the other without replacement by weight.
 
     Adding Gumbel noise to the logarithms of the weights and taking the largest sums amounts to such

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,24 +14,17 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import numbers, trained
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.aggregation import nonempty, numbers
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Pass,
-    Update,
-    Weights,
-    average,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights, average, size_in_bytes
 
 FITS = 9
 """Mixtures that are fitted, each from its own seed; the most frequent result decides (official
@@ -79,8 +71,8 @@ class TwoStages(ServerSide, ClientSide):
             client.state[NOISY] = is_noisy
             federation.report(client, called_noisy=float(is_noisy))
         model = size_in_bytes(federation.weights)
-        told = len(clients) * federation.classes * means[0].element_size()
-        federation.exchange(down=(len(clients) - len(participants)) * model, up=told)
+        means_up = len(clients) * federation.classes * means[0].element_size()
+        federation.exchange(down=(len(clients) - len(participants)) * model, up=means_up)
 
     def memory(self, client: Client, federation: Federation) -> Memory:
         """``log_prior`` [classes], the logarithm of each class's share of the client's labels;
@@ -110,7 +102,7 @@ class FedNoRo(TwoStages):
         "Wu et al., FedNoRo: Towards Noise-Robust Federated Learning by Addressing Class Imbalance "
         "and Label Noise Heterogeneity, IJCAI 2023"
     )
-    effort = 1.3
+    cost = Cost(effort=1.3)
 
     temperature: float = option(0.8, doc="T: of the received model's softmax", above=0)
     distillation: float = option(
@@ -122,8 +114,6 @@ class FedNoRo(TwoStages):
         at_least=1,
         share_of=("rounds", 100),
     )
-
-    small: ClassVar = {"warm_up_rounds": 3, "ramp_end": 6}
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Set the weight of distillation for each step, if the client is noisy and the second stage
@@ -170,7 +160,7 @@ class FedNoRo(TwoStages):
 
 def distance_aware(updates: list[Update], federation: Federation) -> Weights:
     """See :meth:`FedNoRo.aggregate`. A client is clean unless its state says that it is noisy."""
-    sent = trained(updates)
+    sent = nonempty(updates)
     if not sent:
         return federation.weights
     noisy = [update.client.state.get(NOISY, False) for update in sent]

@@ -15,12 +15,15 @@ from torch.nn import functional
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.client_side import ClientSide, Cost
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Outputs, Pass, Predictor
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Memory, Outputs, Pass, Tested, Update, Weights
+from noisyfl.simulation.updates import Batch, Memory, Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("fedproto")
@@ -59,7 +62,7 @@ class FedProto(ServerSide, ClientSide):
         "faithful": {"sharing": "nothing", "inference": "prototype"},
     }
 
-    models_kept = 1
+    cost = Cost(models_kept=1)
     predicts_by_features = True
 
     # ---------------------------------------------------------------- the local update
@@ -129,13 +132,15 @@ class FedProto(ServerSide, ClientSide):
         """Bytes of models, if they are averaged; :meth:`after_updates` counts the prototypes."""
         return (0, 0) if self.sharing == "nothing" else super().exchange(updates, federation)
 
-    def tested(self, federation: Federation) -> list[Tested]:
+    def predictors(self, federation: Federation) -> list[Predictor]:
         """The global model, or every client's own."""
         if self.sharing == "nothing":
-            return [Tested(self.start(client, federation), client) for client in federation.clients]
+            return [
+                Predictor(self.start(client, federation), client) for client in federation.clients
+            ]
         # Any client will do, since all know the same prototypes.
         anyone = federation.clients[0] if self.inference == "prototype" else None
-        return [Tested(federation.weights, anyone)]
+        return [Predictor(federation.weights, anyone)]
 
     def passes_of_test(self, changed: float) -> float:
         """One, or one for each new model if each client has its own."""

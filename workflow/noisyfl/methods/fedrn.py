@@ -19,20 +19,14 @@ from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import (
-    Client,
-    Epoch,
-    Pass,
-    Task,
-    Update,
-    Weights,
-    batches,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Epoch, Task, Update, batches
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 TOLERANCE, FLOOR = 1e-2, 5e-4
 """The tolerance at which the fit of a mixture stops, and what is added to its variances (code)."""
@@ -53,10 +47,7 @@ class FedRN(ClientSide):
         "Kim et al., FedRN: Exploiting k-Reliable Neighbors Towards Robust Federated Learning, "
         "CIKM 2022"
     )
-    effort = 1.6
-    models_kept = 1
-
-    small: ClassVar = {"warm_up_rounds": 3}
+    cost = Cost(effort=1.6, models_kept=1)
 
     neighbours: int = option(2, doc="k: models that a client gets beside the global", at_least=0)
     alpha: float = option(
@@ -101,7 +92,7 @@ class FedRN(ClientSide):
         weights, helpers = [], []
         for client, probability in zip(participants, own, strict=True):
             chosen, weight = self.team(client, round, federation)
-            client.state["auxiliary"] = self.chosen(probability)
+            client.state["auxiliary"] = self.probably_clean(probability)
             helpers += [Task(client, neighbour.state["weights"]) for neighbour in chosen]
             weights.append(weight)
         federation.exchange(down=sum(size_in_bytes(helper.weights) for helper in helpers))
@@ -112,7 +103,7 @@ class FedRN(ClientSide):
         for client, probability, weight in zip(participants, own, weights, strict=True):
             heard = torch.stack([probability, *(next(others) for _ in weight[1:])])
             # Eq. 7
-            clean = self.chosen(heard.new_tensor(weight) @ heard)
+            clean = self.probably_clean(heard.new_tensor(weight) @ heard)
             del client.state["auxiliary"]
             client.state["clean"] = clean
             federation.report_selection(client, clean)
@@ -122,7 +113,7 @@ class FedRN(ClientSide):
         stale = self.target_model == "stale" and "weights" in client.state
         return client.state["weights"] if stale else federation.weights
 
-    def chosen(self, probability: Tensor) -> Tensor:
+    def probably_clean(self, probability: Tensor) -> Tensor:
         """bool [samples]: the samples that are probably clean (Eqs. 8, 9), or all if fewer than two
         are.
         """

@@ -1,4 +1,4 @@
-"""Joint Optimization (Tanaka et al., CVPR 2018): labels become what the network said of late."""
+"""Joint Optimization (Tanaka et al., CVPR 2018): labels become the mean of recent predictions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 
 @METHODS.register("jointopt")
@@ -31,10 +32,8 @@ class JointOpt(ClientSide):
     reference = (
         "Tanaka et al., Joint Optimization Framework for Learning with Noisy Labels, CVPR 2018"
     )
-    effort = 1.1
+    cost = Cost(effort=1.1)
     by_sample = ("outputs", "written")
-
-    small: ClassVar = {"start_round": 2, "history": 2}
 
     alpha: float = option(1.2, doc="weight of the prior's divergence L_p", at_least=0)
     beta: float = option(0.8, doc="weight of the entropy L_e", at_least=0)

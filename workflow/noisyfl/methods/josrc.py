@@ -7,7 +7,6 @@ What the paper and its code say by epochs of one training is said here by rounds
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,11 +14,13 @@ from torch.nn import functional
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update, size_in_bytes
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import size_in_bytes
 
 STUDENT, TEACHER = "0.", "1."
 """Prefixes of the names of the student's and of the teacher's weights."""
@@ -38,10 +39,8 @@ class JoSRC(ClientSide):
 
     reference = "Yao et al., Jo-SRC: A Contrastive Approach for Combating Noisy Labels, CVPR 2021"
     networks = 2
-    effort = 1.5
+    cost = Cost(effort=1.5)
     by_sample = ("clean",)
-
-    small: ClassVar = {"warm_up": 0.25}
 
     smoothing: float = option(
         0.6, doc="epsilon: share of a label that goes to the other classes", at_least=0, below=1

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, plain_mean, trained
+from noisyfl.simulation.aggregation import flat, nonempty, plain_mean
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("krum")
@@ -50,7 +51,7 @@ class Krum(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class."""
-        candidates = trained(updates)
+        candidates = nonempty(updates)
         if not candidates:
             return federation.weights
         count = len(candidates)

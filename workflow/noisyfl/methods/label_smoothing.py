@@ -1,4 +1,4 @@
-"""Label smoothing (Szegedy et al., 2016): no label is believed altogether."""
+"""Label smoothing (Szegedy et al., 2016): every class gets a share of the target."""
 
 from torch import Tensor
 from torch.nn import functional

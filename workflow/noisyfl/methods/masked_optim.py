@@ -10,9 +10,10 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.fedelc import FedELC
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import geometric_median, numbers, trained
+from noisyfl.simulation.aggregation import geometric_median, nonempty, numbers
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.types import Update, Weights, average
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights, average
 
 SMALLEST = 1e-5
 """The least distance that Weiszfeld's algorithm divides by; it also ends at the first step shorter
@@ -45,7 +46,7 @@ class MaskedOptim(FedELC):
     )
     median_steps: int = option(10, doc="most steps of Weiszfeld's algorithm", at_least=1)
 
-    def held(self, losses: Tensor) -> Tensor:
+    def pull_strength(self, losses: Tensor) -> Tensor:
         """1 for the samples with the smallest losses, else 0."""
         count = int(self.small_loss_share * len(losses) + 1e-9)
         return (losses.argsort(stable=True).argsort() < count).to(losses.dtype)
@@ -62,7 +63,7 @@ class MaskedOptim(FedELC):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class; counters are taken from the first model."""
-        models = [update.weights for update in trained(updates)]
+        models = [update.weights for update in nonempty(updates)]
         if not models:
             return federation.weights
         medians: Weights = {}

@@ -1,14 +1,15 @@
-"""Coordinate-wise median (Yin et al., 2018): no few clients can pull the global model away."""
+"""Coordinate-wise median (Yin et al., 2018): a few clients cannot move it far."""
 
 from __future__ import annotations
 
 import torch
 
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import middle, numbers, trained
+from noisyfl.simulation.aggregation import middle, nonempty, numbers
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("median")
@@ -26,7 +27,7 @@ class Median(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class; counters are taken from the first model."""
-        models = [update.weights for update in trained(updates)]
+        models = [update.weights for update in nonempty(updates)]
         if not models:
             return federation.weights
         medians = {

@@ -5,9 +5,10 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch
+from noisyfl.simulation.updates import Batch, Epoch
 
 
 @METHODS.register("mixup")

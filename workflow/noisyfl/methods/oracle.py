@@ -4,7 +4,7 @@ import numpy as np
 
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.types import Client
+from noisyfl.simulation.clients import Client
 
 
 @METHODS.register("oracle")

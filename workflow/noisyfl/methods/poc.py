@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from noisyfl.core.options import option
 from noisyfl.core.randomness import stream
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import plain_mean, trained
+from noisyfl.simulation.aggregation import nonempty, plain_mean
+from noisyfl.simulation.client_side import Cost
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Client, Pass, Update, Weights, size_in_bytes
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 BYTES_OF_A_LOSS = 4
 
@@ -31,9 +33,7 @@ class PowerOfChoice(ServerSide):
         "Cho et al., Client Selection in Federated Learning: Convergence Analysis and "
         "Power-of-Choice Selection Strategies, arXiv 2010.01243, 2020"
     )
-    effort = 1.3
-
-    small: ClassVar = {"candidates": 5}
+    cost = Cost(effort=1.3)
 
     candidates: int | None = option(
         None,
@@ -82,5 +82,5 @@ class PowerOfChoice(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """The plain mean, since sizes already count when candidates are drawn."""
-        counted = trained(updates)
+        counted = nonempty(updates)
         return plain_mean(counted) if counted else federation.weights

@@ -1,4 +1,4 @@
-"""Where methods are known by name."""
+"""The registry of methods, by name."""
 
 from noisyfl.core.registry import Registry
 from noisyfl.simulation.client_side import Side

@@ -6,10 +6,11 @@ import torch
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, geometric_median, numbers, replaced, trained
+from noisyfl.simulation.aggregation import flat, geometric_median, nonempty, numbers, replaced
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("rfa")
@@ -29,7 +30,7 @@ class RFA(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class; counters are taken from the first model."""
-        sent = trained(updates)
+        sent = nonempty(updates)
         if not sent:
             return federation.weights
         names = numbers(sent[0].weights)

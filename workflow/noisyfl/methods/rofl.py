@@ -15,21 +15,14 @@ from torch.nn.functional import cosine_similarity, normalize, one_hot
 from noisyfl.core.options import option
 from noisyfl.methods.coteaching import smallest
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client, mean_noise_level
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Memory,
-    Outputs,
-    Pass,
-    Update,
-    mean_noise_level,
-)
+from noisyfl.simulation.outputs import Outputs, Pass
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 
 @METHODS.register("rofl")
@@ -45,10 +38,8 @@ class RoFL(ClientSide):
 
     reference = "Yang et al., Robust Federated Learning With Noisy Labels, IEEE Int. Syst. 2022"
     revision = 3
-    effort = 1.3
+    cost = Cost(effort=1.3)
     by_sample = ("confident", "pseudo_label")
-
-    small: ClassVar = {"pseudo_label_round": 3, "forget_ramp_rounds": 3}
 
     pseudo_label_round: int = option(
         100,
@@ -218,7 +209,7 @@ class RoFL(ClientSide):
         ramp = self.centroid_ramp_rounds or self.pseudo_label_round
         weight = self.centroid_weight * min(turn.round / ramp, 1)
         extras: dict[str, list] = {
-            "kept": [self._kept(client, len(step)) for step in epoch.steps],
+            "kept": [self._small_losses(client, len(step)) for step in epoch.steps],
             "centroid_weight": [weight] * count,
         }
         if naive or renewed:
@@ -231,7 +222,7 @@ class RoFL(ClientSide):
         targets = given if pseudo is None else torch.cat([given, pseudo], dim=1)
         return Epoch(epoch.steps, targets, extras)
 
-    def _kept(self, client: Client, samples: int) -> int:
+    def _small_losses(self, client: Client, samples: int) -> int:
         """How many of some samples have small losses: |D'| >= R |D| (Eq. 2)."""
         kept = client.state["kept"] * samples
         # What is taken off or added keeps rounding errors from changing the number: 0.6 * 5 is
@@ -244,8 +235,8 @@ class RoFL(ClientSide):
         its model's outputs on all its samples (Eqs. 2 to 4).
         """
         losses = cross_entropy(outputs.logits, client.labels)
-        kept = self._kept(client, len(client))
-        return self._moved(start, outputs.features, losses, client.labels, kept)
+        kept = self._small_losses(client, len(client))
+        return self._move(start, outputs.features, losses, client.labels, kept)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Eq. 9 with the centroids as they were before the step, which also moves them."""
@@ -264,7 +255,7 @@ class RoFL(ClientSide):
             guessed = torch.where(pseudo.any(1), pseudo.argmax(1), -1)
             batch.memory["pseudo_label"][batch.positions] = guessed
             if self.centroid_update == "batch":
-                moved = self._moved(centroids, outputs.features, losses, given, batch["kept"])
+                moved = self._move(centroids, outputs.features, losses, given, batch["kept"])
                 remembered.copy_(moved)
         if self.mask:
             learns_given, drawn = confident, confident
@@ -283,7 +274,7 @@ class RoFL(ClientSide):
             return mean_where(each, small) if self.reduction == "mean" else (each * small).sum()
         return each.mean() if self.reduction == "mean" else each.sum()
 
-    def _moved(
+    def _move(
         self, centroids: Tensor, features: Tensor, losses: Tensor, given: Tensor, kept: Tensor | int
     ) -> Tensor:
         """Each centroid, moved towards the mean features of the samples of its class among the

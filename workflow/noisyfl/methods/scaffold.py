@@ -9,19 +9,15 @@ from torch import Tensor
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import (
-    flat,
-    parameters,
-    plain_mean,
-    replaced,
-    trained,
-)
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.aggregation import flat, nonempty, parameters, plain_mean, replaced
+from noisyfl.simulation.client_side import ClientSide, Cost
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Memory, Update, Weights, size_in_bytes
+from noisyfl.simulation.updates import Batch, Memory, Update
+from noisyfl.simulation.weights import Weights, size_in_bytes
 
 
 @METHODS.register("scaffold")
@@ -40,8 +36,7 @@ class Scaffold(ServerSide, ClientSide):
         "ICML 2020"
     )
     partner = ""
-    effort = 1.2
-    models_kept = 1
+    cost = Cost(effort=1.2, models_kept=1)
 
     server_learning_rate: float = option(1.0, doc="eta_g", above=0)
     momentum: Literal["corrected", "off", "as_written"] = option(
@@ -100,7 +95,7 @@ class Scaffold(ServerSide, ClientSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """Line 17: x + eta_g times the plain mean of what the local updates changed."""
-        counted = trained(updates)
+        counted = nonempty(updates)
         if not counted:
             return federation.weights
         mean = plain_mean(counted)

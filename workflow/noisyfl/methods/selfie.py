@@ -11,11 +11,12 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.coteaching import ForgetRate, smallest
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.client_side import Cost, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 EMPTY = -1
 """In the place of a class: there is no prediction, or no new label, yet."""
@@ -35,10 +36,8 @@ class Selfie(ForgetRate):
 
     reference = "Song et al., SELFIE: Refurbishing Unclean Samples for Robust DL, ICML 2019"
     revision = 2
-    effort = 1.4
+    cost = Cost(effort=1.4)
     by_sample = ("predictions", "written", "refurbished", "picked")
-
-    small: ClassVar = {"warm_up_rounds": 2, "history": 2}
 
     uncertainty: float = option(
         0.05,

@@ -8,10 +8,11 @@ import torch
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import numbers, trained
+from noisyfl.simulation.aggregation import nonempty, numbers
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("trimmed_mean")
@@ -36,7 +37,7 @@ class TrimmedMean(ServerSide):
 
     def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
         """See the class; counters are taken from the first model."""
-        models = [update.weights for update in trained(updates)]
+        models = [update.weights for update in nonempty(updates)]
         if not models:
             return federation.weights
         count = len(models)

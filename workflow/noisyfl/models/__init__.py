@@ -1,43 +1,23 @@
-"""Network architectures by name. Checking or naming a model needs no torch; building it does."""
+"""Network architectures by name."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any
 
-from noisyfl.core.options import BadInput, option, within
+import torch
+from torch import nn
+
+from noisyfl.core.options import within
 from noisyfl.core.randomness import torch_seed
-from noisyfl.core.registry import Component, Registry
-from noisyfl.data.roots import Roots
+from noisyfl.models import cnn, resnet  # noqa: F401  (where the models are registered)
+from noisyfl.models.model import CACHE_ONLY, MODELS, Model, Shape, WeightFiles
 
-if TYPE_CHECKING:
-    from torch import nn
-
-Shape = tuple[int, int, int]
-"""The shape of an image: height, width, channels."""
-
-
-@dataclass(frozen=True)
-class WeightFiles:
-    """Where published weights are looked for: in data folders, then in torchvision's cache.
-
-    Attributes:
-        roots: the data folders; None: only the cache is used.
-        download: fetch weights that are in none of these, into the last data folder or, if there
-            are no data folders, into the cache.
-    """
-
-    roots: Roots | None = None
-    download: bool = False
-
-
-CACHE_ONLY = WeightFiles()
+__all__ = ["CACHE_ONLY", "MODELS", "Model", "WeightFiles", "build_model", "check_model"]
 
 
 def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None:
-    """Check that a model can be built for images of a shape, without importing torch.
+    """Check that a model can be built for images of a shape.
 
     Args:
         spec: the model's name and options.
@@ -78,8 +58,6 @@ def build_model(
     Raises:
         BadInput: as :func:`check_model`; or published weights are asked for and cannot be had.
     """
-    import torch
-
     model = MODELS.build(spec, "model")
     with within("model"):
         model.check(shape)
@@ -89,163 +67,3 @@ def build_model(
         module = model.build(shape, classes)
     model.pretrain(module, files)
     return module
-
-
-class Model(Component, ABC):
-    """What every model declares.
-
-    Attributes:
-        minimum: the smallest height and width of an image that it takes.
-    """
-
-    minimum: ClassVar[int]
-
-    def check(self, shape: Shape) -> None:
-        """Raise :class:`BadInput` if the model cannot take images of this shape."""
-        height, width, _ = shape
-        if min(height, width) < self.minimum:
-            raise BadInput(
-                f"{self.name} cannot take images of {height}x{width}, expected at least "
-                f"{self.minimum}x{self.minimum}"
-            )
-
-    @abstractmethod
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """The module, initialised from torch's generator."""
-
-    def pretrain(self, module: nn.Module, files: WeightFiles) -> None:
-        """Replace the initial weights by published ones, if an option says so."""
-
-
-MODELS = Registry[Model]("model")
-
-
-@MODELS.register("cnn")
-class Cnn(Model):
-    """The project's own small network, for images of a few pixels and a CPU."""
-
-    minimum = 4
-
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """See :func:`noisyfl.models.cnn.cnn`."""
-        from noisyfl.models.cnn import cnn
-
-        return cnn(shape, classes)
-
-
-@MODELS.register("cnn2conv")
-class Cnn2Conv(Model):
-    """FedNoiL's network for Fashion-MNIST."""
-
-    minimum = 4
-
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """See :func:`noisyfl.models.cnn.cnn2conv`."""
-        from noisyfl.models.cnn import cnn2conv
-
-        return cnn2conv(shape, classes)
-
-
-@MODELS.register("cnn4conv")
-class Cnn4Conv(Model):
-    """FedRN's network, for every one of its datasets."""
-
-    minimum = 16
-
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """See :func:`noisyfl.models.cnn.cnn4conv`."""
-        from noisyfl.models.cnn import cnn4conv
-
-        return cnn4conv(shape, classes)
-
-
-@MODELS.register("cnn4narrow")
-class Cnn4Narrow(Model):
-    """The project's own variant of FedRN's network, for CIFAR-10 on a CPU.
-
-    It has fewer channels where images are large.
-    """
-
-    minimum = 16
-
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """See :func:`noisyfl.models.cnn.cnn4narrow`."""
-        from noisyfl.models.cnn import cnn4narrow
-
-        return cnn4narrow(shape, classes)
-
-
-@MODELS.register("cnn9")
-class Cnn9(Model):
-    """Co-teaching's nine-layer network, which RoFL uses for MNIST and CIFAR-10."""
-
-    minimum = 28
-
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """See :func:`noisyfl.models.cnn.cnn9`."""
-        from noisyfl.models.cnn import cnn9
-
-        return cnn9(shape, classes)
-
-
-@MODELS.register("resnet18")
-class ResNet18(Model):
-    """ResNet-18 as it is used for CIFAR (FedCorr, FedNoiL, FedCNI)."""
-
-    minimum = 1
-
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """See :func:`noisyfl.models.resnet.cifar_resnet`."""
-        from noisyfl.models.resnet import cifar_resnet
-
-        return cifar_resnet([2, 2, 2, 2], shape, classes)
-
-
-@MODELS.register("resnet34")
-class ResNet34(Model):
-    """ResNet-34 as it is used for CIFAR (FedCorr, FedCNI)."""
-
-    minimum = 1
-
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """See :func:`noisyfl.models.resnet.cifar_resnet`."""
-        from noisyfl.models.resnet import cifar_resnet
-
-        return cifar_resnet([3, 4, 6, 3], shape, classes)
-
-
-@MODELS.register("resnet50")
-class ResNet50(Model):
-    """ResNet-50 as it is used for Clothing1M (RoFL, FedCorr, FedCNI)."""
-
-    # The network halves an image five times; of smaller ones the last stage sees mostly padding.
-    minimum = 32
-
-    pretrained: Literal["none", "imagenet"] = option(
-        "none",
-        doc="where all weights but the classifier's start: at random, or from ImageNet's as "
-        "torchvision publishes them",
-    )
-
-    def check(self, shape: Shape) -> None:
-        """See :meth:`Model.check`; ImageNet's weights also need images of three channels."""
-        super().check(shape)
-        if self.pretrained != "none" and shape[2] != 3:
-            raise BadInput(
-                f"got {self.pretrained!r}, but ImageNet's weights take 3 "
-                f"channels and these images have {shape[2]}",
-                "pretrained",
-            )
-
-    def build(self, shape: Shape, classes: int) -> nn.Module:
-        """See :func:`noisyfl.models.resnet.resnet50`."""
-        from noisyfl.models.resnet import resnet50
-
-        return resnet50(shape, classes)
-
-    def pretrain(self, module: nn.Module, files: WeightFiles) -> None:
-        """See :func:`noisyfl.models.pretrained.load_imagenet`."""
-        if self.pretrained == "imagenet":
-            from noisyfl.models.pretrained import load_imagenet
-
-            load_imagenet(module, files)

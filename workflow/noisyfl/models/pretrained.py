@@ -14,7 +14,7 @@ from torchvision.models import ResNet50_Weights
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.download import NotDownloaded
 from noisyfl.data.roots import each
-from noisyfl.models import WeightFiles
+from noisyfl.models.model import WeightFiles
 
 IMAGENET = ResNet50_Weights.IMAGENET1K_V1
 """The weights that \"pretrained\" meant when the papers were written (76.1 % top-1)."""

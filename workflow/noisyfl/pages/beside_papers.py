@@ -3,19 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from noisyfl.core.spreadsheet import from_text
-from noisyfl.specs.published import PAPERS, SCALES
+from noisyfl.specs.published import SCALES
 
 RANKED = 4
 """The fewest rows for which a correlation of ranks is printed."""
 
 
-def tables_beside(cells: Path) -> dict[str, list[str]]:
-    """The papers' tables with our numbers beside the printed ones: Markdown lines by heading.
+@dataclass(frozen=True)
+class Alike:
+    """How alike a column's published numbers and ours rank the rows.
+
+    Attributes:
+        column: its name.
+        correlation: Spearman's, of ranks.
+        rows: over how many.
+    """
+
+    column: str
+    correlation: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A paper's table, with our numbers beside the printed ones.
+
+    Attributes:
+        paper: whose it is.
+        table: ``<experiment>_<table>``, in which our numbers are.
+        columns: their names.
+        rows: the texts of each row: its name, and for each column the paper's number and ours.
+        alike: of the columns that have enough rows.
+    """
+
+    paper: str
+    table: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    alike: tuple[Alike, ...]
+
+
+def tables_beside(cells: Path) -> list[Beside]:
+    """The papers' tables with our numbers beside the printed ones.
 
     Only columns of which at least half is run are shown, and only tables that have such columns.
 
@@ -26,36 +61,31 @@ def tables_beside(cells: Path) -> dict[str, list[str]]:
     numbers = pd.read_csv(cells, dtype={"converged": str, "ours_starred": str})
     numbers = numbers.map(lambda cell: from_text(cell) if isinstance(cell, str) else cell)
     numbers["value"] *= numbers["unit"].map(SCALES)
-    found = {}
-    for (paper, shown), table in numbers.groupby(["paper", "shown_in"], sort=False):
-        if lines := list(_table(table)):
-            target = str(shown).replace("/", "_")
-            found[f"{PAPERS.get(str(paper), paper)}, `{target}`"] = lines
-    return found
+    return [
+        beside
+        for (paper, table), some in numbers.groupby(["paper", "shown_in"], sort=False)
+        for beside in _beside(str(paper), str(table).replace("/", "_"), some)
+    ]
 
 
-def _table(numbers: pd.DataFrame) -> Iterator[str]:
-    """The lines of a table, with the columns of which at least half is run; none without such."""
+def _beside(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[Beside]:
+    """A table with the columns of which at least half is run; none without such."""
     share = numbers.groupby("column")["ours"].transform(lambda ours: ours.notna().mean())
-    shown = numbers[share >= 0.5]
-    columns = list(shown["column"].unique())
+    run = numbers[share >= 0.5]
+    columns = list(run["column"].unique())
     if not columns:
         return
-    texts = shown.assign(
-        paper=_texts(shown["value"], shown["converged"] == "false"),
-        ours=_texts(shown["ours"], shown["ours_starred"] == "True"),
+    texts = run.assign(
+        paper=_texts(run["value"], run["converged"] == "false"),
+        ours=_texts(run["ours"], run["ours_starred"] == "True"),
     )
-    yield " | ".join(["| Method", *(f"{name}: paper | ours" for name in columns)]) + " |"
-    yield "|---" * (1 + 2 * len(columns)) + "|"
+    rows = []
     for row, line in texts.groupby("row", sort=False):
         by_column = line.set_index("column").reindex(columns).fillna("")
-        pairs = (
-            " | ".join(pair) for pair in zip(by_column["paper"], by_column["ours"], strict=True)
-        )
-        yield " | ".join([f"| {row}", *pairs]) + " |"
-    alike = [_alike(name, shown[shown["column"] == name]) for name in columns]
-    if any(alike):
-        yield from ("", " ".join(filter(None, alike)))
+        pairs = zip(by_column["paper"], by_column["ours"], strict=True)
+        rows.append((str(row), *(text for pair in pairs for text in pair)))
+    alike = [one for name in columns for one in _alike(name, run[run["column"] == name])]
+    yield Beside(paper, table, tuple(columns), tuple(rows), tuple(alike))
 
 
 def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
@@ -64,13 +94,12 @@ def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
     return printed.where(numbers.notna(), "–")
 
 
-def _alike(column: str, numbers: pd.DataFrame) -> str:
-    """A sentence on how alike a column ranks the rows (Spearman); empty if it has too few rows, or
-    rows that are not to be ranked with each other.
+def _alike(column: str, numbers: pd.DataFrame) -> Iterator[Alike]:
+    """How alike a column ranks the rows; nothing if it has too few rows, or rows that are not to be
+    ranked with each other.
     """
     known = numbers[numbers["ours"].notna()]
     if len(known) < RANKED or len(known[["dataset", "metric"]].drop_duplicates()) > 1:
-        return ""
+        return
     ranks = known[["value", "ours"]].rank()
-    correlation = ranks["value"].corr(ranks["ours"])
-    return f"{column}: ranks correlate by {correlation:.2f} (Spearman) over {len(known)} rows."
+    yield Alike(column, ranks["value"].corr(ranks["ours"]), len(known))

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import inspect
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
-from noisyfl.claims.judge import judge
-from noisyfl.claims.kept import write_judged
-from noisyfl.claims.lines import Artifacts
-from noisyfl.claims.verdicts import (
+from noisyfl.analysis.published_cells import read_cells
+from noisyfl.claims.artifacts import Artifacts
+from noisyfl.claims.findings import (
     CANNOT_TELL,
     DOES_NOT,
     HOLDS,
     IN_PART,
     OURS,
-    VERDICTS,
+    OUTCOMES,
     Case,
     Check,
     Finding,
-    Judged,
 )
+from noisyfl.claims.judge import judge
+from noisyfl.claims.judgement import Judgement, write_judgements
+from noisyfl.claims.sources import our_cells, ours, published
 from noisyfl.core.artifacts import RunFiles, replacing
+from noisyfl.pages.html import render
+from noisyfl.pages.markdown import escape, head, row
 from noisyfl.specs.descriptions import Description
 from noisyfl.specs.published import PAPERS
 
-REPORT = Path(__file__).parents[2] / "report"
-
 TELLING = 3
-"""How many cases of a condition are shown: the ones that decide it."""
+"""How many cases of a condition are on the page: the ones that decide it."""
 
 NOTES = (
     "A claim holds if each of its conditions holds in all of its cases (in most, or in a share, "
@@ -63,7 +59,7 @@ def write_claims(
     *,
     markdown: Path,
     html: Path,
-    kept: Path,
+    json: Path,
 ) -> None:
     """Judge every claim twice, and write it on one page and as JSON.
 
@@ -71,7 +67,7 @@ def write_claims(
         printed: the file of the papers' own numbers.
         cells: the file of our numbers beside them, see :mod:`noisyfl.analysis.published_cells`.
         parts: descriptions of the tables and figures that
-            :func:`noisyfl.claims.wanted.parts_of` names, by ``<experiment>/<name>``, as
+            :func:`noisyfl.claims.catalogue.tables_of_claims` names, by ``<experiment>/<name>``, as
             far as the scale has them.
         runs: the artifact of every run of these tables and figures, by id.
         partitions: the noisy partitions of these runs, by id.
@@ -80,129 +76,115 @@ def write_claims(
             of claims, without the file's ending.
         markdown: gets the page.
         html: gets the same page, in one file that needs nothing else.
-        kept: gets the same as JSON, see :mod:`noisyfl.claims.kept`.
+        json: gets the same as JSON, see :mod:`noisyfl.claims.judgement`.
 
     Raises:
         BadInput: there are several numbers where a claim expects one.
         DamagedArtifact: a run's files are damaged, or another run's.
     """
-    judged = judge(printed, cells, Artifacts(parts, runs, partitions))
+    sources = Artifacts(parts, runs, partitions).sources()
+    judgements = judge(published(printed), ours(our_cells(cells), sources))
     for path, page in ((markdown, markdown_page), (html, html_page)):
         beside = {name: f"{place}{path.suffix}" for name, place in tables.items()}
         with replacing(path) as draft:
-            draft.write_text(page(judged, cells, scale, beside), encoding="utf-8")
-    write_judged(kept, judged)
+            draft.write_text(page(judgements, cells, scale, beside), encoding="utf-8")
+    write_judgements(json, judgements)
 
 
 def markdown_page(
-    judged: Sequence[Judged], cells: Path, scale: str, pages: Mapping[str, str]
+    judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
     """The page as Markdown, with the HTML tags that GitHub renders.
 
     Args:
-        judged: every claim.
+        judgements: every claim.
         cells: the scale's ``cells.csv``.
         scale: its name.
         pages: the page of each table, as a link from this one, by the table's name.
     """
     lines = ["# Claims of the papers", "", f"Scale “{scale}”", ""]
     lines += [f"> **{warning}**\n" for warning in warnings(cells)]
-    lines += ["| Paper | Published numbers | Ours |", "|---|---|---|"]
-    papers = by_paper(judged)
+    lines += head(["Paper", "Published numbers", "Ours"])
+    papers = by_paper(judgements)
     for name, claims in papers.items():
         tallies = (tally([claim.published for claim in claims]), tally([c.ours for c in claims]))
-        lines.append(f"| {name} | {tallies[0]} | {tallies[1]} |")
+        lines.append(row([name, *tallies]))
     lines += ["", *(f"- {note}" for note in NOTES)]
     for name, claims in papers.items():
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            "| | Claim | Published numbers | Ours |",
-            "|---|---|---|---|",
-        ]
+        lines += ["", f"## {name}", "", *head(["", "Claim", "Published numbers", "Ours"])]
         for claim in claims:
             sides = (in_short(claim.published), in_short(claim.ours))
-            said = f"{_escape(claim.claim.sentence)} *{_escape(claim.claim.place)}*"
-            lines.append(f"| {claim.claim.name} | {said} | {sides[0]} | {sides[1]} |")
+            said = f"{escape(claim.claim.sentence)} *{escape(claim.claim.place)}*"
+            lines.append(row([claim.claim.name, said, *sides]))
         lines += ["", "<details><summary>Numbers that decided</summary>", ""]
         for claim in claims:
-            links = "".join(f" [{name}]({page})" for name, page in linked(claim, pages).items())
+            links = "".join(f" [{name}]({page})" for name, page in links_of(claim, pages).items())
             lines.append(f"- {claim.claim.name}{links}")
             lines += [f"  - {line}" for line in _in_detail(claim)]
         lines += ["", "</details>"]
     return "\n".join([*lines, ""])
 
 
-def _in_detail(claim: Judged) -> list[str]:
-    lines = [_escape(text) for text in (claim.claim.note, claim.claim.untested) if text]
+def _in_detail(claim: Judgement) -> list[str]:
+    lines = [escape(text) for text in (claim.claim.note, claim.claim.untested) if text]
     for side, finding in (("published numbers", claim.published), ("ours", claim.ours)):
         for check in finding.checks:
-            words = f"{side}: {_escape(says(check))}: {counted(check.cases)}"
-            cases = "; ".join(_escape(shown(case)) for case in check.telling(TELLING))
+            words = f"{side}: {escape(condition_text(check))}: {count_cases(check.cases)}"
+            cases = "; ".join(escape(case_text(case)) for case in check.telling(TELLING))
             lines.append(f"{words}. {cases}" if cases else words)
     return lines
 
 
-def html_page(judged: Sequence[Judged], cells: Path, scale: str, pages: Mapping[str, str]) -> str:
+def html_page(
+    judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
+) -> str:
     """The page as one HTML file, with its style and without scripts.
 
     Args:
-        judged: every claim.
+        judgements: every claim.
         cells: the scale's ``cells.csv``.
         scale: its name.
         pages: the page of each table, as a link from this one, by the table's name.
     """
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    template = environment.from_string((REPORT / "claims.html.jinja").read_text(encoding="utf-8"))
-    return template.render(
-        style=_style(),
+    return render(
+        "claims.html.jinja",
         scale=scale,
-        papers=by_paper(judged),
+        papers=by_paper(judgements),
         warnings=warnings(cells),
         notes=NOTES,
         tally=tally,
         in_short=in_short,
-        says=says,
-        counted=counted,
-        shown=shown,
+        condition_text=condition_text,
+        count_cases=count_cases,
+        case_text=case_text,
         source=source,
-        rests_on=rests_on,
-        linked=functools.partial(linked, pages=pages),
+        places_text=places_text,
+        links_of=functools.partial(links_of, pages=pages),
         telling=TELLING,
     )
 
 
-def _style() -> Markup:
-    """The CSS of the tables' pages."""
-    page = (REPORT / "table.html.jinja").read_text(encoding="utf-8")
-    return Markup(page.partition("<style>")[2].partition("</style>")[0])
-
-
-def source(claim: Judged) -> str:
+def source(claim: Judgement) -> str:
     """The source code of the function that judges a claim."""
     return inspect.getsource(claim.claim.checks)
 
 
-def linked(claim: Judged, pages: Mapping[str, str]) -> dict[str, str]:
+def links_of(claim: Judgement, pages: Mapping[str, str]) -> dict[str, str]:
     """The pages of the tables whose cells decided a claim, by the table's name."""
     cases = [case for finding in (claim.published, claim.ours) for case in finding.telling(TELLING)]
     tables = dict.fromkeys(cell.table for case in cases for cell in case.cells)
     return {name: pages[name] for name in tables if name in pages}
 
 
-def by_paper(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+def by_paper(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     """The claims of each paper, by the paper's name."""
-    groups = itertools.groupby(judged, key=lambda claim: claim.claim.paper)
+    groups = itertools.groupby(judgements, key=lambda claim: claim.claim.paper)
     return {PAPERS.get(paper, paper): list(claims) for paper, claims in groups}
 
 
 def warnings(cells: Path) -> list[str]:
     """Warnings of what keeps our numbers from speaking of the papers' settings."""
-    with cells.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["ours"]]
+    rows = [row for row in read_cells(cells) if row["ours"]]
     if not rows:
         return ["None of our numbers is there yet."]
     others = sum(row["ours_as_published"] != "True" for row in rows)
@@ -224,7 +206,7 @@ def tally(findings: Sequence[Finding]) -> str:
     several = {HOLDS: "hold", IN_PART: "hold in part", DOES_NOT: "do not hold"}
     return ", ".join(
         f"{counts[one]} {one if counts[one] == 1 else several.get(one, one)}"
-        for one in VERDICTS
+        for one in OUTCOMES
         if counts[one]
     )
 
@@ -234,12 +216,14 @@ def in_short(finding: Finding) -> str:
     if not any(case.known for check in finding.checks for case in check.cases):
         return f"{CANNOT_TELL}: {'not run' if finding.checks else 'no numbers'}"
     groups = itertools.groupby(finding.checks, key=lambda check: check.says)
-    counts = [counted([case for check in checks for case in check.cases]) for _, checks in groups]
+    counts = [
+        count_cases([case for check in checks for case in check.cases]) for _, checks in groups
+    ]
     untested = [] if finding.complete else ["not all of it is tested"]
     return f"{finding.verdict}: {'; '.join([*counts, *untested])}"
 
 
-def counted(cases: Sequence[Case]) -> str:
+def count_cases(cases: Sequence[Case]) -> str:
     """In how many cases a condition holds, and how many are open or not run."""
     if not cases:
         return "not run"
@@ -250,25 +234,18 @@ def counted(cases: Sequence[Case]) -> str:
     return f"{held} of {len(cases)}" + (f" ({', '.join(more)})" if more else "")
 
 
-def says(check: Check) -> str:
+def condition_text(check: Check) -> str:
     """A condition in words, with a dagger if the bound is ours."""
     return check.says + ("†" if check.bound == OURS else "")
 
 
-def shown(case: Case) -> str:
+def case_text(case: Case) -> str:
     """A case with its numbers and a mark: whether it holds, fails, or is undecided."""
     mark = {True: "✓", False: "✗", None: "?"}[case.held]
     label = f"{case.label}: " if case.label else ""
     return f"{label}{case.numbers} {mark}"
 
 
-def rests_on(case: Case) -> str:
+def places_text(case: Case) -> str:
     """The cells that a case rests on, each with its table, row and column."""
     return "; ".join(f"{cell.table}: {cell.row}, {cell.column}" for cell in case.cells)
-
-
-def _escape(text: Any) -> str:
-    """Escape what Markdown would take for markup."""
-    for mark in "\\|*_<`":
-        text = text.replace(mark, f"\\{mark}")
-    return text

@@ -1,184 +1,159 @@
-"""The page of evidence: what our runs say of each method, and of the papers' claims.
+"""The pages of evidence: what our runs say of each method, and of the papers' claims.
 
-Every number on it is computed from artifacts. People's explanations are in a file of their own,
-each under the heading that it stands under on the page.
+The first screen is ``evidence.md``; a page a paper, and one of every method, lie in ``evidence/``.
+Every number is computed from artifacts. People's explanations are in files of their own, by the
+table or the method that they explain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import jinja2
 import numpy as np
 import pandas as pd
+from pydantic import Field, RootModel
 
-from noisyfl.analysis.against_fedavg import (
-    BASELINE,
-    ROUNDS,
-    Cells,
-    bars_of,
-    clear_differences,
-    method_lines,
-    number,
-    seen,
-)
+from noisyfl.analysis.against_fedavg import CLEAR, ROUNDS, Against, Measured
 from noisyfl.analysis.frame import tidy
 from noisyfl.analysis.metrics import RANK
 from noisyfl.analysis.runs import Run
-from noisyfl.claims.verdicts import CANNOT_TELL, Judged
+from noisyfl.analysis.statistics import number
+from noisyfl.claims.findings import CANNOT_TELL
+from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import replacing
-from noisyfl.core.checked_yaml import read_yaml
-from noisyfl.core.options import BadInput
-from noisyfl.pages.beside_papers import tables_beside
-from noisyfl.pages.claims import by_paper, in_short, tally
-from noisyfl.specs.descriptions import TableDescription
+from noisyfl.pages.beside_papers import Beside, tables_beside
+from noisyfl.pages.claims import in_short, tally
+from noisyfl.pages.reasons import Strict, read_model
+from noisyfl.specs.descriptions import Heading, TableDescription
+from noisyfl.specs.published import PAPERS
 
-RANKED = (
-    " Average ranks (1 is the best) are over the largest part of the table without missing runs."
-)
-"""What the page says of average ranks."""
+TEMPLATES = Path(__file__).parents[2] / "report" / "evidence"
 
-CLAIMS = "The papers' claims"
-"""The heading over what our numbers say of them."""
+METHODS = "methods"
+"""The name of the page of every method, and of its file of reasons."""
 
-REASON = "Why:"
-"""How a paragraph of people's begins on the page."""
+PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (METHODS, *PAPERS)))
+"""All pages, by their paths from where the first one is."""
 
 
-def evidence_page(
+class PaperReasons(Strict):
+    """Why our numbers beside a paper's are what they are, in people's paragraphs.
+
+    Attributes:
+        claims: on its claims.
+        tables: on its tables, by ``<experiment>_<table>``.
+    """
+
+    claims: tuple[str, ...] = ()
+    tables: dict[str, list[str]] = Field(default_factory=dict)
+
+
+class Reasons(RootModel[dict[str, list[str]]]):
+    """Why the methods' numbers are what they are: people's paragraphs by the name of a row."""
+
+
+def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[str]]]:
+    """Read people's paragraphs: by paper, and by method.
+
+    Args:
+        folder: with a file for each paper, and one for the methods; one that is missing has none.
+
+    Raises:
+        BadInput: naming the file, the key and what was expected.
+    """
+    files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    methods = files.pop(METHODS, None)
+    papers = {name: read_model(path, PaperReasons) for name, path in files.items()}
+    return papers, read_model(methods, Reasons).root if methods else {}
+
+
+def evidence_pages(
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judged],
-    papers: Mapping[str, Sequence[str]],
-    reasons: Mapping[str, Sequence[str]],
-) -> str:
-    """The page as Markdown.
+    judged: Sequence[Judgement],
+    beside: Sequence[Beside],
+    papers: Mapping[str, PaperReasons],
+    methods: Mapping[str, Sequence[str]],
+) -> dict[str, str]:
+    """The pages as Markdown, by their paths: all of :data:`PAGES`.
 
     Args:
         table: of every method in common settings, with a row of the baseline.
         runs: by id, all of the table's.
         judged: every claim.
-        papers: the papers' tables with ours beside them, lines by heading.
-        reasons: people's paragraphs, see :func:`read_reasons`.
+        beside: the papers' tables with our numbers beside theirs.
+        papers: people's paragraphs, see :func:`read_reasons`.
+        methods: likewise.
 
     Raises:
         ValueError: no row is the baseline's.
     """
-    there = len(table.run_ids())
-    names = [row.method_name for row in table.rows]
-    baseline = names.index(BASELINE)
-    found = {
-        (r, c): seen([runs[run] for run in cell])
-        for r, row in enumerate(table.runs)
-        for c, cell in enumerate(row)
-    }
-    cells = {place: cell for place, cell in found.items() if len(cell)}
-    trained = {
-        (r, c): {runs[run].spec["seed"] for run in cell}
-        for r, row in enumerate(table.runs)
-        for c, cell in enumerate(row)
-        if cell
-    }
-    bars = bars_of({c: cell for (r, c), cell in cells.items() if r == baseline})
-    ranks = _average_ranks(table, runs)
-    lines = [
-        "# Evidence",
-        "",
-        f"What the runs of the scale “{table.scale}” say of the papers' claims and of every method."
-        " This page is made of their artifacts (`snakemake evidence --cores all "
-        f"--configfile=config/{table.scale}.yaml`), but for the paragraphs that begin with "
-        f"“{REASON}”. Of the {there + table.missing} runs of its table, “{table.title}”, {there} "
-        "are there.",
-        "",
-        f"## {CLAIMS}",
-        "",
-        *_claims(judged),
-        "",
-        *_paragraphs(reasons, CLAIMS),
-        "## Beside the papers' numbers",
-        "",
-        *_beside(papers, reasons),
-        "## The methods",
-        "",
-        *_at_a_glance(table, cells, trained, ranks),
-        "",
-        "Test accuracy is the mean of the last ten evaluations, in percent, over the seeds that "
-        "all methods of a setting have; *diverged* is a method of which one of these ended with "
-        "a model that is not finite; – is not run, and a setting of which most is not run "
-        f"stands below alone.{RANKED if len(ranks) else ''}",
-        *clear_differences(table, cells, baseline, bars),
-        "",
-        "Below, a method and FedAvg are compared over the seeds that both have. *Right among the "
-        "clean* is the label precision of what a method learns as clean in its last "
-        f"{ROUNDS} rounds that leave samples out, beside the share of the labels given to their "
-        "clients that is right; *found* is its recall. *Work* is samples through the network "
-        "backwards, over FedAvg's.",
-    ]
-    for r, row in enumerate(table.rows):
-        own = {c: cell for (at, c), cell in cells.items() if at == r}
-        if own:
-            against = {
-                c: cells[baseline, c]
-                for c in own
-                if (baseline, c) in cells
-                and len(own[c].index.intersection(cells[baseline, c].index))
-            }
-            lines += ["", f"### {row.name}", ""]
-            lines += method_lines(row, own, against if r != baseline else {}, table.columns, bars)
-            for reason in reasons.get(row.name, ()):
-                lines += ["", f"{REASON} {reason}"]
-    missing = [row.name for r, row in enumerate(table.rows) if not any(at == r for at, _ in cells)]
-    if missing:
-        lines += ["", f"Not run yet: {', '.join(missing)}."]
-    return "\n".join([*lines, ""])
-
-
-def _claims(judged: Sequence[Judged]) -> Iterator[str]:
-    """The table of the claims that our numbers decide, and a count of all verdicts by paper."""
-    papers = by_paper(judged)
-    decided = [claim for claim in judged if claim.ours.verdict != CANNOT_TELL]
-    if decided:
-        yield "| | Claim | The paper's own numbers | Ours |"
-        yield "|---|---|---|---|"
-        for claim in decided:
-            sides = in_short(claim.published), in_short(claim.ours)
-            sentence = claim.claim.sentence.replace("|", "\\|")
-            yield f"| {claim.claim.name} | {sentence} | {sides[0]} | {sides[1]} |"
-        yield ""
-    told = (f"{name}: {tally([one.ours for one in some])}" for name, some in papers.items())
-    begun = [claim.claim.name for claim in judged if claim not in decided and _some_known(claim)]
-    yield (
-        f"Of all claims, ours: {'; '.join(told)}. Of those that cannot tell, some comparisons have "
-        f"their numbers in {', '.join(begun) or 'no claim'}, and none in the others; `python -m "
-        "noisyfl plan --claims` says which of them this scale can decide. Numbers of a single "
-        "trial, which those of ablations and figures are, are compared as they are."
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
     )
+    environment.globals |= {"in_short": in_short, "tally": tally, "CLEAR": CLEAR, "ROUNDS": ROUNDS}
+    environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
+    measured = Measured(table, runs)
+    claims = {paper: [one for one in judged if one.claim.paper == paper] for paper in PAPERS}
+    ranks = _average_ranks(table, runs)
+    pages = {
+        "evidence.md": environment.get_template("first.md.jinja").render(
+            table=table,
+            papers=PAPERS,
+            claims=claims,
+            begun=[one.claim.name for one in judged if not _decided(one) and _some_known(one)],
+            measured=measured,
+            clear=_clearly_ahead(table, measured),
+            alike=sorted(
+                (one.correlation, part.paper, part.table, one.column, one.rows)
+                for part in beside
+                for one in part.alike
+            ),
+        ),
+        f"evidence/{METHODS}.md": environment.get_template("methods.md.jinja").render(
+            table=table,
+            glance=_at_a_glance(table, measured, ranks),
+            ranked=bool(len(ranks)),
+            methods=list(_methods(table, measured, methods)),
+            missing=[row.name for r, row in enumerate(table.rows) if not measured.row(r)],
+        ),
+    }
+    for paper, name in PAPERS.items():
+        pages[f"evidence/{paper}.md"] = environment.get_template("paper.md.jinja").render(
+            name=name,
+            scale=table.scale,
+            decided=[one for one in claims[paper] if _decided(one)],
+            beside=[part for part in beside if part.paper == paper],
+            reasons=papers.get(paper, PaperReasons()),
+        )
+    return pages
 
 
-def _some_known(judged: Judged) -> bool:
+def _decided(judged: Judgement) -> bool:
+    return judged.ours.verdict != CANNOT_TELL
+
+
+def _some_known(judged: Judgement) -> bool:
     return any(case.known for check in judged.ours.checks for case in check.cases)
 
 
-def _beside(
-    papers: Mapping[str, Sequence[str]], reasons: Mapping[str, Sequence[str]]
-) -> Iterator[str]:
-    """Each paper's table under its heading, with people's paragraphs on it."""
-    yield (
-        "Columns of which most is run, in percent, of smaller federations and networks than the "
-        "papers': what can be held against theirs is the order of the rows. Ours are means over "
-        "the seeds that are run, which may be more for one row than for another. \\*: the maximum, "
-        "since most runs did not converge."
-    )
-    yield ""
-    for heading, lines in papers.items():
-        yield from (f"### {heading}", "", *lines, "")
-        yield from _paragraphs(reasons, heading)
-
-
-def _paragraphs(reasons: Mapping[str, Sequence[str]], heading: str) -> Iterator[str]:
-    """People's paragraphs under a heading, each with an empty line after it."""
-    for reason in reasons.get(heading, ()):
-        yield from (f"{REASON} {reason}", "")
+def _clearly_ahead(table: TableDescription, measured: Measured) -> dict[str, int]:
+    """For each method that ranks count and that is run: in how many of the settings of which the
+    baseline has several trials it is clearly ahead of that.
+    """
+    several = list(measured.several())
+    return {
+        row.name: measured.against(r).clearly_ahead(several)
+        for r, row in enumerate(table.rows)
+        if row.ranked and r != measured.baseline and measured.row(r)
+    }
 
 
 def _average_ranks(table: TableDescription, runs: Mapping[str, Run]) -> pd.Series:
@@ -188,26 +163,16 @@ def _average_ranks(table: TableDescription, runs: Mapping[str, Run]) -> pd.Serie
     return ranks.set_index("row_number")["value"]
 
 
-def _at_a_glance(
-    table: TableDescription,
-    cells: Cells,
-    trained: Mapping[tuple[int, int], set[int]],
-    ranks: pd.Series,
-) -> Iterator[str]:
+def _at_a_glance(table: TableDescription, measured: Measured, ranks: pd.Series) -> list[list[str]]:
     """The table of accuracies by row and column, without columns of which most cells are missing,
-    and of average ranks, if there are any.
+    and of average ranks, if there are any; its header first.
 
     In a column without missing cells the best is in bold. A cell of which a trial diverged says so.
-
-    Args:
-        table: see :func:`evidence_page`.
-        cells: what the trials that did not diverge show.
-        trained: the seeds of all trials, by row and column.
-        ranks: average ranks by the number of the row.
     """
+    cells, trained = measured.cells, measured.seeds
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
     columns = [c for c in columns if 2 * sum((r, c) in trained for r in rows) >= len(rows)]
-    texts: dict[tuple[int, int], str] = {}
+    lines = {r: [table.rows[r].name] for r in rows}
     for c in columns:
         there = [r for r in rows if (r, c) in trained]
         seeds = sorted(set.intersection(*(trained[r, c] for r in there)))
@@ -219,54 +184,107 @@ def _at_a_glance(
             numbers = {r: f"**{one}**" if one == highest else one for r, one in numbers.items()}
         without = "diverged" if seeds else ""
         for r in rows:
-            texts[r, c] = numbers.get(r, without if r in there else "–")
-    titles = [table.columns[c].name for c in columns]
-    lines = {r: [texts[r, c] for c in columns] for r in rows}
+            lines[r].append(numbers.get(r, without if r in there else "–"))
+    header = ["Method", *(table.columns[c].name for c in columns)]
     if len(ranks):
-        titles.append("average rank")
+        header.append("average rank")
         lowest = number(ranks.min())
         for r in rows:
             text = number(ranks.get(r, np.nan))
             lines[r].append(f"**{text}**" if text == lowest else text)
-    yield " | ".join(["| Method", *titles]) + " |"
-    yield "|---" * (1 + len(titles)) + "|"
-    for r, line in lines.items():
-        yield " | ".join([f"| {table.rows[r].name}", *line]) + " |"
+    return [header, *lines.values()]
 
 
-def read_reasons(path: Path) -> dict[str, list[str]]:
-    """Read people's paragraphs: by the name of a row, the heading of a paper's table, or that of
-    the claims.
+@dataclass(frozen=True)
+class Method:
+    """What the page of every method has of one.
 
-    Raises:
-        BadInput: naming the file, the heading and what was expected.
+    Attributes:
+        name: of its row.
+        against: how it compares with the baseline; None for itself.
+        columns: of the table.
+        lines: of the table of its settings.
+        reasons: people's paragraphs.
     """
-    found = read_yaml(path)
-    for heading, paragraphs in found.items():
-        if not isinstance(paragraphs, list) or not all(isinstance(p, str) for p in paragraphs):
-            raise BadInput(f"{path}: {heading}: got {paragraphs!r}, expected a list of paragraphs")
-    return dict(found)
+
+    name: str
+    against: Against | None
+    columns: Sequence[Heading]
+    lines: Sequence[Sequence[str]]
+    reasons: Sequence[str]
+
+
+def _methods(
+    table: TableDescription, measured: Measured, reasons: Mapping[str, Sequence[str]]
+) -> Iterator[Method]:
+    """Every method that is run, in the order of the table."""
+    for r, row in enumerate(table.rows):
+        if not measured.row(r):
+            continue
+        against = measured.against(r) if r != measured.baseline else None
+        gains = against.gains if against else {}
+        yield Method(
+            row.name,
+            against if gains else None,
+            table.columns,
+            [
+                [table.columns[c].name, *_setting(measured, c, trials, c in gains)]
+                for c, trials in measured.row(r).items()
+            ],
+            reasons.get(row.name, ()),
+        )
+
+
+def _setting(measured: Measured, column: int, trials: pd.DataFrame, compared: bool) -> list[str]:
+    """What a method reached in a setting, as the texts of eight columns."""
+    cell = trials.mean()
+    level = work = ""
+    if compared:
+        baseline = measured.cells[measured.baseline, column]
+        level = number(baseline["accuracy"].reindex(trials.index).mean())
+        work = f"{(trials['backward'] / baseline['backward']).mean():.2f}"
+    return [str(len(trials)), number(cell.accuracy), level, *describe(cell), work]
+
+
+def describe(cell: pd.Series) -> list[str]:
+    """What a cell reached besides its accuracy, as the texts of four columns.
+
+    Args:
+        cell: a row of :func:`noisyfl.analysis.against_fedavg.measure`, or the mean of several.
+
+    Returns:
+        its best evaluation and after how many rounds that was; its label precision, and in
+        parentheses what that is to be held against; its recall; its right pseudo-labels. Empty
+        texts for what it does not have.
+    """
+    return [
+        f"{number(cell.best)}, {cell.best_round:.0f}",
+        f"{number(cell.precision)} ({number(cell.base)})" if cell.precision >= 0 else "",
+        number(cell.recall),
+        number(cell.pseudo),
+    ]
 
 
 def write_evidence(
-    path: Path,
+    folder: Path,
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judged],
+    judged: Sequence[Judgement],
     cells: Path,
     reasons: Path,
 ) -> None:
-    """Write the page.
+    """Write the pages.
 
     Args:
-        path: of the page.
-        table: see :func:`evidence_page`.
+        folder: gets :data:`PAGES`.
+        table: see :func:`evidence_pages`.
         runs: likewise.
         judged: likewise.
         cells: the file of every published number with ours.
-        reasons: the file of people's paragraphs.
+        reasons: the folder of people's paragraphs.
     """
-    paragraphs = read_reasons(reasons)
-    with replacing(path) as draft:
-        page = evidence_page(table, runs, judged, tables_beside(cells), paragraphs)
-        draft.write_text(page, encoding="utf-8")
+    papers, methods = read_reasons(reasons)
+    pages = evidence_pages(table, runs, judged, tables_beside(cells), papers, methods)
+    for name, text in pages.items():
+        with replacing(folder / name) as draft:
+            draft.write_text(text, encoding="utf-8")

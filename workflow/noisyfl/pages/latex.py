@@ -97,7 +97,7 @@ def _cell(content: Content, row: Row, column: int) -> str:
         text += rf" {{\scriptsize$\pm${content.printed(cell.summary.std)}}}"
     if cell.published is not None:
         star = "*" if cell.published.starred else ""
-        text += rf" {{\scriptsize({cell.published.value:.{content.decimals}f}{star})}}"
+        text += rf" {{\scriptsize({content.printed(cell.published.value)}{star})}}"
     return text.strip()
 
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.analysis.cells import Cell, Content, collect
+from noisyfl.analysis.cells import Cell, Content, collect, rounded
 from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.statistics import STATISTICS
@@ -92,35 +92,25 @@ def csv_text(content: Content) -> str:
     return file.getvalue()
 
 
-def _facts(cell: Cell, compared: bool) -> dict[str, Any]:
-    """What the file has of a cell; ``compared`` says whether its table has published numbers."""
-    ours, paper = cell.summary, cell.published
+def _facts(cell: Cell, with_published: bool) -> dict[str, Any]:
+    """The columns of a cell; ``with_published`` is whether its table has published numbers."""
+    row, paper = cell.row, cell.published
     facts: dict[str, Any] = {
-        "mean": _rounded(ours.mean if ours else None),
-        "std": _rounded(ours.std if ours else None),
-        "trials": ours.trials if ours else 0,
+        **{name: row[name] for name in ("mean", "std", "trials")},
         "diverged": cell.diverged,
-        "starred": bool(ours and ours.starred),
-        "metric": cell.metric,
-        "statistic": cell.statistic,
+        **{name: row[name] for name in ("starred", "metric", "statistic")},
         "published": paper and paper.value,
         "published std": paper and paper.std,
         "published starred": bool(paper and paper.starred),
-        "difference": _rounded(cell.difference),
-        "verdict": cell.verdict,
-        "as published": cell.as_published if compared else None,
+        **{name: row[name] for name in ("difference", "verdict")},
+        "as published": cell.as_published if with_published else None,
     }
     for name in STATISTICS:
         found = cell.summaries.get(name)
-        facts["mean of run" if name == "mean" else name] = _rounded(found.mean if found else None)
-    of_runs = [row for row in cell.rows if row["run"]]
-    facts["runs"] = " ".join(cell.runs)
-    facts["status by run"] = " ".join(row["status"] for row in of_runs)
+        facts["mean of run" if name == "mean" else name] = rounded(found.mean if found else None)
+    of_runs = [one for one in cell.rows if one["run"]]
+    facts["runs"] = row["runs"]
+    facts["status by run"] = " ".join(one["status"] for one in of_runs)
     for name in STATISTICS:
-        facts[f"{name} by run"] = " ".join(str(_rounded(row[name])) for row in of_runs)
+        facts[f"{name} by run"] = " ".join(str(rounded(one[name])) for one in of_runs)
     return facts
-
-
-def _rounded(value: float | None) -> float | None:
-    """A number rounded to six decimals, which hides floating-point noise."""
-    return None if value is None else round(value, 6)

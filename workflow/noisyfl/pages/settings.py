@@ -22,8 +22,8 @@ from noisyfl.models import MODELS
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
 from noisyfl.simulation.schedule import Schedule
+from noisyfl.specs.catalogue import method_source, parts_of
 from noisyfl.specs.catalogue import methods as declared_methods
-from noisyfl.specs.catalogue import parts_of
 from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.spec import measures_of
 
@@ -54,7 +54,7 @@ def setting_of(spec: Mapping[str, Any]) -> dict[str, Words]:
     """All items of a run's spec but its method and seed, in words."""
     partition = spec["noisy_partition"]
 
-    def told(registry: Registry, given: Mapping[str, Any]) -> Words:
+    def words(registry: Registry, given: Mapping[str, Any]) -> Words:
         return component(given, registry.get(given["name"]))
 
     human = partition["label_noise"]["name"] == "human"
@@ -66,12 +66,12 @@ def setting_of(spec: Mapping[str, Any]) -> dict[str, Words]:
     return {
         "dataset": plain(partition["dataset"]),
         "clients": plain(str(partition["partition"]["clients"])),
-        "partition": told(PARTITIONS, partition["partition"]),
-        "label noise": told(LABEL_NOISES, partition["label_noise"]),
+        "partition": words(PARTITIONS, partition["partition"]),
+        "label noise": words(LABEL_NOISES, partition["label_noise"]),
         "noise level": plain("as people labelled")
         if human
-        else told(NOISE_LEVELS, partition["noise_level"]),
-        "model": told(MODELS, spec["model"]),
+        else words(NOISE_LEVELS, partition["noise_level"]),
+        "model": words(MODELS, spec["model"]),
         "augmentation": plain(spec["augmentation"]),
         "normalization": plain(spec["normalization"]),
         **schedule,
@@ -88,7 +88,7 @@ def settings(content: Content) -> list[Setting]:
         if cell.runs
     }
     found = [
-        Setting(name, _condensed({at: setting[name] for at, setting in by_cell.items()}))
+        Setting(name, _by_place({at: setting[name] for at, setting in by_cell.items()}))
         for name in next(iter(by_cell.values()), {})
     ]
     return [setting for setting in found if set(setting.values.values()) != {plain(NOT_NOTED)}]
@@ -107,7 +107,7 @@ def _setting_of_cell(trials: Sequence[Run]) -> dict[str, Words]:
     return dict([*rest[:place], ("wrong labels", plain(wrong)), *rest[place:]])
 
 
-def _condensed(values: Mapping[tuple[str, str], Words]) -> dict[str, Words]:
+def _by_place(values: Mapping[tuple[str, str], Words]) -> dict[str, Words]:
     """Group values by (row, column) under the shortest names of places that tell them apart."""
     for naming in (lambda at: "", lambda at: at[1], lambda at: at[0], ", ".join):
         found: dict[str, set[Words]] = {}
@@ -126,12 +126,12 @@ def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
     found = {}
     for row in content.trained:
         specs = [run.spec for cell in row.cells for run in content.runs_of(cell)]
-        told = [
+        words = [
             (component(part, declared_methods()[part["name"]], measures), part["revision"])
             for spec, measures in ((spec, measures_of(spec["schedule"])) for spec in specs)
             for part in parts_of(spec["method"])
         ]
-        found[row.name] = list(dict.fromkeys(told))
+        found[row.name] = list(dict.fromkeys(words))
     return found
 
 
@@ -193,12 +193,12 @@ def _size(content: Content, cells: list[Cell]) -> str:
     def values(name: str) -> str:
         return " or ".join(dict.fromkeys(str(setting[name]) for setting in every))
 
-    def counted(name: str, noun: str) -> str:
+    def some(name: str, noun: str) -> str:
         return f"{values(name)} {noun if values(name) == '1' else noun + 's'}"
 
     return (
-        f"Here: {values('dataset')}, {counted('clients', 'client')}, {counted('rounds', 'round')}, "
-        f"participation {values('participation')}, {counted('local epochs', 'local epoch')}, "
+        f"Here: {values('dataset')}, {some('clients', 'client')}, {some('rounds', 'round')}, "
+        f"participation {values('participation')}, {some('local epochs', 'local epoch')}, "
         f"model {values('model')}."
     )
 
@@ -215,11 +215,11 @@ def notes(content: Content) -> list[str]:
         found.append("In brackets: the number that the paper prints.")
     compared = {word: n for word, n in content.verdicts.items() if word != NOT_RUN}
     if compared:
-        told = ", ".join(f"{n} {word} {MARKS[word]}".strip() for word, n in compared.items())
+        words = ", ".join(f"{n} {word} {MARKS[word]}".strip() for word, n in compared.items())
         found.append(
-            f"Of {sum(content.verdicts.values())} published numbers: {told}. Reproduced: off by at "
-            f"most the published spread ({POINTS:g} points where none is printed) and our standard "
-            f"error; close: by at most {CLOSE:g} published spreads and that."
+            f"Of {sum(content.verdicts.values())} published numbers: {words}. Reproduced: off by "
+            f"at most the published spread ({POINTS:g} points where none is printed) and our "
+            f"standard error; close: by at most {CLOSE:g} published spreads and that."
         )
     if not all(row.trained for row in content.rows):
         found.append("Not run: lines of the paper's table that are not trained here.")
@@ -264,17 +264,21 @@ def making(content: Content) -> dict[str, list[str]]:
     return {
         "runs": [f"{count(len(runs), 'run')}, {_trials(content)} a cell" if runs else "none"],
         "training time": [duration(sum(r.provenance["training_seconds"] for r in runs.values()))],
-        "device": _listed(runs.values(), lambda run: run.provenance["device"]),
-        "software": _listed(runs.values(), _software),
-        "source digest": _listed(runs.values(), lambda run: run.provenance["source_digest"][:16]),
+        "device": _distinct(runs.values(), lambda run: run.provenance["device"]),
+        "software": _distinct(runs.values(), _software),
+        "source digest": _distinct(runs.values(), lambda run: run.provenance["source_digest"][:16]),
         **_doubts(runs),
-        "folder": _listed(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
+        "folder": _distinct(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
     }
 
 
 def _doubts(runs: Mapping[str, Run]) -> dict[str, list[str]]:
     """What a reader should know of runs that may not be what their method's code makes now."""
-    edited = [run for run, made in runs.items() if is_edited(made.spec, made.provenance)]
+    edited = [
+        run
+        for run, made in runs.items()
+        if is_edited(method_source(made.spec["method"]), made.provenance)
+    ]
     unchecked = [run for run, made in runs.items() if not is_checked(made.provenance)]
     return {
         **({"method edited since, without a higher revision": edited} if edited else {}),
@@ -286,8 +290,8 @@ def _doubts(runs: Mapping[str, Run]) -> dict[str, list[str]]:
     }
 
 
-def tracked(run: Run) -> str:
-    """The remark after a run's id if it is one of the tracked runs; else empty."""
+def origin(run: Run) -> str:
+    """The remark after a run's id if it is one of the origin runs; else empty."""
     return " (reproduced)" if run.folder.parents[1].name == "reproduced" else ""
 
 
@@ -301,7 +305,7 @@ def _software(run: Run) -> str:
     return f"noisyfl {made['noisyfl']}, torch {made['torch']}, Python {made['python']}"
 
 
-def _listed(runs: Iterable[Run], what: Any) -> list[str]:
+def _distinct(runs: Iterable[Run], what: Any) -> list[str]:
     """The distinct values of a fact of the runs, with the number of runs if there are several."""
     found = Counter(what(run) for run in runs)
     if len(found) < 2:

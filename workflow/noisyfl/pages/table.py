@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from pathlib import Path
-
-import jinja2
 
 from noisyfl.analysis.cells import Cell, Content
 from noisyfl.analysis.verdicts import MARKS, NOT_RUN
 from noisyfl.pages import settings
+from noisyfl.pages.html import render
+from noisyfl.pages.markdown import escape, head, row
 from noisyfl.pages.words import Words
-
-TEMPLATE = Path(__file__).parents[2] / "report" / "table.html.jinja"
 
 
 def ours(content: Content, cell: Cell) -> str:
@@ -39,13 +36,12 @@ def paper(content: Content, cell: Cell, spread: bool = False) -> str:
         cell: one of its cells.
         spread: whether to add the standard deviation.
     """
-    number = cell.published
-    if number is None:
+    published = cell.published
+    if published is None:
         return ""
-    decimals = content.decimals
-    star = "*" if number.starred else ""
-    std = f" ± {number.std:.{decimals}f}" if spread and number.std is not None else ""
-    return f"{number.value:.{decimals}f}{star}{std}"
+    star = "*" if published.starred else ""
+    std = f" ± {content.printed(published.std)}" if spread and published.std is not None else ""
+    return f"{content.printed(published.value)}{star}{std}"
 
 
 def against(content: Content, cell: Cell) -> str:
@@ -71,57 +67,48 @@ def markdown_page(content: Content) -> str:
     """The page as Markdown, with the HTML tags that GitHub renders."""
     description = content.description
     warning, *details = settings.banner(content) or [""]
-    lines = [f"# {_escape(description.title)}", "", _escape(description.experiment_title), ""]
+    lines = [f"# {escape(description.title)}", "", escape(description.experiment_title), ""]
     if warning:
-        lines += [f"> **{_escape(warning)}**", ">"]
-        lines += [f"> - {_escape(detail)}" for detail in details]
+        lines += [f"> **{escape(warning)}**", ">"]
+        lines += [f"> - {escape(detail)}" for detail in details]
         lines += [""]
     lines += _markdown_table(content)
-    lines += ["", *(f"- {_escape(note)}" for note in settings.notes(content)), ""]
+    lines += ["", *(f"- {escape(note)}" for note in settings.notes(content)), ""]
     lines += ["## Settings", "", settings.LEGEND, ""]
-    lines += ["| Setting | Where | Value |", "|---|---|---|"]
+    lines += head(["Setting", "Where", "Value"])
     for setting in settings.settings(content):
         for place, value in setting.values.items():
-            lines.append(f"| {setting.name} | {_escape(place)} | {_code(value)} |")
+            lines.append(row([setting.name, escape(place), _code(value)]))
     lines += ["", "## Methods", ""]
     for name, texts in settings.methods(content).items():
-        lines += [f"- {_escape(name)}: {_code(text)}, revision {number}" for text, number in texts]
+        lines += [f"- {escape(name)}: {_code(text)}, revision {number}" for text, number in texts]
     lines += ["", "## How it was made", ""]
     for name, values in settings.making(content).items():
-        lines += [f"- {name}: {_escape('; '.join(values))}"]
+        lines += [f"- {name}: {escape('; '.join(values))}"]
     lines += ["", "<details><summary>Runs of each cell</summary>", ""]
-    for row in content.trained:
-        for column, cell in zip(content.columns, row.cells, strict=True):
+    for one in content.trained:
+        for column, cell in zip(content.columns, one.cells, strict=True):
             if not cell.runs:
                 continue
-            ids = ", ".join(f"`{run.id}`{settings.tracked(run)}" for run in content.runs_of(cell))
-            lines.append(f"- {_escape(row.name)}, {_escape(column)}: {ids}")
+            ids = ", ".join(f"`{run.id}`{settings.origin(run)}" for run in content.runs_of(cell))
+            lines.append(f"- {escape(one.name)}, {escape(column)}: {ids}")
     return "\n".join([*lines, "", "</details>", ""])
 
 
 def _markdown_table(content: Content) -> list[str]:
-    lines = [_line(["Method", *content.columns]), "|---" * (len(content.columns) + 1) + "|"]
-    for row in content.rows:
-        texts = [row.name if row.trained else f"{row.name}, not run"]
-        for column, cell in enumerate(row.cells):
+    lines = head(["Method", *map(escape, content.columns)])
+    for one in content.rows:
+        texts = [escape(one.name if one.trained else f"{one.name}, not run")]
+        for column, cell in enumerate(one.cells):
             number = ours(content, cell)
-            text = _escape(number)
-            text = f"**{text}**" if content.is_best(row, column) else text
+            text = escape(number)
+            text = f"**{text}**" if content.is_best(one, column) else text
             published = paper(content, cell)
-            bracket = _escape(f"({published})") if published else ""
+            bracket = escape(f"({published})") if published else ""
             more = [text + dagger(content, cell), bracket, against(content, cell)]
             texts.append(" ".join(part for part in more if part))
-        lines.append("| " + " | ".join([_escape(texts[0]), *texts[1:]]) + " |")
+        lines.append(row(texts))
     return lines
-
-
-def _line(names: list[str]) -> str:
-    return "| " + " | ".join(map(_escape, names)) + " |"
-
-
-def _escape(text: str) -> str:
-    """Text in one line, with backslashes before what Markdown would take for markup."""
-    return re.sub(r"([\\`*_|<>\[\]&~])", r"\\\1", " ".join(text.split()))
 
 
 def _code(words: Words) -> str:
@@ -138,12 +125,9 @@ def _code(words: Words) -> str:
 
 def html_page(content: Content) -> str:
     """The page as one HTML file, with its style and without scripts."""
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     warning, *details = settings.banner(content) or [""]
-    return template.render(
+    return render(
+        "table.html.jinja",
         content=content,
         description=content.description,
         warning=warning,
@@ -151,7 +135,7 @@ def html_page(content: Content) -> str:
         ours=ours,
         paper=paper,
         against=against,
-        tracked=settings.tracked,
+        origin=settings.origin,
         dagger=dagger,
         spans=spans(content),
         labels=[column.label or column.name for column in content.description.columns],

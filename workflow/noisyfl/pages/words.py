@@ -1,4 +1,4 @@
-"""Components and options as a configuration writes them, with what is not the default marked."""
+"""Components and options as a configuration writes them; what is not the default is marked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from noisyfl.core.registry import Component
 
-UNTOLD = ("name", "revision", "sha256")
+OMITTED = ("name", "revision", "sha256")
 """Keys of a component that are not written as options, since they stand elsewhere: every checksum
 is in the run's ``spec.json``."""
 
@@ -47,7 +47,7 @@ def component(
     defaults = declared.defaults(measures)
     pieces = [(given["name"], False)]
     for key, value in given.items():
-        if key not in UNTOLD:
+        if key not in OMITTED:
             pieces.append((", " if len(pieces) > 1 else "(", False))
             pieces.append((f"{key}={value!r}", defaults.get(key, value) != value))
     return Words((*pieces, *([(")", False)] if len(pieces) > 1 else ())))

@@ -1,4 +1,4 @@
-"""What Snakemake's console says of failed jobs: their own words, and at the end all of them again.
+"""Snakemake's console: a failed job's own error, and at the end all failed jobs again.
 
 A job says itself why it failed, in a line or three. Snakemake's twelve lines about it (the script's
 temporary copy, all inputs and outputs) go to its log file in ``.snakemake/log`` alone.
@@ -67,11 +67,11 @@ class Console(logging.Filter):
             return self._is_news(vars(record))
         return True
 
-    def _is_news(self, told: dict[str, Any]) -> bool:
+    def _is_news(self, record: dict[str, Any]) -> bool:
         """Remember a failed job; whether Snakemake knows more of it than the job's own words."""
-        self._failed[told["jobid"]] = told["rule_name"], next(iter(told["log"]), None)
+        self._failed[record["jobid"]] = record["rule_name"], next(iter(record["log"]), None)
         # A cluster's executor has a message of its own, and the job's words are in a file there.
-        return self._shows_logs or told["rule_msg"] is not None
+        return self._shows_logs or record["rule_msg"] is not None
 
     def summary(self) -> str:
         """All jobs that failed, each with its error, its log and, of a run, how to run it alone.

@@ -10,61 +10,67 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.provenance import read_provenance
-from noisyfl.specs.catalogue import methods, methods_digest, parts_of
-from noisyfl.specs.sources import method_file
+from noisyfl.specs.sources import MethodSource
 
 LISTED = 3
 """How many runs a line names."""
 
 
-def is_edited(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:
+def is_edited(method: MethodSource | None, provenance: Mapping[str, Any]) -> bool:
     """Whether the code of a run's method is not what the run was trained by.
 
     False where nobody can tell: for a run of an older version, which recorded no digest of its
     method; of another Python, which prints syntax trees otherwise; or of a method that is gone.
 
     Args:
-        spec: of the run, canonical.
+        method: what the run's method is made of now; None if it is gone.
         provenance: of the run.
     """
     recorded = provenance.get("method_digest")
-    known = all(part["name"] in methods() for part in parts_of(spec["method"]))
-    if recorded is None or not known or _minor(provenance["python"]) != _minor(python_version()):
+    if recorded is None or method is None:
         return False
-    return bool(recorded != methods_digest(spec["method"]))
+    if minor_version(provenance["python"]) != minor_version(python_version()):
+        return False
+    return bool(recorded != method.digest)
 
 
-def edited_runs(specs: Mapping[str, Mapping[str, Any]], results: Results) -> list[str]:
+def edited_runs(
+    specs: Mapping[str, Mapping[str, Any]], methods: Mapping[str, MethodSource], results: Results
+) -> list[str]:
     """The ids of those runs in a results folder whose method was edited since.
 
     Args:
         specs: of the runs to look at, by id.
+        methods: what their methods are made of now, by name.
         results: where they may lie.
     """
     found = []
     for run, spec in specs.items():
         # Whoever reads a damaged run says what is wrong with it.
         with suppress(FileNotFoundError, DamagedArtifact):
-            if is_edited(spec, read_provenance(results.run(run).provenance, run)):
+            made = read_provenance(results.run(run).provenance, run)
+            if is_edited(methods.get(spec["method"]["name"]), made):
                 found.append(run)
     return found
 
 
 def lines(
-    edited: Iterable[str], specs: Mapping[str, Mapping[str, Any]], results: Results
+    edited: Iterable[str],
+    specs: Mapping[str, Mapping[str, Any]],
+    methods: Mapping[str, MethodSource],
+    results: Results,
 ) -> list[str]:
     """What to do about edited methods: a line for each.
 
     Args:
         edited: the ids of the runs.
         specs: by id.
+        methods: what their methods are made of now, by name.
         results: where the runs lie.
     """
     by_files: dict[str, list[str]] = defaultdict(list)
     for run in edited:
-        parts = parts_of(specs[run]["method"])
-        names = sorted({method_file(methods()[part["name"]].__module__).name for part in parts})
-        by_files[" or ".join(names)].append(run)
+        by_files[" or ".join(methods[specs[run]["method"]["name"]].files)].append(run)
     return [_line(files, runs, results) for files, runs in by_files.items()]
 
 
@@ -79,6 +85,6 @@ def _line(files: str, runs: list[str], results: Results) -> str:
     )
 
 
-def _minor(version: str) -> str:
+def minor_version(version: str) -> str:
     """``3.11`` of ``3.11.7``."""
     return ".".join(version.split(".")[:2])

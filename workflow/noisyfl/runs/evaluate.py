@@ -1,4 +1,4 @@
-"""The model that a run has kept, tested again."""
+"""Test the model that a run has saved again."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_json
 from noisyfl.data.augmentation.augment import View
 from noisyfl.data.datasets.dataset import DATASETS, Part
-from noisyfl.runs.kept_model import KeptModel, read_model
+from noisyfl.runs.final_model import FinalModel, read_model
 from noisyfl.runs.train import EXECUTORS, choose_device
 from noisyfl.simulation.encoded import images_of
-from noisyfl.simulation.rounds import tested
+from noisyfl.simulation.outputs import Predictor
+from noisyfl.simulation.rounds import evaluate_models
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Tested
 from noisyfl.specs.build import build_method
 from noisyfl.specs.spec import identity
 
 
-def evaluate_kept(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
-    """Test the model that a run has kept, in the way in which the run tested it.
+def evaluate_model(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
+    """Test the model that a run has saved, in the way in which the run tested it.
 
     On a device of the same kind and with the same version of torch, the results are the same to the
     last digit.
@@ -29,28 +29,28 @@ def evaluate_kept(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
         device: see :func:`noisyfl.runs.train.choose_device`.
 
     Returns:
-        The same as :func:`noisyfl.simulation.rounds.tested`.
+        The same as :func:`noisyfl.simulation.rounds.evaluate_models`.
 
     Raises:
         DamagedArtifact: a file is damaged, or the model is another run's.
     """
     spec, where = read_json(files.spec), choose_device(device)
-    told, weights = read_model(files.model)
-    if told["run"] != identity(spec):
+    facts, weights = read_model(files.model)
+    if facts["run"] != identity(spec):
         raise DamagedArtifact(
-            f"{files.model}: expected the run {identity(spec)}, got {told['run']}"
+            f"{files.model}: expected the run {identity(spec)}, got {facts['run']}"
         )
     _, client = build_method(spec["method"], "method")
     schedule = Schedule(**spec["schedule"])
     images = images_of(test, where)
     executor = EXECUTORS[read_json(files.provenance)["executor"]](
-        networks=KeptModel(told, weights).networks.to(where),
+        networks=FinalModel(facts, weights).networks.to(where),
         train=images,
         test=images,
-        view=View(DATASETS[told["dataset"]], "none", told["normalization"], where),
+        view=View(DATASETS[facts["dataset"]], "none", facts["normalization"], where),
         schedule=schedule,
         seed=spec["seed"],
         device=where,
     )
     on_device = {name: value.to(where) for name, value in weights.items()}
-    return tested([Tested(on_device)], client, executor, {})
+    return evaluate_models([Predictor(on_device)], client, executor, {})

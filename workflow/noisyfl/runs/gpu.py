@@ -1,4 +1,4 @@
-"""How a run uses the GPU that it was given, and what was found out about that kind of GPU."""
+"""How a run uses its GPU, and what the self-test measured on that kind of GPU."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class GpuFacts:
         return {"slots": self.slots, **last}
 
 
-def chosen(
+def measured_options(
     path: Path | None, device: torch.device, precision: str, log: Callable[[str], None]
 ) -> dict[str, Any]:
     """Options of the fast executor as measured on a GPU of the same kind; none otherwise.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from filelock import FileLock, Timeout
 
 from noisyfl.core.artifacts import (
@@ -27,11 +28,16 @@ from noisyfl.core.artifacts import (
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.data.roots import data_roots
+from noisyfl.models import WeightFiles
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import Part, gpu_claim
+from noisyfl.runs.gpu import memory_mb
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
-from noisyfl.runs.store import is_wanted_anew, put_in_place
+from noisyfl.runs.store import must_train_again, put_in_place
+from noisyfl.runs.train import Inputs, TrainingOptions, train_run
+from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_slots
+from noisyfl.specs.extent import work_of
 from noisyfl.specs.spec import describe_run, identity
 
 
@@ -117,14 +123,14 @@ class TrainingJob:
         return Results(Path(self.results)).run(identity(self.spec))
 
     def failure(self, error: str) -> str:
-        """What people are told if the run failed."""
+        """The message about a run that failed."""
         return failure_text(describe_run(self.spec), error, self.log, self.alone)
 
     @property
     def status(self) -> RunStatus:
         """What the run says of itself while it is under way."""
         path = Results(Path(self.results)).status(identity(self.spec))
-        return RunStatus(path, self.spec, self.log, self.alone)
+        return RunStatus(path, describe_run(self.spec), self.log, self.alone)
 
     def run(self, echo: bool = False) -> Outcome:
         """Train the run, or wait for another process that does; a whole run is not trained again.
@@ -135,8 +141,10 @@ class TrainingJob:
         status = self.status
         with log_to(Path(self.log), echo=echo) as log:
             if hopeless := status.hopeless():
-                error_before, told = hopeless
-                log.error(f"not tried again, since it would end as before: {error_before}\n{told}")
+                error_before, advice = hopeless
+                log.error(
+                    f"not tried again, since it would end as before: {error_before}\n{advice}"
+                )
                 return Outcome(error_before)
             try:
                 outcome = self._whole_run(log, status)
@@ -187,7 +195,7 @@ class TrainingJob:
         stored = Results(Path(self.results)).stored(run)
         if not stored.whole():
             return False
-        if is_wanted_anew(run, stored.provenance):
+        if must_train_again(run, stored.provenance):
             log.info(f"{stored.folder} has the run, and it is trained anew as was asked for")
         else:
             try:
@@ -201,33 +209,35 @@ class TrainingJob:
         return False
 
     def _train(self, log: logging.Logger, status: RunStatus) -> Outcome:
-        from noisyfl.models import WeightFiles
-        from noisyfl.runs.gpu import memory_mb
-        from noisyfl.runs.train import train_run
-        from noisyfl.simulation.checkpoint import Interrupted
-
-        layout, partition = Results(Path(self.results)), self.spec["noisy_partition"]
+        layout, run = Results(Path(self.results)), identity(self.spec)
+        partition = self.spec["noisy_partition"]
+        inputs = Inputs(
+            layout.data(partition["dataset"], "train"),
+            layout.data(partition["dataset"], "test"),
+            layout.partition(identity(partition)),
+        )
         try:
             with self._claimed_gpu(log.info) as claimed:
                 room = claimed.megabytes if claimed else memory_mb(self.device)
-                train_run(
-                    self.spec,
-                    layout.data(partition["dataset"], "train"),
-                    layout.data(partition["dataset"], "test"),
-                    layout.partition(identity(partition)),
-                    layout.stored(identity(self.spec)),
-                    checkpoint_path=layout.checkpoint(identity(self.spec)),
-                    weight_files=WeightFiles([Path(root) for root in self.data], self.download),
+                options = TrainingOptions(
                     device=self.device,
                     executor=self.executor,
                     gpu_memory_mb=claimed.megabytes if claimed else None,
-                    slots=stream_slots(self.spec, min(ROOM_MB, room)),
+                    slots=stream_slots(work_of(self.spec), min(ROOM_MB, room)),
                     gpu_facts=layout.gpu_facts,
+                    weight_files=WeightFiles([Path(root) for root in self.data], self.download),
                     checkpoint_seconds=self.checkpoint_seconds,
-                    log=log.info,
-                    report=status.running,
                     keep_model=self.keep_models,
-                    events=layout.events(identity(self.spec)) if self.tensorboard else None,
+                    events=layout.events(run) if self.tensorboard else None,
+                )
+                train_run(
+                    self.spec,
+                    inputs,
+                    layout.stored(run),
+                    layout.checkpoint(run),
+                    options,
+                    log.info,
+                    status.running,
                 )
         except Interrupted as interrupted:
             return Outcome(str(interrupted), True, interrupted.rounds_done)
@@ -238,11 +248,10 @@ class TrainingJob:
 
         It must be entered before the process asks CUDA anything.
         """
-        import torch
-
         if self.device in ("auto", "cuda") and torch.backends.cuda.is_built():
-            most = estimate(self.spec, self.device).gpu_memory_mb
-            return gpu_claim(least_gpu_memory_mb(self.spec), most, log)
+            work = work_of(self.spec)
+            most = estimate(work, self.device).gpu_memory_mb
+            return gpu_claim(least_gpu_memory_mb(work), most, log)
         return nullcontext()
 
 

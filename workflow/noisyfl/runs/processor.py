@@ -1,4 +1,4 @@
-"""What a processor is, as far as the last digits of a run's numbers depend on it."""
+"""Facts about the processor on which the last digits of a run's numbers depend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that the fast path computes what it should here: ``python -m noisyfl selftest``.
+"""Check that the fast executor computes correctly here: ``python -m noisyfl selftest``.
 
 It needs no data: the images are scikit-learn's digits. What is found out about a GPU is written
 down for the executor and the estimates (:class:`noisyfl.runs.gpu.GpuFacts`). On a CPU the same
@@ -35,10 +35,11 @@ from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import estimate
+from noisyfl.specs.extent import work_of
 from noisyfl.specs.spec import canonical_run
 
 SETTING: dict[str, Any] = {
@@ -194,8 +195,8 @@ def compared(device: torch.device, method: str, setting: Mapping[str, Any] = SET
         setting: of the rounds.
     """
     torch.set_default_dtype(torch.float64)
-    loop = _trained(CPU, method, "loop", setting)
-    fast = _trained(device, method, "fast", setting)
+    loop = _train(CPU, method, "loop", setting)
+    fast = _train(device, method, "fast", setting)
     _check_close(loop, fast)
     usage = fast.executor.usage
     if usage.fallbacks:
@@ -219,10 +220,10 @@ def products(device: torch.device) -> str:
     )
 
     def both(where: torch.device, dtype: torch.dtype) -> list[torch.Tensor]:
-        left, right, shown, read = (
+        left, right, pixels, filters = (
             tensor.to(where, dtype) for tensor in (one, other, images, kernels)
         )
-        found = left @ right, torch.nn.functional.conv2d(shown, read, padding=1)
+        found = left @ right, torch.nn.functional.conv2d(pixels, filters, padding=1)
         return [each.double().cpu() for each in found]
 
     exact = both(CPU, torch.float64)
@@ -243,7 +244,7 @@ def products(device: torch.device) -> str:
 def slots_agree(device: torch.device) -> str:
     """Compare the same rounds on one slot and on as many slots as there are participants."""
     torch.set_default_dtype(torch.float64)
-    one, all_of_them = (_trained(device, "fedprox", "fast", slots=slots) for slots in (1, 3))
+    one, all_of_them = (_train(device, "fedprox", "fast", slots=slots) for slots in (1, 3))
     _check_close(one, all_of_them)
     return f"the same on {all_of_them.executor.facts()['slots']}"
 
@@ -266,7 +267,7 @@ def sanitized(device: torch.device) -> str:
 
 def eager_round() -> None:
     """Train some rounds on three slots without capturing, for the sanitizer to check."""
-    _trained(choose_device("cuda"), "fedprox", capturing=lambda: None)
+    _train(choose_device("cuda"), "fedprox", capturing=lambda: None)
 
 
 def unsynchronised(device: torch.device) -> str:
@@ -295,9 +296,9 @@ def memory(device: torch.device) -> str:
     torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
-    _trained(device, "fedavg", "fast")
+    _train(device, "fedavg", "fast")
     taken = gpu.facts_of(device)["peak_gpu_memory_mb"] * 2**20 / 1e6  # recorded in MiB
-    claimed = estimate(_spec("fedavg"), "cuda").gpu_memory_mb
+    claimed = estimate(work_of(_spec("fedavg")), "cuda").gpu_memory_mb
     if taken > claimed:
         raise Failed(f"{taken:.0f} MB were taken, and {claimed:.0f} MB would be claimed")
     return f"{taken:.0f} MB taken of {claimed:.0f} MB claimed"
@@ -310,7 +311,7 @@ def _spec(method: str, setting: Mapping[str, Any] = SETTING) -> dict[str, Any]:
     return canonical_run({"schedule": SCHEDULE, **setting, "method": method}, "selftest")
 
 
-def _trained(
+def _train(
     device: torch.device,
     method: str,
     executor: str = "fast",

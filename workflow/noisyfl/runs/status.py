@@ -1,4 +1,4 @@
-"""The status file of a run that is under way, and what people are told of a run that failed.
+"""The status file of a run that is under way, and the message about a run that failed.
 
 A status is a small JSON file (:meth:`noisyfl.core.artifacts.Results.status`): ``state``
 (``running``, ``interrupted`` or ``failed``), ``setting`` (the run in words), ``host``, ``process``,
@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, read_json, write_json
-from noisyfl.specs.spec import describe_run
 
 WRITE_SECONDS = 10.0
 """Shortest time between two writes of how many rounds are done."""
@@ -58,16 +57,16 @@ class RunStatus:
 
     Args:
         path: where it lies.
-        spec: of the run, canonical.
+        setting: the run in words.
         log: the run's log file, if it has one.
         alone: the command that runs it again, and nothing else.
     """
 
-    def __init__(self, path: Path, spec: Mapping[str, Any], log: str | None, alone: str) -> None:
+    def __init__(self, path: Path, setting: str, log: str | None, alone: str) -> None:
         self._path = path
         self._content: dict[str, Any] = {
             "state": "running",
-            "setting": describe_run(spec),
+            "setting": setting,
             "host": platform.node(),
             "process": os.getpid(),
             "begun": _now(),
@@ -207,7 +206,7 @@ def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str
 
 
 def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:
-    """What people are told of a run that failed: three lines.
+    """The message about a run that failed: three lines.
 
     Args:
         setting: the run in words.

@@ -50,7 +50,7 @@ def train_anew(runs: Iterable[str]) -> None:
     os.environ[ANEW] = json.dumps([time.time(), *runs])
 
 
-def is_wanted_anew(run: str, made: Path) -> bool:
+def must_train_again(run: str, made: Path) -> bool:
     """Whether Snakemake was asked to train a run in any case, and has not done so since.
 
     Args:

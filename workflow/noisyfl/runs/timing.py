@@ -15,10 +15,10 @@ from noisyfl.data.noisy_partition import ClientSamples, NoisyPartition
 from noisyfl.runs.gpu import LAYOUTS
 from noisyfl.runs.train import build_federation
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.types import Task
+from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
-from noisyfl.specs.extent import Layer, layers_of
-from noisyfl.specs.speeds import KERNELS, PRECISIONS
+from noisyfl.specs.extent import network_of
+from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer
 
 SLOTS = (1, 2, 4, 8, 16)
 
@@ -42,16 +42,21 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
     layout, rates = {}, {}
     for precision in PRECISIONS:
         speeds = {
-            name: _said(device, say, LARGE, precision, 8, channels_last=name == "channels_last")
+            name: _measure_speed(
+                device, say, LARGE, precision, 8, channels_last=name == "channels_last"
+            )
             for name in LAYOUTS
         }
         layout[precision] = max(speeds, key=speeds.__getitem__)
         rates[precision] = 3 * flops(LARGE[0]) * max(speeds.values())
-        _said(device, say, LARGE, precision, 8, captured=False)
-    slots = {count: _said(device, say, SMALL, "tf32", count, channels_last=True) for count in SLOTS}
+        _measure_speed(device, say, LARGE, precision, 8, captured=False)
+    slots = {
+        count: _measure_speed(device, say, SMALL, "tf32", count, channels_last=True)
+        for count in SLOTS
+    }
     # The fewest that reach nine tenths of the best speed: more of them take more memory.
     best = next(count for count in SLOTS if slots[count] >= 0.9 * max(slots.values()))
-    steps = _said(device, say, TINY, "float32", best) / TINY[1]
+    steps = _measure_speed(device, say, TINY, "float32", best) / TINY[1]
     kernels = KERNELS * len(_layers(TINY[0]))
     images = images_tested_per_second(device, LARGE[0])
     say(f"speed   {LARGE[0]}: {images:,.0f} images/s tested")
@@ -67,7 +72,7 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
     }
 
 
-def _said(
+def _measure_speed(
     device: torch.device,
     say: Callable[[str], None],
     work: tuple[str, int],
@@ -144,7 +149,7 @@ def flops(model: str) -> float:
 
 
 def _layers(model: str) -> list[Layer]:
-    return layers_of({"name": model}, shape_for(model), 10)
+    return list(network_of({"name": model}, shape_for(model), 10).layers)
 
 
 def shape_for(model: str) -> tuple[int, int, int]:

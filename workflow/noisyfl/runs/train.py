@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,47 +90,107 @@ def keep_freed_memory() -> None:
         mallopt(mmap_threshold, 2**30)
 
 
-def train_run(
-    spec: Mapping[str, Any],
-    train_data: Path,
-    test_data: Path,
-    partition_path: Path,
-    files: RunFiles,
-    *,
-    checkpoint_path: Path,
-    weight_files: WeightFiles = CACHE_ONLY,
-    device: str = "auto",
-    executor: str = "fast",
-    gpu_memory_mb: float | None = None,
-    slots: int = STREAM_SLOTS,
-    gpu_facts: Path | None = None,
-    checkpoint_seconds: float = 60.0,
-    log: Callable[[str], None] = print,
-    report: Report = unreported,
-    keep_model: bool = False,
-    events: Path | None = None,
-) -> None:
-    """Train one run and write its artifact.
+@dataclass(frozen=True)
+class Inputs:
+    """The files that a run is made from.
 
-    Args:
-        spec: canonical, as :func:`noisyfl.specs.spec.canonical_run` makes it.
-        train_data: the dataset's training part.
-        test_data: its test part.
-        partition_path: the noisy partition that the spec names.
-        files: where the artifact goes.
-        checkpoint_path: where a checkpoint lies while the run is under way.
-        weight_files: where published weights are looked for, if the model starts from them.
+    Attributes:
+        train: the dataset's training part.
+        test: its test part.
+        partition: the noisy partition that the spec names.
+    """
+
+    train: Path
+    test: Path
+    partition: Path
+
+    def read(self, spec: Mapping[str, Any]) -> tuple[Part, Part, noisy_partition.NoisyPartition]:
+        """The training part, the test part and the noisy partition.
+
+        Raises:
+            BadInput: the partition is of another spec, or a part of the data of another dataset.
+            DamagedArtifact: a file is damaged, or the partition is of other data.
+        """
+        partition = noisy_partition.read(self.partition)
+        if partition.spec != spec["noisy_partition"]:
+            raise BadInput(
+                f"{self.partition}: this is the partition of another spec than the run's"
+            )
+        train = _part_of(partition.spec["dataset"], self.train)
+        noisy_partition.check_content(partition, train.labels, len(train.classes), self.partition)
+        return train, _part_of(partition.spec["dataset"], self.test), partition
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What the caller of a training decides; none of it is part of the spec.
+
+    Attributes:
         device: see :func:`choose_device`.
         executor: a name of :data:`EXECUTORS`.
         gpu_memory_mb: what the run has claimed of its GPU, and does not exceed; by default it may
             use the whole GPU.
         slots: how many clients there is room for at once.
         gpu_facts: where the self-test writes what it found out about a GPU.
+        weight_files: where published weights are looked for, if the model starts from them.
         checkpoint_seconds: time between two checkpoints.
-        log: takes one line at a time.
-        report: is told after each round how far the run is.
         keep_model: write the global model that the run ends with, too.
         events: the folder of TensorBoard's event files, if they are wanted.
+    """
+
+    device: str = "auto"
+    executor: str = "fast"
+    gpu_memory_mb: float | None = None
+    slots: int = STREAM_SLOTS
+    gpu_facts: Path | None = None
+    weight_files: WeightFiles = CACHE_ONLY
+    checkpoint_seconds: float = 60.0
+    keep_model: bool = False
+    events: Path | None = None
+
+    def of_executor(
+        self, device: torch.device, precision: str, log: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """The executor's own options on a device, whose memory is limited to what is claimed.
+
+        Args:
+            device: where the run is trained.
+            precision: in which it computes.
+            log: takes one line at a time.
+        """
+        if device.type != "cuda":
+            return {}
+        gpu.limit_memory(device, self.gpu_memory_mb)
+        log(f"MPS is {'there' if gpu.mps_is_there() else 'not there: runs on a GPU take turns'}")
+        if self.executor != "fast":
+            return {}
+        options = gpu.measured_options(self.gpu_facts, device, precision, log)
+        return {**options, "slots": min(options.get("slots", self.slots), self.slots)}
+
+
+DEFAULTS = TrainingOptions()
+"""What a caller gets that asks for nothing else."""
+
+
+def train_run(
+    spec: Mapping[str, Any],
+    inputs: Inputs,
+    files: RunFiles,
+    checkpoint_path: Path,
+    options: TrainingOptions = DEFAULTS,
+    log: Callable[[str], None] = print,
+    report: Report = unreported,
+) -> None:
+    """Train one run and write its artifact.
+
+    Args:
+        spec: canonical, as :func:`noisyfl.specs.spec.canonical_run` makes it.
+        inputs: what the run is made from.
+        files: where the artifact goes.
+        checkpoint_path: where a checkpoint lies while the run is under way.
+        options: of the training.
+        log: takes one line at a time.
+        report: is called after each round with how far the run is.
 
     Raises:
         BadInput: the partition is of another spec, or a part of the data of another dataset.
@@ -137,58 +198,75 @@ def train_run(
         Interrupted: the process was asked to end; run it again to go on.
     """
     begun = time.perf_counter()
-    where = choose_device(device)
-    options = {}
-    if where.type == "cuda":
-        gpu.limit_memory(where, gpu_memory_mb)
-        log(f"MPS is {'there' if gpu.mps_is_there() else 'not there: runs on a GPU take turns'}")
-        if executor == "fast":
-            options = gpu.chosen(gpu_facts, where, spec["schedule"]["precision"], log)
-            options["slots"] = min(options.get("slots", slots), slots)
-    partition = noisy_partition.read(partition_path)
-    if partition.spec != spec["noisy_partition"]:
-        raise BadInput(f"{partition_path}: this is the partition of another spec than the run's")
-    dataset = partition.spec["dataset"]
-    train = _part_of(dataset, train_data)
-    noisy_partition.check_content(partition, train.labels, len(train.classes), partition_path)
+    device = choose_device(options.device)
+    of_executor = options.of_executor(device, spec["schedule"]["precision"], log)
     server, client = build_method(spec["method"], "method")
+    train, test, partition = inputs.read(spec)
     federation = build_federation(
         spec,
         client.networks,
         train,
-        _part_of(dataset, test_data),
+        test,
         partition,
-        where,
-        executor,
-        weight_files,
-        **options,
+        device,
+        options.executor,
+        options.weight_files,
+        **of_executor,
     )
     federation.executor.usage.log = log
-    del train
+    del train, test
     # The data are on the device by now; otherwise Arrow would keep the memory that they took.
     pa.default_memory_pool().release_unused()
-    key = {
+    key = _checkpoint_key(spec, device)
+    checkpoint = Checkpoint(checkpoint_path, key, options.checkpoint_seconds, log)
+    checkpoint.end_on_sigterm()
+    log(f"run {key['spec']}: {describe_run(spec)} on {device}")
+    setup_seconds = time.perf_counter() - begun
+
+    with _with_events(federation, options.events, report) as report_round:
+        status = simulate(federation, server, client, checkpoint, log, report_round)
+    finished = status == "finished"
+    if finished and (probed := spec.get("probes", [])):
+        log(f"measuring {', '.join(probed)}")
+        with checkpoint.guard(server.rounds(federation), federation):
+            probes.measure(probed, federation, server, client)
+
+    provenance = {
+        "status": status,
+        "executor": options.executor,
+        "setup_seconds": setup_seconds,
+        "realised_noise": partition.overall_noise,
+        **_provenance(spec, federation),
+    }
+    rounds = server.rounds(federation) if finished else checkpoint.rounds_saved
+    pause = partial(checkpoint.pause, rounds=rounds, federation=federation)
+    if finished and options.keep_model:
+        from noisyfl.runs.final_model import save_model
+
+        save = partial(save_model, files.model, spec, federation, server)
+        saved = when_there_is_room(save, log, pause)
+        log("kept the model" if saved else "no model kept: the clients' own ones are tested")
+    when_there_is_room(lambda: write_run(spec, federation, provenance, files), log, pause)
+    checkpoint.remove()
+    log(f"{status}: {files.folder}")
+
+
+def _checkpoint_key(spec: Mapping[str, Any], device: torch.device) -> dict[str, str]:
+    """What has to be the same for a run to go on from a checkpoint."""
+    return {
         "spec": identity(spec),
         "source": source_digest(),
         "torch": str(torch.__version__),
-        "device": where.type,
+        "device": device.type,
     }
-    checkpoint = Checkpoint(checkpoint_path, key, checkpoint_seconds, log)
-    checkpoint.end_on_sigterm()
-    log(f"run {key['spec']}: {describe_run(spec)} on {where}")
-    ready = time.perf_counter()
-    with _followed(federation, events, report) as report:
-        status = simulate(federation, server, client, checkpoint, log, report)
-    wanted = spec.get("probes", [])
-    if wanted and status == "finished":
-        log(f"measuring {', '.join(wanted)}")
-        with checkpoint.guard(server.rounds(federation), federation):
-            probes.measure(wanted, federation, server, client)
-    provenance = {
-        "run": key["spec"],
-        "status": status,
-        "rounds": len(federation.records.rounds),
-        "realised_noise": partition.overall_noise,
+
+
+def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, Any]:
+    """How and with what a run was trained."""
+    rounds, device = federation.records.rounds, federation.executor.device
+    return {
+        "run": identity(spec),
+        "rounds": len(rounds),
         "noisyfl": __version__,
         "source_digest": source_digest(),
         "method_digest": methods_digest(spec["method"]),
@@ -196,27 +274,13 @@ def train_run(
         "torch": str(torch.__version__),
         "numpy": numpy.__version__,
         "pyarrow": pa.__version__,
-        "executor": executor,
-        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else device_name(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device_name(),
         **processor.facts(),
         **federation.executor.facts(),
-        **gpu.facts_of(where),
-        "setup_seconds": ready - begun,
-        "training_seconds": sum(row["seconds"] for row in federation.records.rounds),
+        **gpu.facts_of(device),
+        "training_seconds": sum(row["seconds"] for row in rounds),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-    rounds = server.rounds(federation) if status == "finished" else checkpoint.rounds_saved
-    pause = partial(checkpoint.pause, rounds=rounds, federation=federation)
-    if keep_model and status == "finished":
-        from noisyfl.runs.kept_model import save_model
-
-        kept = when_there_is_room(
-            lambda: save_model(files.model, spec, federation, server), log, pause
-        )
-        log("kept the model" if kept else "no model kept: the clients' own ones are tested")
-    when_there_is_room(lambda: write_run(spec, federation, provenance, files), log, pause)
-    checkpoint.remove()
-    log(f"{status}: {files.folder}")
 
 
 def _part_of(dataset: str, path: Path) -> Part:
@@ -256,7 +320,7 @@ def build_federation(
     images = images_of(train, device)
     if augment.AUGMENTATIONS[spec["augmentation"]].client_light:
         rows = [client.samples for client in partition.clients]
-        images.pixels = view.taken(images.pixels, rows, spec["seed"])
+        images.pixels = view.in_client_light(images.pixels, rows, spec["seed"])
     model = Networks(
         build_model(
             spec["model"], facts.shape, len(facts.classes), spec["seed"], number, weight_files
@@ -302,7 +366,7 @@ def write_run(
 
 
 @contextmanager
-def _followed(federation: Federation, events: Path | None, report: Report) -> Iterator[Report]:
+def _with_events(federation: Federation, events: Path | None, report: Report) -> Iterator[Report]:
     """A report that also writes each new round for TensorBoard, if event files are wanted."""
     if events is None:
         yield report
@@ -311,12 +375,12 @@ def _followed(federation: Federation, events: Path | None, report: Report) -> It
 
     writer = Events(events)
 
-    def told(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
+    def report_and_write(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
         if seconds_left is not None:  # at the start a resumed run's rounds are already written
             writer.write(federation.records.rounds[-1])
         report(rounds_done, rounds, seconds_left)
 
     try:
-        yield told
+        yield report_and_write
     finally:
         writer.close()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from noisyfl.simulation.types import Update, Weights, average
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights, average
 
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 """The last parts of the names of a model's buffers, all of them batch normalisation's."""
@@ -49,7 +50,7 @@ def replaced(weights: Weights, vector: Tensor, names: Sequence[str] | None = Non
     return {**weights, **changed}
 
 
-def trained(updates: list[Update]) -> list[Update]:
+def nonempty(updates: list[Update]) -> list[Update]:
     """The updates that count: those of participants that had something to train on."""
     return [update for update in updates if update.size]
 

@@ -116,7 +116,7 @@ class Checkpoint:
         Raises:
             Interrupted: the run was asked to end.
         """
-        before = self._held(rounds, federation)
+        before = self._content(rounds, federation)
         try:
             self._in_round = True
             if self._asked_to_end:
@@ -140,7 +140,7 @@ class Checkpoint:
         """Save a checkpoint if enough time has passed since the last one."""
         wait = max(self.every, self._cost / SHARE)
         if time.monotonic() - self._saved >= wait:
-            self._save(self._held(rounds, federation))
+            self._save(self._content(rounds, federation))
 
     def pause(self, seconds: float, rounds: int, federation: Federation) -> None:
         """Wait after the last round.
@@ -159,7 +159,7 @@ class Checkpoint:
         while time.monotonic() < until:
             if self._asked_to_end:
                 if rounds > self.rounds_saved:
-                    self._save(self._held(rounds, federation))
+                    self._save(self._content(rounds, federation))
                 raise self._interrupted()
             time.sleep(0.2)
 
@@ -211,14 +211,14 @@ class Checkpoint:
 
         # Said, since otherwise an environment variable of torch's lets a file run code.
         held = torch.load(self.path, map_location=place, weights_only=True)
-        known = self._held(0, federation)
+        known = self._content(0, federation)
         if not isinstance(held, dict) or any(
             not isinstance(held.get(name), type(value)) for name, value in known.items()
         ):
             raise ValueError("it is not what a run saves")
         return held
 
-    def _held(self, rounds: int, federation: Federation) -> dict[str, Any]:
+    def _content(self, rounds: int, federation: Federation) -> dict[str, Any]:
         records = federation.records
         return {
             "key": self.key,

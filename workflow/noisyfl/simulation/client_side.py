@@ -16,10 +16,13 @@ from torch import Tensor
 
 from noisyfl.core.randomness import stream, torch_seed
 from noisyfl.core.registry import Component
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Outputs, Update, Weights, batches
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update, batches
+from noisyfl.simulation.weights import Weights
 
 if TYPE_CHECKING:
     from noisyfl.simulation.federation import Federation
@@ -35,8 +38,8 @@ class Turn:
         outputs: a function that returns the outputs of the current local model on all of the
             client's samples, in evaluation mode. It takes the purpose, which names the random
             stream of the view, the number of the network, and the kind of the view, as in
-            :class:`noisyfl.simulation.types.Pass`.
-        repeat: see :attr:`noisyfl.simulation.types.Task.repeat`.
+            :class:`noisyfl.simulation.outputs.Pass`.
+        repeat: see :attr:`noisyfl.simulation.updates.Task.repeat`.
     """
 
     seed: int
@@ -61,6 +64,19 @@ class Turn:
         return (purpose, self.round, self.client, self.number, *again)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a method costs beside FedAvg, from which a run's time and memory are estimated.
+
+    Attributes:
+        effort: the seconds of a round, divided by those of FedAvg with as many networks.
+        models_kept: models that the method keeps for every client between rounds.
+    """
+
+    effort: float = 1.0
+    models_kept: int = 0
+
+
 class Side(Component):
     """What client sides and server sides both declare.
 
@@ -68,12 +84,8 @@ class Side(Component):
         revision: raised when the arithmetic changes; runs of older revisions go stale. As long as
             it is 0, the method is being written, and each edit of its code makes new runs.
         reference: where the method comes from.
-        small: options with which everything that the method does happens within eight rounds; the
-            tests that run every method use them.
         networks: how many networks a model of this method has.
-        effort: the seconds of a round, divided by those of FedAvg with as many networks; for
-            estimates.
-        models_kept: models that the method keeps for every client between rounds; for estimates.
+        cost: for estimates.
         is_server: whether the method has a server side.
         is_client: whether the method has a client side.
         needs_truth: whether the method has to know the true labels.
@@ -90,10 +102,8 @@ class Side(Component):
 
     revision: ClassVar[int] = 1
     reference: ClassVar[str]
-    small: ClassVar[dict] = {}
     networks: ClassVar[int] = 1
-    effort: ClassVar[float] = 1.0
-    models_kept: ClassVar[int] = 0
+    cost: ClassVar[Cost] = Cost()
     is_server: ClassVar[bool] = False
     is_client: ClassVar[bool] = False
     needs_truth: ClassVar[bool] = False
@@ -213,3 +223,40 @@ class ClientSide(Side):
         up in the federation's state, under ``centroids``.
         """
         return federation.state.get("centroids")
+
+
+class Around(ClientSide):
+    """A client side around another one: whatever it does not define itself, the other one does.
+
+    Attributes:
+        side: the other one.
+    """
+
+    side: ClientSide
+
+    @property
+    def networks(self) -> int:  # type: ignore[override]
+        """The other one's."""
+        return self.side.networks
+
+    @property
+    def by_sample(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The other one's."""
+        return self.side.by_sample
+
+    @property
+    def predicts_by_features(self) -> bool:  # type: ignore[override]
+        """The other one's."""
+        return self.side.predicts_by_features
+
+
+def _of_the_other(name: str) -> Callable:
+    def call(self: Around, *given: Any) -> Any:
+        return getattr(self.side, name)(*given)
+
+    return call
+
+
+for _name in (name for base in (Side, ClientSide) for name in vars(base) if name[0] != "_"):
+    if callable(getattr(ClientSide, _name)):
+        setattr(Around, _name, _of_the_other(_name))

@@ -14,7 +14,7 @@ from torch import Tensor
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.data.datasets.images import threads
 from noisyfl.data.datasets.shards import Encoded
-from noisyfl.simulation.types import Images
+from noisyfl.simulation.outputs import Images
 
 PIECES_AHEAD = 2
 """Pieces that are being decoded while the device works on one."""

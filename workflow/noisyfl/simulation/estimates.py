@@ -1,4 +1,4 @@
-"""What several client sides base their estimates on: the means of classes."""
+"""The means of classes, on which several client sides base their estimates."""
 
 from __future__ import annotations
 

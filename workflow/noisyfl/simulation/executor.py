@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,22 +12,14 @@ from torch import Tensor
 from noisyfl.core.randomness import stream
 from noisyfl.data.augmentation.augment import Draws, View
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.model import Model, Networks
+from noisyfl.simulation.outputs import Images, Outputs, Pass
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.sgd import SGD
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Images,
-    Memory,
-    Outputs,
-    Pass,
-    Task,
-    Update,
-    Weights,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update
 from noisyfl.simulation.usage import Usage
+from noisyfl.simulation.weights import Weights
 
 NO_DRAWS = Draws(np.zeros((0, 0)), np.zeros((0, 0)))
 """The draws of a plain view, which needs no random numbers."""
@@ -35,6 +27,55 @@ NO_DRAWS = Draws(np.zeros((0, 0)), np.zeros((0, 0)))
 
 class NoRoom(RuntimeError):
     """The device has too little memory even for the smallest amount of work at a time."""
+
+
+class Executor(Protocol):
+    """Trains clients and runs models for a method that never calls a network by itself."""
+
+    device: torch.device
+    test: Images
+    usage: Usage
+
+    def local_updates(
+        self, tasks: list[Task], side: ClientSide, round: int, stage: str
+    ) -> list[Update]:
+        """The local updates of a round, in the order of the tasks.
+
+        Args:
+            tasks: one a participant.
+            side: the client side, whose loss is minimised.
+            round: counted from 0.
+            stage: the method's name for the stage that the round belongs to.
+        """
+
+    def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
+        """The outputs of each request."""
+
+    def test_outputs(self, weights: Weights, network: int) -> Outputs:
+        """The outputs of one of a model's networks on the test part."""
+
+    def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
+        """The outputs of one of a model's networks on images that are in no part of the dataset,
+        but come from the method: normalised, float [n, channels, height, width].
+
+        Args:
+            images: those of the method.
+            weights: of the model.
+            network: which of the model's networks.
+        """
+
+    def facts(self) -> dict[str, Any]:
+        """How the run is computed, for its provenance."""
+
+    def use_less_memory(self, why: str) -> None:
+        """Prepare to repeat, with less memory, the work that the device had too little memory for.
+
+        Args:
+            why: how much memory was asked for, and how much there is.
+
+        Raises:
+            NoRoom: memory use cannot be reduced further.
+        """
 
 
 class LoopExecutor:
@@ -143,13 +184,13 @@ class LoopExecutor:
         ends = np.cumsum(sizes)
         for step, (index, pixels, end) in enumerate(zip(indices, pieces, ends, strict=True)):
             views = tuple(
-                self._shown(kind, pixels, drawn.part(end - len(index), end))
+                self._show(kind, pixels, drawn.part(end - len(index), end))
                 for kind, drawn in zip(epoch.views, draws, strict=True)
             )
             yield Batch(views, index, epoch.targets[index], self._extras(epoch, step), memory)
 
-    def _shown(self, kind: str, pixels: Tensor, draws: Draws) -> Tensor:
-        """Images in the chosen view, in the networks' dtype."""
+    def _show(self, kind: str, pixels: Tensor, draws: Draws) -> Tensor:
+        """The images of a view, in the networks' dtype."""
         return self.view.show(kind, pixels, draws).to(next(self.networks.parameters()).dtype)
 
     def _extras(self, epoch: Epoch, step: int) -> dict[str, Tensor]:
@@ -166,14 +207,14 @@ class LoopExecutor:
         kind: str,
         rng: np.random.Generator,
     ) -> Outputs:
-        """What a network says of all samples of a client."""
+        """A network's outputs on all samples of a client."""
         draws = self.view.draw(kind, len(client), rng)
         size = self.schedule.pass_batch_size
         return self._forward(
             networks,
             network,
             (
-                self._shown(kind, pixels, draws.part(start, start + size))
+                self._show(kind, pixels, draws.part(start, start + size))
                 for start, pixels in zip(
                     range(0, len(client), size), self.train.pieces(client.rows, size), strict=True
                 )
@@ -207,7 +248,7 @@ class LoopExecutor:
         self.networks.eval()
         parts = self.test.parts(self.schedule.test_batch_size)
         return self._forward(
-            self.networks, network, (self._shown("plain", part, NO_DRAWS) for part in parts)
+            self.networks, network, (self._show("plain", part, NO_DRAWS) for part in parts)
         )
 
     def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:

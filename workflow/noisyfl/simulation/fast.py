@@ -18,23 +18,16 @@ from torch import Tensor, nn
 
 from noisyfl.data.augmentation.augment import View
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import NO_DRAWS, LoopExecutor
 from noisyfl.simulation.graphs import Capture, CudaGraphs
 from noisyfl.simulation.model import Networks
+from noisyfl.simulation.outputs import Images, Outputs
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.slot import StreamSlot
 from noisyfl.simulation.stream_slots import LARGE_IMAGE, SHOWN_AT_ONCE, STREAM_SLOTS
-from noisyfl.simulation.types import (
-    Batch,
-    Client,
-    Epoch,
-    Images,
-    Memory,
-    Outputs,
-    Task,
-    Update,
-    Weights,
-)
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update
+from noisyfl.simulation.weights import Weights
 
 SMALL_IMAGE = 16
 """Side, in pixels, up to which torch's own convolutions are faster on a CPU than oneDNN's."""
@@ -89,7 +82,7 @@ class FastExecutor(LoopExecutor):
         if channels_last:
             networks.lay_out_channels_last()
         # Dropout draws from the device's only generator, so clients with it train one at a time.
-        alone = large or _has_dropout(networks)
+        alone = large or has_dropout(networks)
         self._most_slots = 1 if alone else (slots or (STREAM_SLOTS if on_gpu else 1))
         self._slots = [self._new_slot(networks)]
         self._longest = 1
@@ -136,7 +129,7 @@ class FastExecutor(LoopExecutor):
         slots, done = self._slots[:count], dict[int, tuple[Update, Tensor]]()
         works = [
             self._on_slot(slot, tasks, places, side, round, stage, done)
-            for slot, places in zip(slots, shared_out([*map(_size, tasks)], count), strict=True)
+            for slot, places in zip(slots, distribute([*map(_size, tasks)], count), strict=True)
         ]
         for slot in slots:
             slot.open()
@@ -184,18 +177,18 @@ class FastExecutor(LoopExecutor):
         if not epoch.steps:
             return
         sizes = [len(step) for step in epoch.steps]
-        index = self._brought(torch.from_numpy(np.concatenate(epoch.steps)))
+        index = self._to_device(torch.from_numpy(np.concatenate(epoch.steps)))
         rows, targets = client.rows[index], epoch.targets[index]
         extras = {name: self._all_steps(values) for name, values in epoch.extras.items()}
         rng = turn.random_stream("augmentation")
         draws = [self.view.draw(kind, sum(sizes), rng, sizes) for kind in epoch.views]
         step = 0
         most = SHOWN_AT_ONCE // (self._most_slots * math.prod(self.train.shape))
-        parts = list(_parts(sizes, most))
+        parts = list(step_ranges(sizes, most))
         pieces = self.train.pieces(rows, [last - first for first, last in parts])
         for (first, last), pixels in zip(parts, pieces, strict=True):
             shown = [
-                self._shown(kind, pixels, drawn.part(first, last))
+                self._show(kind, pixels, drawn.part(first, last))
                 for kind, drawn in zip(epoch.views, draws, strict=True)
             ]
             start = first
@@ -214,11 +207,11 @@ class FastExecutor(LoopExecutor):
         """The extras of all steps, brought to the device at once."""
         tensors = [torch.as_tensor(value) for value in values]
         if tensors[0].ndim == 0:
-            return list(self._brought(torch.stack(tensors)).unbind())
+            return list(self._to_device(torch.stack(tensors)).unbind())
         sizes = [len(tensor) for tensor in tensors]
-        return list(self._brought(torch.cat(tensors)).split(sizes))
+        return list(self._to_device(torch.cat(tensors)).split(sizes))
 
-    def _brought(self, tensor: Tensor) -> Tensor:
+    def _to_device(self, tensor: Tensor) -> Tensor:
         """A tensor on the device; a GPU fetches it while the host goes on."""
         if self.device.type == "cuda" and tensor.device.type == "cpu":
             return tensor.pin_memory().to(self.device, non_blocking=True)
@@ -245,7 +238,7 @@ class FastExecutor(LoopExecutor):
             self.networks.load_state_dict(weights)
             self.networks.eval()
             for part in self.test.parts(size):
-                shown = self._shown("plain", part, NO_DRAWS)
+                shown = self._show("plain", part, NO_DRAWS)
                 answers.append(
                     slot.outputs(shown, network)
                     if len(part) == size
@@ -276,7 +269,7 @@ class FastExecutor(LoopExecutor):
         self._slots = [self._new_slot(each) for each in networks]
 
 
-def shared_out(sizes: Sequence[int], slots: int) -> list[list[int]]:
+def distribute(sizes: Sequence[int], slots: int) -> list[list[int]]:
     """The tasks of each slot, as places in ``sizes``. Tasks are assigned from the largest to the
     smallest, each to the slot with the least to do.
     """
@@ -303,7 +296,7 @@ def _with_losses(done: list[tuple[Update, Tensor]]) -> list[Update]:
     return updates
 
 
-def _parts(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
+def step_ranges(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of samples that are prepared together: whole steps, with at most ``most``
     samples in all, unless a single step has more.
     """
@@ -316,6 +309,6 @@ def _parts(sizes: list[int], most: int) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _has_dropout(networks: nn.Module) -> bool:
+def has_dropout(networks: nn.Module) -> bool:
     """Whether the model has dropout, which draws from the device's only generator."""
     return any(isinstance(module, nn.Dropout | nn.Dropout2d) for module in networks.modules())

@@ -1,4 +1,4 @@
-"""The federation: its clients, the global model, and what is written down about each round."""
+"""The federation: its clients, the global model, and the records of its rounds."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ import torch
 
 from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.executor import Executor
+from noisyfl.simulation.outputs import Network, Outputs, Pass
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import (
-    Client,
-    Executor,
-    Network,
-    Outputs,
-    Pass,
-    Task,
-    Update,
-    Weights,
-)
+from noisyfl.simulation.updates import Task, Update
+from noisyfl.simulation.weights import Weights
 
 ROUND_COLUMNS = {
     "round": pa.int64(),
@@ -148,7 +143,7 @@ class Federation:
             side: the client side. A client's random streams are those of its local update in the
                 round itself.
             round: counted from 0.
-            stage: the name of the stage that the side is told.
+            stage: the name of the stage.
         """
         updates = self.executor.local_updates(tasks, side, round, stage)
         self.records.forward += sum(update.forward for update in updates)
@@ -176,32 +171,32 @@ class Federation:
         for client in self.clients:
             client.state = {name: _on_host(value) for name, value in client.state.items()}
 
-    def standing(self) -> Standing:
-        """All that a round changes, for :meth:`put_back`; tensors are not copied."""
+    def snapshot(self) -> Snapshot:
+        """All that a round changes, for :meth:`restore`; tensors are not copied."""
         clients = [(client.labels, dict(client.state)) for client in self.clients]
-        return Standing(self.weights, dict(self.state), clients)
+        return Snapshot(self.weights, dict(self.state), clients)
 
-    def put_back(self, standing: Standing) -> None:
-        """Undo all changes since ``standing``, and forget the notes of the round under way."""
-        self.weights, self.state = standing.weights, dict(standing.state)
-        for client, (labels, state) in zip(self.clients, standing.clients, strict=True):
+    def restore(self, snapshot: Snapshot) -> None:
+        """Undo all changes since ``snapshot``, and forget the notes of the round under way."""
+        self.weights, self.state = snapshot.weights, dict(snapshot.state)
+        for client, (labels, state) in zip(self.clients, snapshot.clients, strict=True):
             client.labels, client.state = labels, dict(state)
         self.records.forget_notes()
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def scratch(self) -> Iterator[None]:
         """Context manager: what is done within is not counted, and undone when the block ends.
 
         As in a round, code within has to replace what it changes, and must not write to tensors
         in place.
         """
-        standing, records = self.standing(), self.records
+        snapshot, records = self.snapshot(), self.records
         self.records = Records()
         try:
             yield
         finally:
             self.records = records
-            self.put_back(standing)
+            self.restore(snapshot)
 
     def add_to_last_round(self, measured: Mapping[int, Mapping[str, Any]]) -> None:
         """Add columns to the last round's rows of clients; a client that has no row gets one.
@@ -296,7 +291,7 @@ class Federation:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Snapshot:
     """A federation between two rounds.
 
     Attributes:
@@ -312,8 +307,8 @@ class Standing:
 
 @dataclass(frozen=True)
 class Selection:
-    """How well a method told a client's clean samples from its noisy ones; a share of no samples is
-    NaN.
+    """How well a method separated a client's clean samples from its noisy ones; a share of no
+    samples is NaN.
 
     Attributes:
         label_precision: share of the selected samples that are clean.

@@ -1,4 +1,4 @@
-"""Work that comes again and again, captured once as a CUDA graph and launched as one operation.
+"""Repeated work, captured once as a CUDA graph and launched as one operation.
 
 A graph repeats the recorded operations on the tensors that they were recorded on, and runs no
 Python. So its results are compared with those of the work itself before they are trusted
@@ -158,10 +158,10 @@ class GraphCache:
         """
         if key in self._usage.given_up:
             return False
-        if self._eager >= WARM_UP and self._usage.seen[key] >= WARM_UP:
+        if self._eager >= WARM_UP and self._usage.runs[key] >= WARM_UP:
             return True
         self._eager += 1
-        self._usage.seen[key] += 1
+        self._usage.runs[key] += 1
         return False
 
     def add(self, key: Hashable, replay: Replay) -> None:

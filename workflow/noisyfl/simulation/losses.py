@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from noisyfl.simulation.aggregation import flat
-from noisyfl.simulation.types import Weights
+from noisyfl.simulation.weights import Weights
 
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

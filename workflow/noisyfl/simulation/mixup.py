@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from noisyfl.simulation.client_side import Turn
-from noisyfl.simulation.types import Batch
+from noisyfl.simulation.updates import Batch
 
 
 def mixup_draws(steps: list[np.ndarray], turn: Turn, alpha: float) -> dict[str, list]:

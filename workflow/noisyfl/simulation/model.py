@@ -9,7 +9,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from noisyfl.simulation.types import Outputs, Weights
+from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.weights import Weights
 
 
 class Networks(nn.ModuleList):

@@ -23,11 +23,14 @@ from torch.nn.functional import cosine_similarity
 
 from noisyfl.core.randomness import stream
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.outputs import Outputs, Pass
 from noisyfl.simulation.server_side import ServerSide, local_updates
-from noisyfl.simulation.types import Client, Outputs, Pass, Update, Weights
+from noisyfl.simulation.updates import Update
+from noisyfl.simulation.weights import Weights
 
 SAMPLES = 1000
 """The largest number of samples whose features are kept, in equal shares for the participants."""
@@ -231,7 +234,7 @@ def _one_more(
     last = _last_round(federation)
     for first in range(0, len(clients), federation.participants):
         group = clients[first : first + federation.participants]
-        with federation.aside():
+        with federation.scratch():
             yield from local_updates(last, group, server, side, federation)
 
 

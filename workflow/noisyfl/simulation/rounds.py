@@ -12,10 +12,12 @@ from torch import Tensor
 
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.outputs import Network, Outputs, Predictor
 from noisyfl.simulation.server_side import ServerSide, local_updates
-from noisyfl.simulation.types import Executor, Network, Outputs, Tested, Weights
+from noisyfl.simulation.weights import Weights
 
 NOT_EVALUATED = {
     "test_accuracy": math.nan,
@@ -52,7 +54,7 @@ def simulate(
     """Run all rounds of a method, from the checkpoint if there is one.
 
     The last round is evaluated, and so is each that raises the count of evaluations due
-    (:meth:`Schedule.evaluations`). After each round, ``report`` is told how far the run is.
+    (:meth:`Schedule.evaluations`). After each round, ``report`` is called with how far the run is.
 
     Args:
         federation: before its first round.
@@ -60,7 +62,7 @@ def simulate(
         client: the method's client side.
         checkpoint: what the run resumes from, and is saved to.
         log: takes a line.
-        report: is told how many rounds are done, how many there are, and the seconds that are left.
+        report: takes how many rounds are done, how many there are, and the seconds that are left.
 
     Returns:
         ``finished``, or ``diverged`` if the global model was no longer finite; the rounds until
@@ -106,13 +108,13 @@ def _round_with_room(
         NoRoom: the device has too little memory even for one client at a time.
     """
     while True:
-        standing = federation.standing()
+        snapshot = federation.snapshot()
         try:
             return _round(federation, server, client, round, total)
         except torch.OutOfMemoryError as error:
             why = " ".join(str(error).split())
         # Outside of the handler, where no traceback keeps the round's tensors alive.
-        federation.put_back(standing)
+        federation.restore(snapshot)
         federation.executor.use_less_memory(why)
 
 
@@ -152,18 +154,20 @@ def _round(
 
 
 def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, Any]:
-    """Evaluate, on the test part, the models that the method is tested by; see :func:`tested`.
+    """Evaluate a method's models on the test part; see :func:`evaluate_models`.
 
     Args:
         server: the method's server side.
         client: the method's client side.
         federation: of the run.
     """
-    return tested(server.tested(federation), client, federation.executor, federation.answers)
+    return evaluate_models(
+        server.predictors(federation), client, federation.executor, federation.answers
+    )
 
 
-def tested(
-    models: Sequence[Tested],
+def evaluate_models(
+    models: Sequence[Predictor],
     client: ClientSide,
     executor: Executor,
     answers: dict[Network, Outputs],
@@ -192,8 +196,12 @@ def tested(
         networks = [_network(model, number) for number in range(client.networks)]
         for network in networks:
             if network not in answers:
-                said = before.get(network) or executor.test_outputs(model.weights, network.number)
-                answers[network] = said if client.predicts_by_features else _without_features(said)
+                outputs = before.get(network) or executor.test_outputs(
+                    model.weights, network.number
+                )
+                answers[network] = (
+                    outputs if client.predicts_by_features else _without_features(outputs)
+                )
         logits = client.predict([answers[network] for network in networks], model.client)
         accuracies.append(float((logits.argmax(1) == labels).double().mean()))
         top5.append(top_accuracy(logits, labels, 5))
@@ -208,7 +216,7 @@ def tested(
     }
 
 
-def _network(model: Tested, number: int) -> Network:
+def _network(model: Predictor, number: int) -> Network:
     own = f"{number}."
     return Network(number, [value for name, value in model.weights.items() if name.startswith(own)])
 

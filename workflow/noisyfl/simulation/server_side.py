@@ -11,17 +11,12 @@ import numpy as np
 
 from noisyfl.core.randomness import stream
 from noisyfl.simulation.client_side import ClientSide, Side
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import (
-    Client,
-    Task,
-    Tested,
-    Update,
-    Weights,
-    average,
-    size_in_bytes,
-)
+from noisyfl.simulation.updates import Task, Update
+from noisyfl.simulation.weights import Weights, average, size_in_bytes
 
 
 class ServerSide(Side):
@@ -99,9 +94,9 @@ class ServerSide(Side):
         size = size_in_bytes(federation.weights) * len(updates)
         return size, size
 
-    def tested(self, federation: Federation) -> list[Tested]:
+    def predictors(self, federation: Federation) -> list[Predictor]:
         """The models whose mean accuracy on the test part is the method's: the global one."""
-        return [Tested(federation.weights)]
+        return [Predictor(federation.weights)]
 
     def passes_of_test(self, changed: float) -> float:
         """How often an evaluation passes the test part through each network of a model, on average;

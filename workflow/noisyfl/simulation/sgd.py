@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.types import Weights
+from noisyfl.simulation.weights import Weights
 
 
 class SGD:

@@ -1,4 +1,4 @@
-"""One place where clients train, one after the other, on a stream of its own."""
+"""A stream slot: clients train in it one after the other, on a stream of its own."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from noisyfl.simulation.graphs import (
     signature,
 )
 from noisyfl.simulation.model import Model, Networks
+from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.sgd import SGD
-from noisyfl.simulation.types import Batch, Epoch, Memory, Outputs, Task, Update
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update
 from noisyfl.simulation.usage import Usage
 
 
@@ -82,7 +83,7 @@ class StreamSlot:
         return torch.cuda.stream(self._stream) if self._stream else nullcontext()
 
     @contextmanager
-    def _left(self) -> Iterator[None]:
+    def _on_default_stream(self) -> Iterator[None]:
         """Context manager: operations within go to the default stream, after the slot's earlier
         ones and before its next ones.
 
@@ -265,10 +266,10 @@ class StreamSlot:
         outcomes differ, keep that of the former, and stop replaying such steps.
         """
         held, dice = dict(self.memory), self._random_state()
-        with self._left():
+        with self._on_default_stream():
             before = _copied(self._written())
         self._descend(side, batch, learns)
-        with self._left():
+        with self._on_default_stream():
             right = _copied(self._written())
             # The loss may have replaced tensors of the memory; a replay uses those that it was
             # captured with.
@@ -276,7 +277,7 @@ class StreamSlot:
             _restore(self._written(), before)
         self._set_random_state(dice)
         replay.again()
-        with self._left():
+        with self._on_default_stream():
             wrong = differing(before, right, self._written(), TOLERANCES[self._precision])
             if wrong:
                 _restore(self._written(), right)

@@ -1,4 +1,4 @@
-"""What an executor made use of in a run, for its log and its provenance."""
+"""How an executor ran the steps of a run, for its log and its provenance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Usage:
         fallbacks: one line for each thing that did not go as it should: what happened, and what
             was done about it.
         log: a function that each such line is passed to at once.
-        seen: how often a step of each key has run, on any slot; see
+        runs: how often a step of each key has run, on any slot; see
             :class:`noisyfl.simulation.graphs.GraphCache`.
         checked: by the key of steps, see :class:`Checked`.
         given_up: keys of steps that are never captured again.
@@ -44,7 +44,7 @@ class Usage:
         self.eager = 0
         self.fallbacks: list[str] = []
         self.log: Callable[[str], None] = lambda line: None
-        self.seen: Counter[Hashable] = Counter()
+        self.runs: Counter[Hashable] = Counter()
         self.checked: defaultdict[Hashable, Checked] = defaultdict(Checked)
         self.given_up: set[Hashable] = set()
 

@@ -1,50 +1,23 @@
-"""Every method by name, and what a user writes for a method."""
+"""Every method by name, and how a method that a user gives becomes canonical."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import re
-import time
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import platformdirs
-
-from noisyfl.core.artifacts import replacing
-from noisyfl.core.options import BadInput, check_keys, find, within
-from noisyfl.core.registry import split_component, split_sum
-from noisyfl.specs.sources import method_digest
-
-if TYPE_CHECKING:
-    from noisyfl.simulation.client_side import Side
-
-KEPT_SECONDS = 30 * 24 * 3600
-"""The age after which a file is removed from the cache folder."""
-
-
-def kept_file(name: str, digest: str) -> Path:
-    """The path of a file in the user's cache folder; ``digest`` is of all it is computed from."""
-    return platformdirs.user_cache_path("noisyfl") / f"{name}-{digest[:16]}.json"
-
-
-def keep(path: Path, text: str) -> None:
-    """Write a file at a path of :func:`kept_file`, if possible, and remove old such files."""
-    with suppress(OSError):
-        with replacing(path) as draft:
-            draft.write_text(text)
-        for other in path.parent.glob("*-*.json"):
-            if time.time() - other.stat().st_mtime > KEPT_SECONDS:
-                other.unlink()
+from noisyfl.core.options import BadInput, find, within
+from noisyfl.methods import METHODS
+from noisyfl.simulation.client_side import Side
+from noisyfl.specs.parts import parts_of, split_method
+from noisyfl.specs.sources import MethodSource, method_digest, method_file
 
 
 @functools.cache
 def methods() -> dict[str, type[Side]]:
-    """The class of every method, by name. Importing them takes torch, hence seconds."""
-    from noisyfl.methods import METHODS
-
+    """The class of every method, by name."""
     return dict(sorted(METHODS.classes.items()))
 
 
@@ -53,35 +26,6 @@ def summary(method: str) -> str:
     module = inspect.getmodule(methods()[method])
     paragraph = " ".join((inspect.getdoc(module) or "").split("\n\n")[0].split())
     return re.split(r"\. ", paragraph)[0].rstrip(".")
-
-
-def split_method(given: str | Mapping[str, Any], where: str = "") -> list[dict[str, Any]]:
-    """The one or two methods that a method is made of, each with its name and its given options.
-
-    Args:
-        given: ``fedavg``, ``fedprox(mu=0.1)``, ``krum(byzantine=1)+dividemix``; or a mapping, of
-            one method's name and options, or of two methods under ``parts``.
-        where: what the error messages call it.
-
-    Raises:
-        BadInput: it is none of these.
-    """
-    if isinstance(given, Mapping) and "parts" in given:
-        parts = given["parts"]
-        check_keys(given, ("name", "parts"), where)
-        if not isinstance(parts, list) or len(parts) != 2:
-            raise BadInput(f"got {parts!r}, expected two methods", "parts", where=where)
-    else:
-        parts = split_sum(given) if isinstance(given, str) else [given]
-        if len(parts) > 2:
-            raise BadInput(f"got {given!r}, expected one method or two", where=where)
-    split = [split_component(part, "method", where) for part in parts]
-    return [{"name": name, **options} for name, options in split]
-
-
-def parts_of(method: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Canonical methods that make up a canonical method: itself, or the two of a combination."""
-    return method.get("parts", [method])
 
 
 def canonical_method(
@@ -138,7 +82,7 @@ def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
         )
     for trait, refusal in methods()[first].refuses.items():
         meant = all(parts[0][key] == value for key, value in refusal["when"].items())
-        if meant and getattr(behind, trait):
+        if meant and getattr(behind.cost if hasattr(behind.cost, trait) else behind, trait):
             raise BadInput(f"{first}+{second}: {second} {refusal['why']}")
     if first == "fedavg":
         return parts[1]
@@ -158,8 +102,19 @@ def revision_of(method: type[Side]) -> int | str:
 
 def methods_digest(method: Mapping[str, Any]) -> str:
     """SHA-256 of what a canonical method is made of (:func:`method_digest` of all of its parts)."""
-    modules = sorted({methods()[part["name"]].__module__ for part in parts_of(method)})
-    return method_digest(*modules)
+    return method_digest(*_modules(method))
+
+
+def method_source(method: Mapping[str, Any]) -> MethodSource | None:
+    """What a canonical method is made of; None if a part of it is gone."""
+    if any(part["name"] not in methods() for part in parts_of(method)):
+        return None
+    files = sorted(method_file(module).name for module in _modules(method))
+    return MethodSource(methods_digest(method), tuple(files))
+
+
+def _modules(method: Mapping[str, Any]) -> list[str]:
+    return sorted({methods()[part["name"]].__module__ for part in parts_of(method)})
 
 
 def without_revisions(method: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,40 +1,31 @@
-"""Estimate a run's seconds and memory from its spec, so that a job asks for what it needs.
+"""Estimate a run's seconds and memory from its work, so that a job asks for what it needs.
 
 The seconds are linear in what a run does: samples trained on and tested, steps, rounds. The factors
 of each device are in :mod:`noisyfl.specs.speeds`; docs/speed.md says where they come from and how
 well they hold. The memory on a GPU was not measured: it is counted from what the executor keeps
 there, and where that leaves a choice, the larger number is taken.
+
+A run's work is in the plan, so that estimating needs neither its method nor its model.
 """
 
 from __future__ import annotations
 
-import functools
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
-from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS, Dataset
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.stream_slots import CONTEXT_MB, LARGE_IMAGE, SHOWN_AT_ONCE, STREAM_SLOTS
-from noisyfl.specs.catalogue import methods, parts_of
-from noisyfl.specs.extent import Layer, extent_of, layers_of
-from noisyfl.specs.spec import in_words
-from noisyfl.specs.speeds import CPU, DEVICES, SAFE_GPU, Speed
+from noisyfl.specs.speeds import CPU, DEVICES, SAFE_GPU, Layer, Speed
 
 INDEX_BYTES = 32
 """Bytes per image in the index of an encoded dataset."""
 
 PROCESS_MB, GPU_PROCESS_MB = 700, 4000
 """Host memory of a process before it has data: without a GPU, and with one."""
-
-YEAR = 365 * 24 * 3600.0
-"""Seconds in a year."""
-
-WITH_DROPOUT = ("cnn9",)
-"""Models with dropout, for which the fast executor trains one client at a time."""
 
 ROOM_MB = 24_000.0
 """Most memory of a GPU that a run asks for in order to train more clients at once: all of a smaller
@@ -69,157 +60,108 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class _Work:
-    """The size of a run, as its spec gives it.
+class Work:
+    """What a run does and holds, whatever its seed; :func:`noisyfl.specs.extent.work_of` makes it.
 
     Attributes:
-        facts: what is known of its dataset.
+        dataset: its name.
+        settings: of the schedule, as the spec has them.
         epochs: epochs of all local updates together.
         ordinary_rounds: rounds of the schedule that all local updates amount to.
         passes_of_test: passes over the test part that each network makes in an evaluation.
         layers: of one network.
+        dropout: whether the networks have dropout, with which the fast executor trains one client
+            at a time.
         networks: number of networks in a model.
         effort: the method's seconds of a round over those of FedAvg with as many networks.
         shows: times that a step takes each image of its batch through a network, at most.
         models_kept: models that the method keeps for each client.
         keeps_features: whether features are kept, with the logits, of the networks that are tested.
         clients: number of all clients.
-        participants: clients in an ordinary round.
         samples: of a client, on average.
     """
 
-    facts: Dataset
-    schedule: Schedule
+    dataset: str
+    settings: Mapping[str, Any]
     epochs: float
     ordinary_rounds: float
     passes_of_test: float
-    model: str
-    layers: list[Layer]
+    layers: tuple[Layer, ...]
+    dropout: bool
     networks: int
     effort: float
     shows: int
     models_kept: int
     keeps_features: bool
     clients: int
-    participants: int
     samples: float
 
-    @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> _Work:
-        """From a canonical spec."""
-        schedule = Schedule(**spec["schedule"])
-        partition = spec["noisy_partition"]
-        facts = DATASETS[partition["dataset"]]
-        declared = [methods()[part["name"]] for part in parts_of(spec["method"])]
-        clients = partition["partition"]["clients"]
-        model = spec["model"]["name"]
-        extent = extent_of(spec)
-        return cls(
-            facts=facts,
-            schedule=schedule,
-            epochs=extent.epochs,
-            ordinary_rounds=extent.ordinary_rounds,
-            passes_of_test=extent.passes_of_test,
-            model=model,
-            layers=layers_of(spec["model"], facts.shape, len(facts.classes)),
-            networks=math.prod(method.networks for method in declared),
-            effort=math.prod(method.effort for method in declared),
-            # A client side may take longer because it uses more views of the same images.
-            shows=math.prod(
-                math.ceil(max(method.networks, method.effort))
-                for method in declared
-                if method.is_client
-            ),
-            models_kept=sum(method.models_kept for method in declared),
-            keeps_features=any(method.predicts_by_features for method in declared),
-            clients=clients,
-            participants=schedule.participants(clients),
-            samples=partition["partition"].get("per_client")
-            or (partition["partition"].get("samples") or facts.train_size) / clients,
-        )
+    @cached_property
+    def facts(self) -> Dataset:
+        """What is known of the dataset."""
+        return DATASETS[self.dataset]
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """How long and how the federation trains."""
+        return Schedule(**self.settings)
+
+    @property
+    def participants(self) -> int:
+        """Clients in an ordinary round."""
+        return self.schedule.participants(self.clients)
 
     @property
     def model_bytes(self) -> int:
         """Bytes of the weights of all networks of a model."""
-        return 4 * _weights(self.layers) * self.networks
+        weights = sum(inputs * outputs for _, inputs, outputs in self.layers)
+        return 4 * weights * self.networks
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Work:
+        """Read what :meth:`to_json` gave."""
+        layers = tuple((at, inputs, outputs) for at, inputs, outputs in given["layers"])
+        return cls(**{**given, "layers": layers})
 
 
-def estimate(spec: Mapping[str, Any], device: str) -> Estimate:
+def estimate(work: Work, device: str) -> Estimate:
     """What a run should take on a device.
 
     Args:
-        spec: canonical.
+        work: of the run.
         device: as the configuration has it; ``auto`` is taken for a GPU.
     """
-    return _estimate(_one_seed(spec), device)
+    if device == "cpu":
+        return Estimate(likely_seconds(work, DEVICES[CPU]), _memory_mb(work, PROCESS_MB), 0.0)
+    return Estimate(
+        likely_seconds(work, SAFE_GPU),
+        _memory_mb(work, GPU_PROCESS_MB),
+        _gpu_memory_mb(work, stream_slots(work)),
+    )
 
 
-def stream_slots(spec: Mapping[str, Any], room_mb: float = ROOM_MB) -> int:
+def stream_slots(work: Work, room_mb: float = ROOM_MB) -> int:
     """Clients that a run trains at once on a GPU: as many as there is room for, at least one.
 
     Args:
-        spec: canonical.
+        work: of the run.
         room_mb: memory of the GPU that the run may take.
     """
-    return _stream_slots(_work(_one_seed(spec)), room_mb)
+    most = 1 if _large(work) or work.dropout else min(STREAM_SLOTS, work.participants)
+    return next((n for n in range(most, 1, -1) if _gpu_memory_mb(work, n) <= room_mb), 1)
 
 
-def least_gpu_memory_mb(spec: Mapping[str, Any]) -> float:
+def least_gpu_memory_mb(work: Work) -> float:
     """GPU memory that a run should take at most if it trains one client at a time."""
-    return _gpu_memory_mb(_work(_one_seed(spec)), 1)
+    return _gpu_memory_mb(work, 1)
 
 
-def likely_seconds(spec: Mapping[str, Any], speed: Speed) -> float:
+def likely_seconds(work: Work, speed: Speed) -> float:
     """Seconds that a run should take from start to end on a device of a speed."""
-    return _seconds(_work(_one_seed(spec)), speed)
-
-
-def check_ends(spec: Mapping[str, Any], where: str) -> None:
-    """Raise :class:`BadInput` unless a run ends within a year on one of :data:`DEVICES`."""
-    extent = extent_of(spec)
-    partition = spec["noisy_partition"]
-    samples = DATASETS[partition["dataset"]].train_size / partition["partition"]["clients"]
-    # So small a run, and nearly every one is, takes far less than a year whatever the model.
-    if extent.rounds < 10**6 and extent.epochs * samples < 10**9:
-        return
-    name, seconds = min(
-        ((name, likely_seconds(spec, speed)) for name, speed in DEVICES.items()),
-        key=lambda each: each[1],
-    )
-    if seconds > YEAR:
-        method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
-        raise BadInput(
-            f"{where}: got {method} with schedule.rounds {spec['schedule']['rounds']:,}, which is "
-            f"{extent.rounds:,} rounds and takes {seconds / YEAR:,.0f} years on a {name}, expected "
-            "a run that some machine ends in a year; `allow_years: true` in the scale's file lets "
-            "it be"
-        )
-
-
-def _one_seed(spec: Mapping[str, Any]) -> str:
-    """A spec as JSON without its seed, as a cache key: few of a scale's runs differ in more."""
-    partition = {key: value for key, value in spec["noisy_partition"].items() if key != "seed"}
-    return json.dumps({**spec, "noisy_partition": partition, "seed": 0}, sort_keys=True)
-
-
-@functools.cache
-def _work(spec: str) -> _Work:
-    return _Work.of(json.loads(spec))
-
-
-@functools.cache
-def _estimate(spec: str, device: str) -> Estimate:
-    work = _work(spec)
-    if device == "cpu":
-        return Estimate(_seconds(work, DEVICES[CPU]), _memory_mb(work, PROCESS_MB), 0.0)
-    return Estimate(
-        _seconds(work, SAFE_GPU),
-        _memory_mb(work, GPU_PROCESS_MB),
-        _gpu_memory_mb(work, _stream_slots(work, ROOM_MB)),
-    )
-
-
-def _seconds(work: _Work, speed: Speed) -> float:
     schedule = work.schedule
     steps = work.epochs * math.ceil(work.samples / schedule.batch_size)
     samples = work.epochs * work.samples
@@ -230,7 +172,7 @@ def _seconds(work: _Work, speed: Speed) -> float:
     return speed.start + work.networks * each
 
 
-def _memory_mb(work: _Work, process: float) -> float:
+def _memory_mb(work: Work, process: float) -> float:
     # Models of the participants, of the slots, and those that the method keeps.
     slots = min(STREAM_SLOTS, work.participants)
     models = work.participants + slots + work.models_kept * work.clients
@@ -239,13 +181,7 @@ def _memory_mb(work: _Work, process: float) -> float:
     return process + (held + _answers_bytes(work)) / 1e6
 
 
-def _stream_slots(work: _Work, room_mb: float) -> int:
-    alone = _large(work) or work.model in WITH_DROPOUT
-    most = 1 if alone else min(STREAM_SLOTS, work.participants)
-    return next((n for n in range(most, 1, -1) if _gpu_memory_mb(work, n) <= room_mb), 1)
-
-
-def _gpu_memory_mb(work: _Work, slots: int) -> float:
+def _gpu_memory_mb(work: Work, slots: int) -> float:
     """GPU memory that a run should take at most. Not measured; each part errs on the high side.
 
     How much cuDNN's algorithms take is not known before cuDNN has tried them; it is counted as if
@@ -285,12 +221,12 @@ def _gpu_memory_mb(work: _Work, slots: int) -> float:
     return CONTEXT_MB + SLOT_MB * (slots + 1) + SLACK * held / 1e6
 
 
-def _large(work: _Work) -> bool:
+def _large(work: Work) -> bool:
     """Whether images are so large that one client fills a GPU."""
     return max(work.facts.shape[:2]) > LARGE_IMAGE
 
 
-def _trained_bytes(work: _Work) -> float:
+def _trained_bytes(work: Work) -> float:
     """Bytes per image in a training step: the output of each layer is kept until its gradient is
     computed, both as it is and normalised.
     """
@@ -298,7 +234,7 @@ def _trained_bytes(work: _Work) -> float:
     return 4 * 2 * given + _tested_bytes(work)
 
 
-def _tested_bytes(work: _Work) -> float:
+def _tested_bytes(work: Work) -> float:
     """Bytes per image in a forward pass: the image as floating-point numbers, and at the largest
     layer its input and output, a shortcut beside it, and workspaces.
     """
@@ -306,17 +242,13 @@ def _tested_bytes(work: _Work) -> float:
     return 4 * (3 * math.prod(work.facts.shape) + 6 * largest)
 
 
-def _answers_bytes(work: _Work) -> float:
+def _answers_bytes(work: Work) -> float:
     """Bytes of what the tested networks said of the test part, which is kept until the next
     evaluation.
     """
     classes, width = len(work.facts.classes), work.layers[-1][1]
     each = 4 * work.facts.test_size * (classes + width * work.keeps_features)
     return each * work.networks * max(1, work.models_kept * work.clients)
-
-
-def _weights(layers: list[Layer]) -> int:
-    return sum(inputs * outputs for _, inputs, outputs in layers)
 
 
 def _images(facts: Dataset, schedule: Schedule) -> float:

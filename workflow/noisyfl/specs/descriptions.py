@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from noisyfl.core.options import BadInput
-from noisyfl.specs.catalogue import split_method
-from noisyfl.specs.spec import canonical_json
+from noisyfl.specs.identity import canonical_json
+from noisyfl.specs.parts import split_method
 
 T = TypeVar("T")
 

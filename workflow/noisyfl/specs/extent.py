@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+import torch
+from torch import Tensor, nn
+
+from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.models import MODELS
+from noisyfl.simulation.fast import has_dropout
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.specs.catalogue import parts_of
-from noisyfl.specs.kept import kept
+from noisyfl.specs.build import build_method
+from noisyfl.specs.catalogue import methods
+from noisyfl.specs.cost import Work, likely_seconds
+from noisyfl.specs.identity import canonical_json
+from noisyfl.specs.parts import parts_of
+from noisyfl.specs.spec import in_words
+from noisyfl.specs.speeds import DEVICES, Layer
 
-Layer = tuple[int, int, int]
-"""Positions at which a layer is applied, its inputs at each position, and its outputs at each."""
+YEAR = 365 * 24 * 3600.0
+"""Seconds in a year."""
 
 SAMPLED = 2000
 """Rounds, at most, for which a method is asked what it does; they stand for all the others."""
@@ -24,7 +38,7 @@ COUNTED = 100_000
 
 @dataclass(frozen=True)
 class Extent:
-    """How much a run does.
+    """How much a method does in a schedule.
 
     Attributes:
         rounds: rounds that the method runs.
@@ -42,14 +56,78 @@ class Extent:
     later: Mapping[str, int]
 
 
-def extent_of(spec: Mapping[str, Any]) -> Extent:
-    """How much the run of a canonical spec does."""
-    given = {
-        "method": spec["method"],
-        "schedule": spec["schedule"],
-        "clients": spec["noisy_partition"]["partition"]["clients"],
-    }
-    return Extent(**_extent(json.dumps(given, sort_keys=True)))
+class Network(NamedTuple):
+    """The layers with a weight matrix of a network, and whether it has dropout."""
+
+    layers: tuple[Layer, ...]
+    dropout: bool
+
+
+def work_of(spec: Mapping[str, Any]) -> Work:
+    """What the run of a canonical spec does and holds."""
+    return _work(work_key(spec))
+
+
+def work_key(spec: Mapping[str, Any]) -> str:
+    """A spec as JSON without its seed: runs that differ in nothing else do the same work."""
+    partition = {key: value for key, value in spec["noisy_partition"].items() if key != "seed"}
+    return canonical_json({**spec, "noisy_partition": partition, "seed": 0})
+
+
+@functools.cache
+def _work(text: str) -> Work:
+    spec = json.loads(text)
+    partition = spec["noisy_partition"]
+    facts = DATASETS[partition["dataset"]]
+    declared = [methods()[part["name"]] for part in parts_of(spec["method"])]
+    clients = partition["partition"]["clients"]
+    extent = extent_of(spec)
+    network = network_of(spec["model"], facts.shape, len(facts.classes))
+    return Work(
+        dataset=partition["dataset"],
+        settings=spec["schedule"],
+        epochs=extent.epochs,
+        ordinary_rounds=extent.ordinary_rounds,
+        passes_of_test=extent.passes_of_test,
+        layers=network.layers,
+        dropout=network.dropout,
+        networks=math.prod(method.networks for method in declared),
+        effort=math.prod(method.cost.effort for method in declared),
+        # A client side may take longer because it uses more views of the same images.
+        shows=math.prod(
+            math.ceil(max(method.networks, method.cost.effort))
+            for method in declared
+            if method.is_client
+        ),
+        models_kept=sum(method.cost.models_kept for method in declared),
+        keeps_features=any(method.predicts_by_features for method in declared),
+        clients=clients,
+        samples=partition["partition"].get("per_client")
+        or (partition["partition"].get("samples") or facts.train_size) / clients,
+    )
+
+
+def check_ends(spec: Mapping[str, Any], where: str) -> None:
+    """Raise :class:`BadInput` unless a run ends within a year on one of :data:`DEVICES`."""
+    extent = extent_of(spec)
+    partition = spec["noisy_partition"]
+    samples = DATASETS[partition["dataset"]].train_size / partition["partition"]["clients"]
+    # So small a run, and nearly every one is, takes far less than a year whatever the model.
+    if extent.rounds < 10**6 and extent.epochs * samples < 10**9:
+        return
+    work = work_of(spec)
+    name, seconds = min(
+        ((name, likely_seconds(work, speed)) for name, speed in DEVICES.items()),
+        key=lambda each: each[1],
+    )
+    if seconds > YEAR:
+        method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
+        raise BadInput(
+            f"{where}: got {method} with schedule.rounds {spec['schedule']['rounds']:,}, which is "
+            f"{extent.rounds:,} rounds and takes {seconds / YEAR:,.0f} years on a {name}, expected "
+            "a run that some machine ends in a year; `allow_years: true` in the scale's file lets "
+            "it be"
+        )
 
 
 def remarks_of(spec: Mapping[str, Any]) -> list[str]:
@@ -71,25 +149,45 @@ def remarks_of(spec: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def layers_of(model: Mapping[str, Any], shape: tuple[int, int, int], classes: int) -> list[Layer]:
-    """The layers with a weight matrix of a canonical model, for images of a shape.
+def network_of(model: Mapping[str, Any], shape: tuple[int, int, int], classes: int) -> Network:
+    """The layers of a model for images of a shape, found by running it once without data.
 
     Args:
         model: canonical.
         shape: of an image: height, width, channels.
         classes: how many the dataset has.
     """
-    given = {"model": {**model, "shape": shape, "classes": classes}}
-    return [cast(Layer, tuple(layer)) for layer in _layers(json.dumps(given, sort_keys=True))]
+    return _network(canonical_json(model), tuple(shape), classes)
 
 
-@kept
-def _extent(given: str) -> dict[str, Any]:
-    """Compute :func:`extent_of` by asking the method's two sides."""
-    from noisyfl.specs.build import build_method
+@functools.cache
+def _network(model: str, shape: tuple[int, int, int], classes: int) -> Network:
+    height, width, channels = shape
+    found: list[Layer] = []
 
-    spec = json.loads(given)
-    clients = spec["clients"]
+    def note(layer: nn.Module, images: Any, answer: Tensor) -> None:
+        outputs = len(cast(Tensor, layer.weight))
+        inputs = cast(Tensor, layer.weight).numel() // outputs
+        found.append((answer.numel() // outputs, inputs, outputs))
+
+    with torch.device("meta"):
+        module = MODELS.build(json.loads(model), "model").build(shape, classes).eval()
+        for layer in module.modules():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                layer.register_forward_hook(note)
+        module(torch.empty(1, channels, height, width))
+    return Network(tuple(found), has_dropout(module))
+
+
+def extent_of(spec: Mapping[str, Any]) -> Extent:
+    """How much the run of a canonical spec does, found by asking the method's two sides."""
+    clients = spec["noisy_partition"]["partition"]["clients"]
+    return _extent(canonical_json({k: spec[k] for k in ("method", "schedule")}), clients)
+
+
+@functools.cache
+def _extent(text: str, clients: int) -> Extent:
+    spec = json.loads(text)
     server, client = build_method(spec["method"], "method")
     schedule = Schedule(**spec["schedule"])
     own = server.own_schedule(schedule, clients)
@@ -112,36 +210,10 @@ def _extent(given: str) -> dict[str, Any]:
     ordinary = updates / outline.participants
     between = ordinary / max(1, own.evaluations(ordinary))
     absent = 1 - outline.participants / clients
-    return {
-        "rounds": rounds,
-        "ordinary_rounds": ordinary,
-        "epochs": epochs,
-        "passes_of_test": server.passes_of_test(clients * (1 - absent**between)),
-        "later": {**client.later(outline), **server.later(outline)},
-    }
-
-
-@kept
-def _layers(given: str) -> list[Layer]:
-    """Compute :func:`layers_of` by running the model once, without data."""
-    import torch
-    from torch import Tensor, nn
-
-    from noisyfl.models import MODELS
-
-    model = json.loads(given)["model"]
-    (height, width, channels), classes = model.pop("shape"), model.pop("classes")
-    found: list[Layer] = []
-
-    def note(layer: nn.Module, images: Any, answer: Tensor) -> None:
-        outputs = len(cast(Tensor, layer.weight))
-        inputs = cast(Tensor, layer.weight).numel() // outputs
-        found.append((answer.numel() // outputs, inputs, outputs))
-
-    with torch.device("meta"):
-        module = MODELS.build(model, "model").build((height, width, channels), classes).eval()
-        for layer in module.modules():
-            if isinstance(layer, nn.Conv2d | nn.Linear):
-                layer.register_forward_hook(note)
-        module(torch.empty(1, channels, height, width))
-    return found
+    return Extent(
+        rounds=rounds,
+        ordinary_rounds=ordinary,
+        epochs=epochs,
+        passes_of_test=server.passes_of_test(clients * (1 - absent**between)),
+        later={**client.later(outline), **server.later(outline)},
+    )

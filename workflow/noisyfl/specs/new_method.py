@@ -25,10 +25,12 @@ from torch import Tensor
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.types import Batch, Client, Epoch, Memory, Update, Weights
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights
 
 
 @METHODS.register("{name}")

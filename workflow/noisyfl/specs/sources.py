@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
@@ -31,10 +32,23 @@ PRINTING = (".css", ".jinja", ".js", ".py")
 
 TELLING = (
     *("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/script.py"),
-    "core/spreadsheet.py",
+    *("core/spreadsheet.py", "core/text.py"),
 )
 """Modules in these subpackages that read configurations or write logs and CSV, and compute
 nothing."""
+
+
+@dataclass(frozen=True)
+class MethodSource:
+    """What a method or a combination is made of.
+
+    Attributes:
+        digest: see :func:`method_digest`.
+        files: the names of its parts' files.
+    """
+
+    digest: str
+    files: tuple[str, ...]
 
 
 @functools.cache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -20,7 +18,10 @@ from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.data.roots import Roots
 from noisyfl.models import MODELS, Model
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.specs.catalogue import canonical_method, methods, parts_of, without_revisions
+from noisyfl.specs.catalogue import canonical_method, methods, without_revisions
+from noisyfl.specs.identity import canonical_json
+from noisyfl.specs.identity import identity as identity
+from noisyfl.specs.parts import parts_of
 
 SIMULATION_REVISION = 2
 """Increased when the simulation's own arithmetic changes, which makes every run stale."""
@@ -157,19 +158,6 @@ def measures_of(
         "local_epochs": schedule.local_epochs,
         **({} if clients is None else {"clients": clients}),
     }
-
-
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def canonical_json(spec: Mapping[str, Any]) -> str:
-    """The canonical text of a spec: JSON with sorted keys and no spaces."""
-    return _CANONICAL.encode(spec)
-
-
-def identity(spec: Mapping[str, Any]) -> str:
-    """The id of a canonical spec: the first 16 hex digits of the SHA-256 of its canonical JSON."""
-    return hashlib.sha256(canonical_json(spec).encode()).hexdigest()[:16]
 
 
 def describe_run(spec: Mapping[str, Any]) -> str:

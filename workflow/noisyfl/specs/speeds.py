@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noisyfl.core.options import BadInput
-from noisyfl.specs.extent import Layer
+
+Layer = tuple[int, int, int]
+"""Positions at which a layer is applied, its inputs at each position, and its outputs at each."""
 
 KERNELS = 10
 """Kernels of a training step for each layer: forward, normalisation, gradients, update."""
@@ -54,7 +56,7 @@ class Speed:
         """Seconds that the training of a network takes.
 
         Args:
-            layers: of the network (:func:`noisyfl.specs.extent.layers_of`).
+            layers: of the network (:func:`noisyfl.specs.extent.network_of`).
             samples: number of samples that it is trained on, counted once per epoch.
             steps: number of local steps.
             precision: in which products are computed.

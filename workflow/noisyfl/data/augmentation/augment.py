@@ -135,24 +135,29 @@ def crop_flip(images: Tensor, draws: Tensor) -> Tensor:
     return taken.view(images.shape)
 
 
-def moved(augmentation: str, images: Tensor, draws: Tensor, shape: tuple[int, int, int]) -> Tensor:
+def apply_moves(
+    augmentation: str, images: Tensor, draws: np.ndarray, shape: tuple[int, int, int]
+) -> Tensor:
     """Images cropped and mirrored as an augmentation says.
 
     Args:
         augmentation: one that crops.
         images: uint8 [n, channels, height, width], of the size at which they are kept.
-        draws: as :func:`draw` made them for that size, on the images' device.
+        draws: as :func:`draw` made them for that size.
         shape: of an image as a network sees it: height, width, channels.
 
     Returns:
         uint8 [n, channels, height, width], of that shape.
     """
-    places, mirrored = draws[:, :-1], draws[:, -1] > 0
+    import torch
+
     if AUGMENTATIONS[augmentation].resized:
-        return resized(images, places, mirrored, shape)
+        return resized(images, draws[:, :-1], draws[:, -1] > 0, shape)
+    # A blocking copy would make the CPU wait for all pending work of a GPU.
+    moves = torch.from_numpy(draws).to(images.device, non_blocking=True)
     if images.shape[2:] != shape[:2]:
-        return window(images, places, mirrored, shape)
-    return crop_flip(images, draws)
+        return window(images, moves[:, :-1], moves[:, -1] > 0, shape)
+    return crop_flip(images, moves)
 
 
 def client_lights(clients: int, seed: int) -> np.ndarray:
@@ -258,7 +263,7 @@ class View:
         self.mean = torch.tensor(mean, device=device)[:, None, None]
         self.std = torch.tensor(std, device=device)[:, None, None]
 
-    def taken(self, images: Tensor, clients: Sequence[np.ndarray], seed: int) -> Tensor:
+    def in_client_light(self, images: Tensor, clients: Sequence[np.ndarray], seed: int) -> Tensor:
         """The training images, each in the light of its client if the augmentation says so.
 
         All kinds of views show the images that this returns.
@@ -309,14 +314,11 @@ class View:
                 training part, or in a plain view of either part.
             draws: what :meth:`draw` drew for them.
         """
-        import torch
 
         if kind in ("plain", "mild") or not AUGMENTATIONS[self.augmentation].crop:
             images = middle(images, self.shape)
         else:
-            # A blocking copy would make the CPU wait for all pending work of a GPU.
-            moves = torch.from_numpy(draws.moves).to(images.device, non_blocking=True)
-            images = moved(self.augmentation, images, moves, self.shape)
+            images = apply_moves(self.augmentation, images, draws.moves, self.shape)
         if kind == "strong":
             images = apply_strong(images, draws.operations)
         if kind == "mild":

@@ -6,7 +6,6 @@ an image that is taken is drawn from a numpy generator, so that it is the same o
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,9 +24,6 @@ RATIO = (3 / 4, 4 / 3)
 
 TRIES = 10
 """Boxes drawn per image. If none fits into the image, the largest one in its middle is taken."""
-
-WEIGHT_BITS = 22
-"""Weights of pixels are integers in units of 2 to the power of minus this, as in Pillow."""
 
 
 def draw_windows(n: int, rng: np.random.Generator, kept: Shape, shape: Shape) -> np.ndarray:
@@ -92,12 +88,13 @@ def window(images: Tensor, corners: Tensor, mirrored: Tensor, shape: Shape) -> T
     return taken.view(n, channels, shape[0], shape[1])
 
 
-def resized(images: Tensor, boxes: Tensor, mirrored: Tensor, shape: Shape) -> Tensor:
-    """Boxes of images, scaled to a shape as Pillow's bilinear ``resize`` does, mirrored or not.
+def resized(images: Tensor, boxes: np.ndarray, mirrored: np.ndarray, shape: Shape) -> Tensor:
+    """Boxes of images, scaled to a shape by torchvision's bilinear ``resized_crop``, mirrored or
+    not.
 
-    The arithmetic is in integers, as in Pillow, so that pixels do not depend on the device. The
-    width is scaled first, then the height. (Pillow begins with the height if a box shrinks in
-    height and grows in width; there, a pixel may be off by one.)
+    Pixels are averaged where a box shrinks, as of images of Pillow, from which a pixel may be a
+    grey level off. So may one on a GPU from the same on a CPU, since torchvision computes in
+    floating point there and in integers here.
 
     Args:
         images: uint8 [n, channels, height, width].
@@ -109,15 +106,16 @@ def resized(images: Tensor, boxes: Tensor, mirrored: Tensor, shape: Shape) -> Te
         uint8 [n, channels, height, width].
     """
     import torch
+    from torchvision.transforms.v2 import functional
 
-    top, left, height, width = boxes.unbind(1)
-    columns, across = _weights(left, width, images.shape[3], shape[1])
-    mirror = mirrored[:, None, None]
-    columns = torch.where(mirror, columns.flip(1), columns)
-    across = torch.where(mirror, across.flip(1), across)
-    rows, down = _weights(top, height, images.shape[2], shape[0])
-    scaled = _weighted(images, columns[:, None, None], across[:, None, None])
-    return _weighted(scaled, rows[:, None, :, None], down[:, None, :, None])
+    size = [shape[0], shape[1]]
+    scaled = [
+        functional.resized_crop(image, *box, size, antialias=True)
+        for image, box in zip(images, boxes.tolist(), strict=True)
+    ]
+    return torch.stack(
+        [one.flip(2) if mirror else one for one, mirror in zip(scaled, mirrored, strict=True)]
+    )
 
 
 def middle(images: Tensor, shape: Shape) -> Tensor:
@@ -134,57 +132,3 @@ def _largest(height: int, width: int) -> tuple[int, int]:
     if width / height > RATIO[1]:
         return height, round(height * RATIO[1])
     return height, width
-
-
-def _weights(begin: Tensor, length: Tensor, side: int, size: int) -> tuple[Tensor, Tensor]:
-    """The pixels whose weighted means are the ``size`` pixels of a scaled box, along one side.
-
-    Args:
-        begin: int64 [n], where the box begins.
-        length: int64 [n], the box's length in pixels.
-        side: length of the image's side.
-        size: length to which the box is scaled.
-
-    Returns:
-        Their positions in the image, int64 [n, size, pixels], and their weights, int32 of the same
-        shape, in the units that :data:`WEIGHT_BITS` sets.
-    """
-    import torch
-
-    length = length.double()[:, None]
-    scale = length / size
-    reach = scale.clamp(min=1)
-    centre = (torch.arange(size, device=begin.device) + 0.5) * scale
-    first = (centre - reach + 0.5).floor_().clamp_(min=0)
-    last = (centre + reach + 0.5).floor_().minimum(length)
-    most = math.ceil(2 * max(1, side / size))
-    pixel = first[:, :, None] + torch.arange(most, device=begin.device)
-    share = 1 - ((pixel + 0.5 - centre[:, :, None]) / reach[:, :, None]).abs()
-    share = torch.where(pixel < last[:, :, None], share.clamp_(min=0), 0)
-    share /= share.sum(2, keepdim=True)
-    weights = share.mul_(2**WEIGHT_BITS).add_(0.5).int()
-    return begin[:, None, None] + pixel.minimum(length[:, :, None] - 1).long(), weights
-
-
-def _weighted(images: Tensor, places: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums along one axis.
-
-    Args:
-        images: uint8 [n, channels, height, width].
-        places: int64, as :func:`_weights` makes them: [n, 1, 1, width, pixels] to sum columns,
-            [n, 1, height, 1, pixels] to sum rows.
-        weights: int32, likewise.
-
-    Returns:
-        uint8 [n, channels, height, width].
-    """
-    import torch
-
-    axis = 3 if places.shape[2] == 1 else 2
-    shape = list(images.shape)
-    shape[axis] = places.shape[axis]
-    # Sums are rounded, halves up. They fit into 32 bits: pixels have 8, weights 22.
-    total = torch.full(shape, 2 ** (WEIGHT_BITS - 1), dtype=torch.int32, device=images.device)
-    for place, weight in zip(places.unbind(4), weights.unbind(4), strict=True):
-        total.addcmul_(images.gather(axis, place.expand(shape)).int(), weight)
-    return (total >> WEIGHT_BITS).to(images.dtype)

@@ -64,7 +64,7 @@ def write_shards(
         piece = files.part(first, first + size)
         path = folder / f"{first // size:05d}.parquet"
         digest = _digest(piece)
-        if _made_of(path) != digest:
+        if _source_digest(path) != digest:
             unreadable += _write_shard(path, piece, digest)
         shards.append(path)
     for stale in sorted(set(folder.glob("*.parquet")) - set(shards)):
@@ -193,7 +193,7 @@ def _group(images: list[Any], files: Files) -> pa.Table:
     return pa.table(arrays, schema=SCHEMA)
 
 
-def _made_of(path: Path) -> str | None:
+def _source_digest(path: Path) -> str | None:
     """The digest of what a shard was made of; None if it is not there or not whole."""
     try:
         return read_metadata(path).get("made_of")

@@ -106,11 +106,10 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
     if file is not None:
         if Path(file).suffix not in SUFFIXES:
             raise BadInput(f"got {file!r}, expected a {', '.join(SUFFIXES)} file", "file")
-        paths = [root / file for root in each(roots)]
-        for path in paths:
+        for path in places(file, dataset, roots):
             if path.is_file():
                 return path
-        listed = " or ".join(map(str, paths))
+        listed = " or ".join(map(str, places(file, dataset, roots)))
         raise LabelsMissing(f"cannot read {listed} (No such file or directory)", "file")
     if dataset not in OFFICIAL:
         known = ", ".join(OFFICIAL)
@@ -118,11 +117,10 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
             f"got null, and no file of human labels is known for {dataset} (but for {known})",
             "file",
         )
-    names = (*OFFICIAL[dataset], REPACKED)
-    places = [root / place for root in each(roots) for place in FOLDERS]
-    for path in (place / name for place in places for name in names):
+    for path in places(None, dataset, roots):
         if path.is_file():
             return path
+    names = (*OFFICIAL[dataset], REPACKED)
     folders = " or ".join(map(str, each(roots)))
     raise LabelsMissing(
         f"there is none of {', '.join(names)} in {folders}; the human labels of {dataset} "
@@ -131,6 +129,20 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
         "tables with human labels need it (snakemake --keep-going makes all others)",
         "file",
     )
+
+
+def places(file: str | None, dataset: str, roots: Roots) -> list[Path]:
+    """Where :func:`find_file` looks, in this order; nowhere if no file is known for the dataset.
+
+    Args:
+        file: the file's path in a data folder, if one is given.
+        dataset: the dataset's name.
+        roots: the data folders.
+    """
+    if file is not None:
+        return [root / file for root in each(roots)]
+    names = (*OFFICIAL[dataset], REPACKED) if dataset in OFFICIAL else ()
+    return [root / folder / name for root in each(roots) for folder in FOLDERS for name in names]
 
 
 def digest(labels: np.ndarray) -> str:

@@ -1,5 +1,5 @@
 // Why a cell is what it is; and a second one beside it.
-import { command, el, facts } from "./dom.js";
+import { command, crumbs, el, facts } from "./dom.js";
 import { cellAt, cellName, known, placeOf, readDetails } from "./data.js";
 import { address, cellAddress, cellOf } from "./place.js";
 import { badge, bytes, duration, number } from "./names.js";
@@ -34,13 +34,7 @@ export async function cellView(query) {
   const { table, row, column } = placeOf(numbers[0]);
   const title = numbers.length > 1 ? "Two cells" : `${row.name}, ${column.name}`;
   return [
-    el(
-      "p",
-      { class: "crumbs" },
-      el("a", { href: address("tables", { paper: table.experiment }) }, "Tables"),
-      " › ",
-      table.name,
-    ),
+    crumbs(address("tables", { paper: table.experiment }), "Tables", table.name),
     el("h1", {}, title),
     el(
       "div",

@@ -1,5 +1,5 @@
 // The papers' claims: what their own numbers say of each and what ours do, and the cells that decided.
-import { choice, controls, el, prose, say } from "./dom.js";
+import { anyOf, bullets, choice, controls, disclosure, el, prose, row, say } from "./dom.js";
 import { cellName, known } from "./data.js";
 import { cellAddress, rename } from "./place.js";
 import { badge } from "./names.js";
@@ -45,7 +45,6 @@ export function claimsView(query) {
     rename("claims", asked);
     draw();
   };
-  const any = (values) => [["", "any"], ...values.map((value) => [value, value])];
   draw();
   return [
     el("h1", {}, "Claims of the papers"),
@@ -61,12 +60,12 @@ export function claimsView(query) {
       change("q"),
       choice(
         "Paper",
-        any([...new Set(claims.map((claim) => claim.paper))]),
+        anyOf([...new Set(claims.map((claim) => claim.paper))]),
         asked.paper ?? "",
         change("paper"),
       ),
-      choice("On the paper’s", any(VERDICTS), asked.published ?? "", change("published")),
-      choice("On ours", any(VERDICTS), asked.ours ?? "", change("ours")),
+      choice("On the paper’s", anyOf(VERDICTS), asked.published ?? "", change("published")),
+      choice("On ours", anyOf(VERDICTS), asked.ours ?? "", change("ours")),
     ),
     el(
       "div",
@@ -83,13 +82,9 @@ function counts(claims) {
   const count = (some, side, verdict) =>
     some.filter((claim) => claim[side].verdict === verdict).length || "–";
   const line = (name, some) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, name),
-      SIDES.flatMap(([side]) =>
-        VERDICTS.map((verdict) => el("td", {}, count(some, side, verdict))),
-      ),
+    row(
+      name,
+      ...SIDES.flatMap(([side]) => VERDICTS.map((verdict) => count(some, side, verdict))),
     );
   return el(
     "div",
@@ -165,9 +160,7 @@ function finding(words, found) {
           cells.length > SHOWN ? ` and ${cells.length - SHOWN} more below` : null,
         )
       : null,
-    found.checks.length
-      ? el("details", {}, el("summary", {}, "Conditions and cases"), found.checks.map(check))
-      : null,
+    found.checks.length ? disclosure("Conditions and cases", found.checks.map(check)) : null,
   );
 }
 
@@ -180,20 +173,14 @@ function check(one) {
     "div",
     { class: "check" },
     el("p", {}, el("b", {}, prose(one.says)), ` ${one.count}`),
-    el(
-      "ul",
-      {},
-      one.cases.map((found) =>
-        el(
-          "li",
-          {},
-          found.text,
-          found.cells.flatMap((cell) => [
-            " ",
-            el("a", { href: cellAddress(cell), class: "cite" }, cellName(cell)),
-          ]),
-        ),
-      ),
+    bullets(
+      one.cases.map((found) => [
+        found.text,
+        found.cells.flatMap((cell) => [
+          " ",
+          el("a", { href: cellAddress(cell), class: "cite" }, cellName(cell)),
+        ]),
+      ]),
     ),
   );
 }

@@ -37,6 +37,32 @@ export function listing(kind, heads, lines) {
   return el("div", { class: "scroll" }, el("table", { class: kind }, table));
 }
 
+/** A line of a table: its name, and what stands in its cells. */
+export function row(name, ...cells) {
+  const head = el("th", { scope: "row" }, name);
+  return el("tr", {}, head, ...cells.map((cell) => el("td", {}, cell)));
+}
+
+/** A list with an entry for each item. */
+export function bullets(items) {
+  return el("ul", {}, ...items.map((item) => el("li", {}, item)));
+}
+
+/** What is shown once its summary is opened. */
+export function disclosure(summary, ...children) {
+  return el("details", {}, el("summary", {}, summary), ...children);
+}
+
+/** The way to a page: the view that it belongs to, and its name. */
+export function crumbs(href, view, name) {
+  return el("p", { class: "crumbs" }, el("a", { href }, view), " › ", name);
+}
+
+/** The values of a choice, after one that stands for any of them. */
+export function anyOf(values) {
+  return [["", "any"], ...values.map((value) => [value, value])];
+}
+
 /** The form above a list: a field to search by, whose every new text `changed` gets, and choices. */
 export function controls(value, placeholder, changed, ...choices) {
   const field = el("input", {

@@ -1,5 +1,5 @@
 // A page for each method: what it is, its source and options, where it ranks, and its cells.
-import { el, facts, listing, prose } from "./dom.js";
+import { crumbs, disclosure, el, facts, listing, prose, row } from "./dom.js";
 import { known, placeOf } from "./data.js";
 import { address, cellAddress } from "./place.js";
 import { badge, literal, number } from "./names.js";
@@ -61,13 +61,11 @@ export function methodsView() {
       "list",
       ["Method", "Source", "Rivals beaten", "First"],
       ordered.map(({ name, method, found }) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, el("a", { href: address("method", { name }) }, name)),
-          el("td", {}, method.reference),
-          el("td", {}, found ? bar(found.beaten) : "not run"),
-          el("td", {}, found ? `${found.first} of ${found.columns}` : ""),
+        row(
+          el("a", { href: address("method", { name }) }, name),
+          method.reference,
+          found ? bar(found.beaten) : "not run",
+          found ? `${found.first} of ${found.columns}` : "",
         ),
       ),
     ),
@@ -92,13 +90,7 @@ export function methodView(query) {
       el("p", {}, el("a", { href: "#methods" }, "All methods")),
     ];
   return [
-    el(
-      "p",
-      { class: "crumbs" },
-      el("a", { href: "#methods" }, "Methods"),
-      " › ",
-      names.join(" + "),
-    ),
+    crumbs("#methods", "Methods", names.join(" + ")),
     ...names.flatMap((name, n) => page(name, n, query.get("option"))),
   ];
 }
@@ -107,7 +99,6 @@ function page(name, n, option) {
   const method = known.index.methods[name];
   const cells = cellsOf(name);
   const found = standing(cells);
-  const [heading, anchor] = method.fidelity ?? [];
   const paragraphs = method.about.split("\n\n");
   return [
     el(n ? "h2" : "h1", {}, name),
@@ -124,14 +115,12 @@ function page(name, n, option) {
       ],
       [
         "Choices",
-        anchor && el("a", { href: `../../docs/fidelity.md#${anchor}` }, `Fidelity, ${heading}`),
+        method.title && el("a", { href: "../../docs/fidelity.md" }, `Fidelity, ${method.title}`),
       ],
     ]),
     paragraphs.length > 1
-      ? el(
-          "details",
-          {},
-          el("summary", {}, "More about it"),
+      ? disclosure(
+          "More about it",
           paragraphs.slice(1).map((text) => el("p", { class: "pre" }, prose(text))),
         )
       : null,
@@ -145,7 +134,7 @@ function page(name, n, option) {
   ];
 }
 
-/** The lines of the fidelity page, one an option. */
+/** A line for each option, with what people wrote about it. */
 function options(method, chosen) {
   const heads = [...new Set(method.options.flatMap((option) => Object.keys(option.why)))];
   return listing(
@@ -200,20 +189,14 @@ function ranks(cells) {
     ["Cell", "Ours", "Published", "Verdict", "Rank"],
     cells.map((n) => {
       const cell = known.index.cells[n];
-      const { table, row, column } = placeOf(n);
-      return el(
-        "tr",
-        {},
-        el(
-          "th",
-          { scope: "row" },
-          el("a", { href: cellAddress(n) }, `${row.name}, ${column.name}`),
-          el("small", {}, table.name),
-        ),
-        el("td", {}, `${cell.ours} ${cell.unit}`),
-        el("td", {}, cell.spread || "–"),
-        el("td", {}, cell.verdict ? badge(cell.verdict) : "–"),
-        el("td", {}, `${cell.rank[0]} of ${cell.rank[1]}`),
+      const place = placeOf(n);
+      const link = el("a", { href: cellAddress(n) }, `${place.row.name}, ${place.column.name}`);
+      return row(
+        [link, el("small", {}, place.table.name)],
+        `${cell.ours} ${cell.unit}`,
+        cell.spread || "–",
+        cell.verdict ? badge(cell.verdict) : "–",
+        `${cell.rank[0]} of ${cell.rank[1]}`,
       );
     }),
   );

@@ -1,5 +1,5 @@
 // Every run, to be sorted and searched, with all of its facts.
-import { choice, controls, el, say } from "./dom.js";
+import { anyOf, bullets, choice, controls, crumbs, el, say } from "./dom.js";
 import { cellName, known } from "./data.js";
 import { address, cellAddress, rename } from "./place.js";
 import { bytes, duration, number } from "./names.js";
@@ -114,10 +114,7 @@ export function runsView(query) {
     rename("runs", asked);
     draw();
   };
-  const any = (name) => [
-    ["", "any"],
-    ...[...new Set(runs.map(COLUMNS[name][1]))].toSorted().map((value) => [value, value]),
-  ];
+  const any = (name) => anyOf([...new Set(runs.map(COLUMNS[name][1]))].toSorted());
   draw();
   return [
     el("h1", {}, "Runs"),
@@ -206,14 +203,10 @@ export function runView(query) {
   const run = known.index.runs[n];
   const cells = known.index.cells.flatMap((cell, at) => (cell.runs.includes(n) ? [at] : []));
   return [
-    el("p", { class: "crumbs" }, el("a", { href: "#runs" }, "Runs"), " › ", run.id),
+    crumbs("#runs", "Runs", run.id),
     el("h1", {}, run.words),
     card(run),
     el("h2", {}, "Its cells"),
-    el(
-      "ul",
-      {},
-      cells.map((cell) => el("li", {}, el("a", { href: cellAddress(cell) }, cellName(cell)))),
-    ),
+    bullets(cells.map((cell) => el("a", { href: cellAddress(cell) }, cellName(cell)))),
   ];
 }

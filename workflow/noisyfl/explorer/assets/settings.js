@@ -1,5 +1,5 @@
 // Settings and options of one cell or two, beside the paper's, with the reason of what differs.
-import { el, listing, prose } from "./dom.js";
+import { disclosure, el, listing, prose } from "./dom.js";
 import { known } from "./data.js";
 import { address } from "./place.js";
 import { literal } from "./names.js";
@@ -46,7 +46,7 @@ function why(cells, name, ours, paper) {
   const at = `The scale “${known.index.scale}” lays its value over the paper’s`;
   if (name === "precision") return [`${at}: how precisely a device computes, which no paper says.`];
   const { note } = known.index;
-  return [`${at}.`, note ? el("details", {}, el("summary", {}, "Why"), note) : null];
+  return [`${at}.`, note ? disclosure("Why", note) : null];
 }
 
 /** A table of lines {name, ours, paper, note}; of two cells a column each. */
@@ -117,7 +117,7 @@ function options(specs, theirs) {
   });
 }
 
-/** Why an option has its value: who lays it over the paper's, or what the fidelity page says. */
+/** Why an option has its value: who lays it over the paper's, or what people wrote. */
 function reason(described, key, ours, paper) {
   const option = described.options.find((one) => one.name === key);
   const told = Object.values(option.why).at(-1) ?? option.doc;
@@ -130,7 +130,6 @@ function reason(described, key, ours, paper) {
   if (differs) parts.push(`The scale “${known.index.scale}” lays its value over the paper’s. `);
   else if (changed)
     parts.push(`Set by the experiment’s file; the default is ${literal(own.defaults[key])}. `);
-  if (told)
-    parts.push(el("details", {}, el("summary", {}, "Fidelity"), el("span", {}, prose(told))));
+  if (told) parts.push(disclosure("Fidelity", el("span", {}, prose(told))));
   return parts;
 }

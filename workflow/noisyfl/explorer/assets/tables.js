@@ -1,5 +1,5 @@
 // The tables as the papers print them, with search and filters; each cell leads to what is behind it.
-import { choice, controls, el, prose, say } from "./dom.js";
+import { anyOf, bullets, choice, controls, disclosure, el, prose, say } from "./dom.js";
 import { known, placeOf, traits } from "./data.js";
 import { address, cellAddress, cellOf, rename } from "./place.js";
 import { colour } from "./names.js";
@@ -120,8 +120,7 @@ function papers(asked) {
 function filters(asked, change) {
   const every = known.index.cells.map((_, n) => traits(n));
   const values = (name) => {
-    const found = [...new Set(every.map((one) => one[name]))].filter(Boolean).toSorted();
-    return [["", "any"], ...found.map((value) => [value, value])];
+    return anyOf([...new Set(every.map((one) => one[name]))].filter(Boolean).toSorted());
   };
   let timer = 0;
   const later = (text) => {
@@ -202,16 +201,7 @@ function section({ table, lines, columns, fits }, first) {
           { class: "warning" },
           table.warning,
           table.details.length
-            ? el(
-                "details",
-                {},
-                el("summary", {}, "What stands in for what"),
-                el(
-                  "ul",
-                  {},
-                  table.details.map((text) => el("li", {}, text)),
-                ),
-              )
+            ? disclosure("What stands in for what", bullets(table.details))
             : null,
         )
       : null,
@@ -233,11 +223,7 @@ function section({ table, lines, columns, fits }, first) {
       "details",
       { class: "notes" },
       el("summary", {}, "How to read it"),
-      el(
-        "ul",
-        {},
-        table.notes.map((note) => el("li", {}, prose(note))),
-      ),
+      bullets(table.notes.map(prose)),
     ),
   );
   made.querySelector("td a")?.setAttribute("tabindex", "0");

@@ -1,0 +1,226 @@
+"""The file of a plan: made once, loaded by all others, made anew when it is stale or damaged."""
+
+import errno
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import yaml
+from tests.support.small_paper import CONFIG, DIGITS, PAPER, edited
+
+from noisyfl.core.options import BadInput
+from noisyfl.experiments import plan_file, planning
+from noisyfl.experiments.config import ROOT, check_config
+from noisyfl.experiments.plan_file import PlanFile
+from noisyfl.experiments.planning import make_plan
+
+HUMAN = {"name": "human", "file": "labels.npy", "key": None, "sha256": 64 * "0"}
+
+LOADED = """
+import sys
+from noisyfl.experiments.config import load_config
+from noisyfl.experiments.plan_file import PlanFile
+from noisyfl.experiments.scale import Scale
+from noisyfl.core.artifacts import Results
+from pathlib import Path
+
+config = load_config(Path(sys.argv[1]))
+scale = Scale(config, PlanFile(config, "x", Path(sys.argv[2])).plan(sys.exit), Results(Path("x")))
+run = next(iter(scale.plan.runs))
+print(scale.estimate(run).seconds, scale.plan.words[run], scale.edited, scale.targets())
+print([name for name in ("torch", "torchvision", "sklearn", "scipy") if name in sys.modules])
+"""
+
+
+class Place:
+    """A folder with an experiment, a configuration, and results that plans are written to."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.said = []
+
+    def file(self, paper=PAPER, config=CONFIG):
+        (self.folder / "paper.yaml").write_text(yaml.safe_dump(paper))
+        given = check_config({**config, "results": str(self.folder / "results")}, "my.yaml")
+        return PlanFile(given, "my.yaml", self.folder)
+
+    def plan(self, *args, **kwargs):
+        return self.file(*args, **kwargs).plan(self.said.append)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def test_an_unchanged_plan_is_read_back_as_it_was_made(place):
+    made = place.plan()
+    again = place.plan()
+    assert again == made
+    # As texts: equality takes 1.0 for 1, and keys in any order.
+    assert repr(again) == repr(made)
+    (said,) = place.said
+    assert said == f"Planning the scale “tiny”, since there is none yet: {place.file().path}"
+    content = json.loads(place.file().path.read_text())
+    assert list(content) == ["inputs", "checksum", "plan"]
+
+
+def test_every_kind_of_table_and_figure_comes_back(tmp_path):
+    given = {"scale": "smoke", "experiments": ["fedcorr", "fedrn"], "trials": 1}
+    config = check_config({**given, "results": str(tmp_path)}, "my.yaml")
+    made, again = (PlanFile(config, "my.yaml").plan(lambda line: None) for _ in range(2))
+    assert repr(again) == repr(made)
+    assert made.claimed
+    assert made.words.keys() == made.work.keys() == made.runs.keys()
+    assert repr(make_plan(config, ROOT / "config" / "papers", "my.yaml")) == repr(made)
+
+
+def test_it_is_made_anew_if_what_it_follows_from_changes(place, monkeypatch):
+    place.plan()
+    place.plan(edited(PAPER, ("title",), "Another"))
+    assert "since what it follows from has changed" in place.said[1]
+    monkeypatch.setattr(plan_file, "digest_of", lambda *parts: "other sources")
+    place.plan(edited(PAPER, ("title",), "Another"))
+    assert len(place.said) == 3
+
+
+def test_configurations_that_ask_for_other_plans_have_other_files(place):
+    other = [{"trials": 1}, {"overlay": {"setting": DIGITS}}, {"data": {"folder": "elsewhere"}}]
+    same = [{"device": "cpu"}, {"keep_models": True}, {"train_missing": False}]
+    names = [place.file(config={**CONFIG, **change}).path for change in (*other, {})]
+    assert len(set(names)) == 4
+    assert {place.file(config={**CONFIG, **change}).path for change in same} == {names[-1]}
+
+
+def test_a_job_loads_the_plan_of_its_own_snakemake_whatever_has_changed_since(place, monkeypatch):
+    made = place.plan()
+    place.plan(config={**CONFIG, "trials": 1})  # another Snakemake
+    monkeypatch.setattr(plan_file, "digest_of", lambda *parts: "other sources")
+    monkeypatch.setattr(planning, "make_plan", None)
+    assert place.file().load(pytest.fail) == made
+
+
+def test_a_job_without_a_plan_makes_it(place):
+    assert place.file().load(place.said.append) == place.plan()
+    assert len(place.said) == 1
+
+
+def test_human_labels_are_read_again_if_their_files_change(place):
+    def planned(noise):
+        paper = edited(PAPER, ("settings", "base", "label_noise"), noise)
+        paper["tables"]["one"]["columns"] = [{"name": "human"}]
+        return place.plan(paper, {**CONFIG, "data": {"folder": str(place.folder)}})
+
+    assert planned(HUMAN) == planned(HUMAN)
+    found = []
+    for label in (1, 2):
+        np.save(place.folder / "labels.npy", np.full(50_000, label))
+        found.append(planned({**HUMAN, "sha256": ""}))
+    assert not set(found[0].runs) & set(found[1].runs)
+    assert planned({**HUMAN, "sha256": ""}) == found[1]
+    assert len(place.said) == 3
+    (place.folder / "labels.npy").unlink()
+    with pytest.raises(BadInput, match=r"labels\.npy"):
+        planned({**HUMAN, "sha256": ""})
+
+
+def test_an_experiment_that_lacked_its_human_labels_is_planned_once_they_are_there(place):
+    human = edited(PAPER, ("settings", "base", "label_noise"), {**HUMAN, "sha256": ""})
+    human["tables"]["one"]["columns"] = [{"name": "human"}]
+    (place.folder / "human.yaml").write_text(yaml.safe_dump(human))
+    config = {**CONFIG, "experiments": ["paper", "human"]}
+    config["data"] = {"folder": str(place.folder)}
+    for _ in range(2):
+        assert "labels.npy" in place.plan(config=config).left_out["human"]
+    assert len(place.said) == 1
+    np.save(place.folder / "labels.npy", np.ones(50_000, int))
+    assert "human/one" in place.plan(config=config).tables
+
+
+def other_spec(plan):
+    next(iter(plan["runs"].values()))["seed"] += 1
+
+
+def other_id(plan):
+    first, second, *_ = plan["runs"]
+    plan["runs"][first], plan["runs"][second] = plan["runs"][second], plan["runs"][first]
+
+
+def other_partition(plan):
+    next(iter(plan["partitions"].values()))["seed"] += 1
+
+
+def other_cell(plan):
+    rows = plan["tables"]["paper/one"]["runs"]
+    rows[0], rows[1] = rows[1], rows[0]
+
+
+def alter(path, change, checksum=False):
+    head, text, end = path.read_text().split("\n", 2)
+    plan = json.loads(text)
+    change(plan)
+    changed = json.dumps(plan)
+    if checksum:
+        old, new = (hashlib.sha256(one.encode()).hexdigest() for one in (text, changed))
+        head = head.replace(old, new)
+    path.write_text("\n".join([head, changed, end]))
+
+
+@pytest.mark.parametrize("change", [other_spec, other_id, other_partition, other_cell])
+def test_a_plan_that_was_altered_is_made_anew(place, change):
+    made = place.plan()
+    path = place.file().path
+    whole = path.read_text()
+    alter(path, change)
+    assert place.plan() == made
+    assert "since the file was altered or cannot be read" in place.said[1]
+    assert path.read_text() == whole
+    alter(path, change)
+    assert place.file().load(place.said.append) == made  # a job's too
+    assert len(place.said) == 3
+
+
+@pytest.mark.parametrize("change", [other_spec, other_id, other_partition])
+def test_no_run_has_the_id_of_another_even_if_the_checksum_fits(place, change):
+    made = place.plan()
+    alter(place.file().path, change, checksum=True)
+    assert place.plan() == made
+    assert len(place.said) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "\n\n", '{"inputs": "a", "plan":\n[]\n}\n'])
+def test_a_damaged_plan_is_made_anew(place, text):
+    made = place.plan()
+    place.file().path.write_text(text)
+    assert place.plan() == made
+    assert len(place.said) == 2
+
+
+def test_a_folder_that_cannot_be_written_to_costs_a_line_and_time(place, monkeypatch):
+    @contextmanager
+    def full(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield
+
+    monkeypatch.setattr(plan_file, "replacing", full)
+    for _ in range(2):
+        assert place.plan().tables
+    path = place.file().path
+    assert place.said[1] == place.said[3]
+    assert place.said[1] == (
+        f"{path}: cannot be written (No space left on device), so every job plans for itself"
+    )
+
+
+def test_loading_a_plan_needs_no_torch(place):
+    config = place.folder / "mine.yaml"
+    config.write_text(yaml.safe_dump({**CONFIG, "results": str(place.folder / "results")}))
+    place.plan()
+    command = [sys.executable, "-c", LOADED, config, place.folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\n[]\n")

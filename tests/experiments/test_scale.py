@@ -1,0 +1,147 @@
+"""The files that the rules ask a scale for."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from noisyfl.core.artifacts import Results
+from noisyfl.core.options import BadInput
+from noisyfl.experiments.config import check_config
+from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.scale import RunWords, Scale
+from noisyfl.specs.identity import canonical_json, identity
+from small_paper import CONFIG, PAPER
+
+FIGURES = {"curves": {"kind": "by_round", "title": "t", "caption": "c", "table": "one"}}
+
+
+@pytest.fixture
+def scale(tmp_path):
+    """Makes a scale of one table and a figure of it, with changes of the configuration."""
+    (tmp_path / "paper.yaml").write_text(yaml.safe_dump({**PAPER, "figures": FIGURES}))
+
+    def make(**changes):
+        given = {**CONFIG, "results": str(tmp_path / "results"), **changes}
+        config = check_config(given, "my.yaml")
+        plan = make_plan(config, tmp_path, "my.yaml")
+        return Scale(config, plan, Results(tmp_path / "reproduced"))
+
+    return make
+
+
+def write(results, run):
+    for path in results.run(run).all():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+
+
+def names(paths, folder):
+    return [path.relative_to(folder).as_posix() for path in paths]
+
+
+def test_every_target_has_its_files(scale):
+    made = scale()
+    targets = {name: names(files, made.folder) for name, files in made.targets().items()}
+    table = [f"tables/paper/one.{ending}" for ending in ("parquet", "csv", "md", "html", "tex")]
+    figure = [f"figures/paper/curves.{ending}" for ending in ("png", "pdf")]
+    assert targets == {
+        "paper": [*table, *figure, "explorer.html"],  # whose tables are all of this experiment
+        "paper_one": table,
+        "paper_curves": figure,
+    }
+    assert made.comparisons() == []  # no table has published numbers
+    assert names(made.frames(), made.folder) == table[:1]
+
+
+def test_what_is_wanted_follows_the_targets_of_the_scale(scale):
+    assert list(scale().wanted) == ["paper/one", "paper/curves"]
+    made = scale(targets=["paper/curves"])
+    assert list(made.wanted) == ["paper/curves"]
+    assert made.wanted_tables == {}
+    assert "paper_one" in made.targets()
+
+
+def test_a_run_is_in_results_or_else_the_tracked_one(scale):
+    made = scale()
+    first, second = list(made.plan.runs)[:2]
+    for run in (first, second):
+        write(made.reproduced, run)
+    write(made.results, second)
+    folders = made.folders(*made.parts.values())
+    assert folders[first] == str(made.reproduced.run(first).folder)
+    assert folders[second] == str(made.results.run(second).folder)
+    assert scale(reproduced=False).run_files(first) == made.results.run(first)
+
+
+def test_of_a_whole_run_its_lost_files_are_inputs_too(scale):
+    made = scale()
+    run = next(iter(made.plan.runs))
+    table = made.parts["paper/one"]
+    assert made.artifacts(table)[0] == made.results.run(run).provenance
+    assert len(made.artifacts(table)) == len(made.plan.runs)
+    write(made.results, run)
+    made.results.run(run).rounds.unlink()
+    again = scale()
+    assert again.artifacts(table)[:2] == [
+        made.results.run(run).provenance,
+        made.results.run(run).rounds,
+    ]
+
+
+def test_a_run_is_trained_on_data_and_a_partition_that_need_not_be_there_once_it_is_whole(scale):
+    made = scale()
+    run, spec = next(iter(made.plan.runs.items()))
+    partition = made.results.partition(identity(spec["noisy_partition"]))
+    data = [made.results.data("cifar10", part) for part in ("train", "test")]
+    assert made.train_inputs(run) == [*data, partition]
+    assert made.partition_input(partition.stem) == data[0]
+    write(made.results, run)
+    partition.parent.mkdir(parents=True)
+    partition.touch()
+    again = scale()
+    assert again.train_inputs(run) == [partition]
+    assert again.partition_input(partition.stem) == []
+    assert partition in made.partitions(made.parts["paper/one"])
+
+
+def test_specs_and_words_of_a_run(scale):
+    made = scale()
+    run, spec = next(iter(made.plan.runs.items()))
+    assert made.run_text(run) == canonical_json(spec)
+    assert f"{RunWords(made.plan.words):{run}}" == "FedAvg, cifar10, clean, seed 1"
+    assert made.estimate(run).gpu_memory_mb > 0
+    assert scale(device="cpu").estimate(run).gpu_memory_mb == 0
+    wildcards = SimpleNamespace(experiment="paper", name="one")
+    assert made.part(wildcards).title == made.plan.tables["paper/one"].title
+
+
+def test_without_training_a_table_has_the_runs_that_are_there(scale):
+    made = scale()
+    run, *others = made.plan.runs
+    write(made.results, run)
+    left = scale(train_missing=False)
+    assert left.plan.tables["paper/one"].run_ids() == [run]
+    assert left.plan.tables["paper/one"].missing == len(others)
+    assert left.plan.runs == made.plan.runs
+
+
+def test_a_word_that_is_no_target_names_the_nearest(scale, tmp_path, monkeypatch):
+    made = scale()
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    def targets(*words):
+        return lambda: asked.append(words) or words
+
+    made.check_targets(["all", "paper_one", "--cores", "3"], targets("all", "paper_one"))
+    assert asked == []  # Snakemake's parser is slow
+    made.check_targets(["desk", "train"], targets("train"))  # a value of some option
+    with pytest.raises(BadInput, match="no target is called 'paper_on'; did you mean 'paper_one'"):
+        made.check_targets(["paper_on"], targets("paper_on"))
+    Path("paper_on").touch()
+    made.check_targets(["paper_on"], targets("paper_on"))
+    made.plan.left_out["human"] = "no labels"
+    with pytest.raises(BadInput, match="no labels"):
+        made.check_targets(["human_table1"], targets("human_table1"))

@@ -1,0 +1,140 @@
+"""The models that runs leave, and TensorBoard's event files."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from noisyfl import commands
+from noisyfl.core.artifacts import DamagedArtifact, Results
+from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.dataset import read_part
+from noisyfl.experiments import config
+from noisyfl.runs import events
+from noisyfl.runs.final_model import load_model
+from noisyfl.specs.spec import identity
+from small_runs import SMALL, inputs, spec_of, train
+
+PAGE = (Path(__file__).parents[2] / "docs" / "artifacts.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def kept(data, tmp_path_factory):
+    """The root and the files of runs that keep their models, by method."""
+    found = {}
+    for method in ("fedavg", "coteaching"):
+        root = tmp_path_factory.mktemp(method)
+        spec = spec_of({"name": method, **SMALL.get(method, {})})
+        found[method] = (
+            root,
+            train(spec, data, root, keep_model=True, events=Results(root).events(identity(spec))),
+        )
+    return found
+
+
+@pytest.mark.parametrize("method", ["fedavg", "coteaching"])
+def test_a_kept_model_recognises_what_its_run_did(method, kept, data):
+    _, files = kept[method]
+    test = read_part(data.data("digits", "test"))
+    images = torch.from_numpy(test.images).movedim(-1, 1)
+
+    (example,) = re.findall(r"```python\n(from noisyfl.runs.final_model.*?)```", PAGE, re.DOTALL)
+    names = {"images": images}
+    with torch.no_grad():
+        exec(example.replace("results/runs/<id>/model.safetensors", str(files.model)), names)
+    model, logits = names["model"], names["logits"]
+
+    accuracy = (logits.argmax(1).numpy() == test.labels).mean()
+    recorded = pd.read_parquet(files.rounds)["test_accuracy"].iloc[-1]
+    assert accuracy == pytest.approx(recorded, abs=2 / len(test.labels))
+    assert model.facts["run"] == files.folder.name
+    assert model.facts["dataset"] == "digits"
+    assert model.facts["model"]["name"] == "cnn"
+    assert model.facts["normalization"] == "dataset"
+    assert len(model.networks) == {"fedavg": 1, "coteaching": 2}[method]
+
+
+@pytest.mark.parametrize("method", ["fedavg", "coteaching"])
+def test_evaluating_a_run_gives_its_accuracy_again_to_the_last_digit(method, kept, data, capsys):
+    root, files = kept[method]
+    for part in ("train", "test"):
+        path = Results(root).data("digits", part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(data.data("digits", part))
+    commands.evaluate_runs([files.folder.name], root, [], download=False, device="cpu")
+    said = capsys.readouterr().out
+    lines = re.findall(r"  (\w+): ([\d.e-]+), as recorded: ([\d.e-]+)", said)
+    assert [name for name, _, _ in lines] == [
+        *("test_accuracy", "test_top5_accuracy", "test_balanced_accuracy", "test_loss"),
+    ]
+    for name, found, recorded in lines:
+        assert found == recorded, name
+
+
+def test_a_method_that_is_tested_by_clients_models_keeps_none(data, tmp_path):
+    log = []
+    files = train(spec_of("distributed"), data, tmp_path, log, keep_model=True)
+    assert not files.model.exists()
+    assert "no model kept: the clients' own ones are tested" in log
+
+
+def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
+    _, files = kept["fedavg"]
+    with pytest.raises(BadInput, match="expected a run's artifact"):
+        commands.evaluate_runs(["0" * 16], tmp_path, [], download=False, device="cpu")
+    without = train(spec_of("fedavg", seed=4), data, tmp_path)
+    with pytest.raises(BadInput, match=r"model\.safetensors: there is none.*--keep-models"):
+        commands.evaluate_runs([without.folder.name], tmp_path, [], download=False, device="cpu")
+    whole = files.model.read_bytes()
+    damaged = tmp_path / "damaged.safetensors"
+    for content in (whole[:-100], b"", b"x" * 50):
+        damaged.write_bytes(content)
+        with pytest.raises(DamagedArtifact, match="not a model that a run has kept"):
+            load_model(damaged)
+
+
+def test_event_files_have_the_columns_of_rounds(kept):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    root, files = kept["fedavg"]
+    seen = EventAccumulator(str(Results(root).events(files.folder.name)))
+    seen.Reload()
+    rounds = pd.read_parquet(files.rounds)
+    for name in ("test_accuracy", "train_loss", "bytes_down"):
+        scalars = seen.Scalars(name)
+        assert [scalar.step for scalar in scalars] == rounds["round"].tolist()
+        values = [scalar.value for scalar in scalars]
+        assert values == pytest.approx(rounds[name].tolist(), rel=1e-6)
+
+
+def test_tensorboard_that_is_not_installed_is_found_before_any_job(monkeypatch):
+    monkeypatch.setattr(events.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"x: tensorboard: got true, but TensorBoard is not"):
+        config.check_config({"scale": "a", "experiments": ["fedcorr"], "tensorboard": True}, "x")
+
+
+def test_a_model_is_linked_from_the_store(kept, data, tmp_path):
+    from noisyfl.runs.job import TrainingJob
+
+    spec = spec_of("fedavg", seed=5)
+    for path in inputs(spec, data):
+        target = tmp_path / path.relative_to(data.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(path)
+    job = TrainingJob(
+        spec=spec,
+        results=str(tmp_path),
+        log=str(tmp_path / "log"),
+        data=[],
+        download=False,
+        device="cpu",
+        executor="fast",
+        checkpoint_seconds=60,
+        alone="this",
+        keep_models=True,
+    )
+    assert job.run().error is None
+    assert job.run_files.model.samefile(Results(tmp_path).stored(identity(spec)).model)

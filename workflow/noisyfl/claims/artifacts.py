@@ -1,0 +1,157 @@
+"""Numbers that only runs have, for claims about figures and costs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from noisyfl.analysis.clients import features, last_values, ranks_from_0_to_1
+from noisyfl.analysis.curves import mean_curve
+from noisyfl.analysis.frame import rows_of, summaries
+from noisyfl.analysis.metrics import METRICS
+from noisyfl.analysis.noisy_clients import SCORES, rightly_called
+from noisyfl.analysis.pairs import PAIRS
+from noisyfl.analysis.runs import Run, read_run
+from noisyfl.claims.labels import WORK, Label
+from noisyfl.claims.lines import Line, cells_and_lines, lines_of
+from noisyfl.claims.numbers import Entry
+from noisyfl.claims.query import Query
+from noisyfl.claims.sources import Source, Spread
+from noisyfl.core.artifacts import RunFiles
+from noisyfl.core.options import find
+from noisyfl.data import noisy_partition
+from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.specs.descriptions import Description
+from noisyfl.specs.spec import identity
+
+
+class Artifacts:
+    """Tables and figures with their runs and noisy partitions, which are read when needed.
+
+    Args:
+        parts: descriptions of tables and figures, by ``<experiment>/<name>``.
+        runs: the artifact of every run in them, by id.
+        partitions: the noisy partitions of those runs, by id.
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, Description],
+        runs: Mapping[str, RunFiles],
+        partitions: Mapping[str, Path],
+    ) -> None:
+        self.parts, self.files, self.paths = parts, runs, partitions
+
+    @functools.cache  # noqa: B019 (as long-lived as what it keeps)
+    def run(self, name: str) -> Run:
+        """A run by its id."""
+        return read_run(name, self.files[name])
+
+    @functools.cache  # noqa: B019
+    def partition(self, run: str) -> NoisyPartition:
+        """The noisy partition of a run."""
+        return noisy_partition.read(self.paths[identity(self.run(run).spec["noisy_partition"])])
+
+    def trials(self, line: Line) -> list[Run]:
+        """The runs of a line that did not diverge."""
+        return [run for run in map(self.run, line.runs) if not run.diverged]
+
+    def summary(self, line: Line, metric: str) -> tuple[float, float, int] | None:
+        """A cell's mean, standard deviation (NaN if unknown) and number of trials, or None."""
+        rows = rows_of([self.run(run) for run in line.runs], metric, line.statistic)
+        found = summaries(rows).get(line.statistic)
+        if found is None:
+            return None
+        return found.mean, float("nan") if found.std is None else found.std, found.trials
+
+    @functools.cache  # noqa: B019
+    def spread(self, table: str, column: str, metric: str) -> Spread:
+        """How far trials of the cells of a table's column lie apart.
+
+        Args:
+            table: as ``<experiment>/<name>``.
+            column: its name.
+            metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
+        """
+        lines = (
+            line
+            for line in cells_and_lines(table, self.parts[table])
+            if line.place.column == column
+        )
+        summaries = (self.summary(line, metric) for line in lines)
+        return Spread.pooled((std, trials) for _, std, trials in filter(None, summaries))
+
+    def sources(self) -> dict[str, Source]:
+        """The source of each kind of numbers, see :mod:`noisyfl.claims.query`."""
+        kinds: dict[str, Callable[[Artifacts, Line, str], Iterator[Entry]]] = {
+            "tables": _of_tables,
+            "rounds": functools.partial(_by_work, unit="ordinary_rounds"),
+            "batches": functools.partial(_by_work, unit="batches"),
+            "clients": _of_clients,
+            "pairs": _of_pairs,
+        }
+        return {name: functools.partial(self._entries, of) for name, of in kinds.items()}
+
+    def _entries(
+        self, of: Callable[[Artifacts, Line, str], Iterator[Entry]], query: Query
+    ) -> Iterator[Entry]:
+        metrics = query.where.get("metric")
+        for line in (line for line in lines_of(query, self.parts) if line.runs):
+            for metric in metrics if isinstance(metrics, list) else [metrics or line.metric]:
+                yield from (n for n in of(self, line, metric) if query.fits(n.labels))
+
+
+def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
+    summary = artifacts.summary(line, metric)
+    if summary is not None:
+        column = artifacts.spread(line.place.table, line.place.column, metric)
+        mean, std, trials = summary
+        draws = column.draws(mean, std, trials, seed=int(line.runs[0], 16))
+        yield Entry({**line.labels, "metric": metric}, draws, line.place)
+
+
+def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterator[Entry]:
+    trials = artifacts.trials(line)
+    if not trials:
+        return
+    work, values, _ = mean_curve(trials, metric, unit)
+    if unit == "ordinary_rounds":
+        work = 100 * work / trials[0].spec["schedule"]["rounds"]
+    for at, value in zip(work, METRICS[metric].factor * values, strict=True):
+        labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
+        yield Entry(labels, np.array([value]), line.place)
+
+
+def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
+    run, partition = artifacts.run(line.runs[0]), artifacts.partition(line.runs[0])
+    known = features(partition)
+    if metric in known:
+        values = known[metric]
+    else:
+        values = last_values(run, CALLS.get(metric, metric), len(partition.clients))
+    if metric in CALLS:
+        values = rightly_called(values, known["noise_level"])
+    ranks = {name: ranks_from_0_to_1(known[of]) for name, of in RANKS.items()}
+    for client, value in enumerate(values):
+        labels: dict[str, Label] = {**line.labels, "metric": metric, "client": float(client)}
+        labels |= {name: float(rank[client]) for name, rank in ranks.items()}
+        yield Entry(labels, np.array([value]), line.place)
+
+
+RANKS = {"noise_rank": "noise_level", "size_rank": "samples"}
+"""Labels that hold a client's rank among all clients, from 0 to 1, and the feature ranked."""
+
+CALLS = {f"{score}_calls_rightly": score for score in SCORES}
+"""Metrics that are 1 for a client that a score calls noisy or clean rightly, and their scores."""
+
+
+def _of_pairs(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
+    run = artifacts.run(line.runs[0])
+    measure = find(PAIRS, metric, "metric of pairs of clients", str(line.labels["table"]))
+    found = {} if run.diverged else measure(run, artifacts.partition(run.id))
+    for (one, other), value in found.items():
+        labels = {**line.labels, "metric": metric, "pair": f"{one} and {other}"}
+        yield Entry(labels, np.array([value]), line.place)

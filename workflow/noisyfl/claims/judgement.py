@@ -1,0 +1,70 @@
+"""The judgement of a claim, and the file of all judgements that other pages are made from."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noisyfl.claims.catalogue import all_claims
+from noisyfl.claims.declaration import Claim
+from noisyfl.claims.findings import Case, Check, Finding
+from noisyfl.claims.labels import Place
+from noisyfl.core.artifacts import read_json, write_json
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim, and what numbers say of it.
+
+    Attributes:
+        published: what the paper's own numbers say.
+        ours: what our numbers say.
+    """
+
+    claim: Claim
+    published: Finding
+    ours: Finding
+
+
+def write_judgements(path: Path, judgements: Sequence[Judgement]) -> None:
+    """Write what the numbers say of each claim as JSON, by its name; an unknown margin is null."""
+    sides = ("published", "ours")
+    by_claim = {
+        one.claim.name: {side: _to_json(getattr(one, side)) for side in sides} for one in judgements
+    }
+    write_json(path, by_claim)
+
+
+def read_judgements(path: Path) -> list[Judgement]:
+    """Read what :func:`write_judgements` wrote, in the order of the claims."""
+    by_claim = read_json(path)
+    return [
+        Judgement(claim, *(_from_json(by_claim[name][side]) for side in ("published", "ours")))
+        for name, claim in all_claims().items()
+    ]
+
+
+def _to_json(finding: Finding) -> dict[str, Any]:
+    fields = dataclasses.asdict(finding)
+    for check in fields["checks"]:
+        for case in check["cases"]:
+            case["margin"] = None if math.isnan(case["margin"]) else case["margin"]
+    return {"verdict": finding.verdict, **fields}
+
+
+def _from_json(fields: Mapping[str, Any]) -> Finding:
+    checks = (
+        Check(**{**one, "cases": tuple(map(_case, one["cases"]))}) for one in fields["checks"]
+    )
+    return Finding(tuple(checks), fields["complete"])
+
+
+def _case(fields: Mapping[str, Any]) -> Case:
+    margin = math.nan if fields["margin"] is None else fields["margin"]
+    return Case(
+        **{**fields, "margin": margin, "cells": tuple(Place(*at) for at in fields["cells"])}
+    )

@@ -1,0 +1,116 @@
+"""Labels of numbers, and how a claim selects numbers by them.
+
+A number has the columns of ``config/published.csv`` as labels. If a label's value is made of parts,
+the parts are further labels. The noise ``truncnorm(pair,mu=0.2)`` gives ``noise_kind`` (truncnorm),
+``noise_1`` (pair) and ``noise_mu`` (0.2); the method ``krum+dividemix`` gives ``method_first`` and
+``method_last``; the variant ``alpha=0.2;finetune=on`` gives ``variant_alpha`` and
+``variant_finetune``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Label = str | float
+"""A label's value; a text that reads as a number is stored as one."""
+
+WORK = "work"
+"""The label along a curve: its ordinary rounds, in percent of all, or its training batches."""
+
+OWN_LABELS = {
+    "rounds": (WORK,),
+    "batches": (WORK,),
+    "clients": ("client", "noise_rank", "size_rank"),
+    "pairs": ("pair",),
+}
+"""By the kind of numbers, the labels that tell those of one run apart."""
+
+WITH_PARTS = ("partition", "noise", "row", "column")
+"""Labels whose value may be a name with options in brackets."""
+
+OF_CELLS = ("dataset", "setting_scope", "partition", "noise", "method", "variant", "metric")
+"""Columns of the published numbers that are labels, besides the table."""
+
+
+class Place(NamedTuple):
+    """Where a number stands: in ``<experiment>/<table or figure>``, in which row and column."""
+
+    table: str
+    row: str
+    column: str
+
+
+def cell_labels(row: Mapping[str, str]) -> dict[str, Label]:
+    """The labels of a row of the published numbers."""
+    texts = {key: row[key] for key in OF_CELLS}
+    return labels_of({"table": f"{row['paper']}/{row['table']}", **texts})
+
+
+def labels_of(texts: Mapping[str, Any]) -> dict[str, Label]:
+    """Labels, and those of the parts that their values are made of; a value of None is left out."""
+    labels = {key: as_label(value) for key, value in texts.items() if value is not None}
+    found = dict(labels)
+    for key in WITH_PARTS:
+        # Options are separated by commas, except by those within nested brackets.
+        match = re.fullmatch(r"(.+?)(?:\((.*)\))?", str(labels.get(key, "")))
+        if match:
+            found[f"{key}_kind"] = match[1]
+            found |= _parts(key, re.split(r",(?![^(]*\))", match[2] or ""))
+    if labels.get("variant"):
+        found |= _parts("variant", str(labels["variant"]).split(";"))
+    if "method" in labels:
+        methods = str(labels["method"]).split("+")
+        found |= {"method_first": methods[0], "method_last": methods[-1]}
+    return found
+
+
+def as_label(value: Any) -> Label:
+    """A number if it reads as one, else text."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _parts(key: str, texts: Sequence[str]) -> dict[str, Label]:
+    """The label of each part: ``mu=0.2`` is labelled by its name, any other by its place."""
+    found: dict[str, Label] = {}
+    for place, text in enumerate(filter(None, texts), start=1):
+        named = re.fullmatch(r"(\w+)=(.*)", text)
+        name, value = named.groups() if named else (str(place), text)
+        found[f"{key}_{name}"] = as_label(value)
+    return found
+
+
+# ---------------------------------------------------------------- what a label must be
+
+Fits = Callable[[Any], bool]
+
+
+def fits(label: Label, value: Any) -> bool:
+    """Whether a label equals a value, is in a list, or makes a function return true."""
+    if callable(value):
+        return bool(value(label))
+    return label in value if isinstance(value, list) else label == value
+
+
+def but(*values: Label) -> Fits:
+    """Select any labels but these."""
+    return lambda label: label not in values
+
+
+def among(*values: Label) -> Fits:
+    """Select those of these labels that are there; of a plain list, all must be there."""
+    return lambda label: label in values
+
+
+def since(first: float) -> Fits:
+    """Select labels from a number on, itself included."""
+    return lambda label: label >= first
+
+
+def until(last: float) -> Fits:
+    """Select labels up to a number, itself included."""
+    return lambda label: label <= last

@@ -1,0 +1,93 @@
+"""What each table of the paper scale costs, as it stands in docs/papers/ and in the README."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from noisyfl.commands import read_plan
+from noisyfl.core.options import BadInput
+from noisyfl.experiments.config import ROOT
+from noisyfl.experiments.demand import Demand, demands
+from noisyfl.experiments.targets import runs_by_target
+from noisyfl.specs.speeds import DEVICES, LEAST, MOST
+
+PAGES = ("fedcni", "fedcorr", "fednoil", "fedrn", "grand", "human", "rofl")
+"""The pages of docs/papers/ that have a table of costs."""
+
+SHOWN = ("H100", "T4")
+"""The devices whose hours are given."""
+
+BLOCK = re.compile(r"<!-- costs -->\n.*?<!-- end of costs -->", re.DOTALL)
+SENTENCE = re.compile(r"All runs of the paper scale.*?estimates\.", re.DOTALL)
+
+
+def files(root: Path = ROOT) -> dict[Path, str]:
+    """The pages with costs, each with the text that it should have.
+
+    Raises:
+        BadInput: a page has no place for them.
+    """
+    found = costs(root)
+    pages = {
+        root / "docs" / "papers" / f"{page}.md": (BLOCK, block_of(page, found)) for page in PAGES
+    }
+    pages[root / "README.md"] = SENTENCE, sentence_of(found)
+    return {path: _replaced(path, *new) for path, new in pages.items()}
+
+
+def _replaced(path: Path, place: re.Pattern[str], new: str) -> str:
+    text = path.read_text()
+    if not (old := place.search(text)):
+        raise BadInput(f"{path}: expected {place.pattern!r}, where the costs go")
+    # Lines may be broken elsewhere.
+    return text if old[0].split() == new.split() else text.replace(old[0], new)
+
+
+def costs(root: Path = ROOT) -> list[Demand]:
+    """What each table of the paper scale costs, and all of them together."""
+    plan = read_plan(root / "config" / "paper.yaml")
+    speeds = {name: DEVICES[name] for name in SHOWN}
+    return demands(plan, runs_by_target(plan), lambda run: False, speeds)
+
+
+def block_of(page: str, found: Sequence[Demand]) -> str:
+    """The table of costs of a paper's page."""
+    header = " | ".join(f"hours of one {name}" for name in SHOWN)
+    lines = [
+        "<!-- costs -->",
+        f"| target | runs | {header} |",
+        "|---|---|---|---|",
+        *(
+            f"| `{d.target}` | {d.runs} | {' | '.join(map(hours, d.hours))} |"
+            for d in found
+            if d.target.startswith(f"{page}_")
+        ),
+        "",
+        "Estimates of the paper scale, not measurements ([how](../speed.md#what-a-run-costs)).",
+        "Runs that tables share are counted with each of them.",
+        "<!-- end of costs -->",
+    ]
+    return "\n".join(lines)
+
+
+def sentence_of(found: Sequence[Demand]) -> str:
+    """The README's sentence on the costs of all tables together."""
+    total = found[-1]
+    likely = " or ".join(
+        f"{hours(value)} hours of one {name}"
+        for name, value in zip(SHOWN, total.hours, strict=True)
+    )
+    return (
+        f"All runs of the paper scale, {total.runs:,}, likely take {likely}; these are estimates."
+    )
+
+
+def hours(likely: float) -> str:
+    """A range around likely hours, its ends to two digits."""
+    return f"{_rounded(LEAST * likely)} to {_rounded(MOST * likely)}"
+
+
+def _rounded(value: float) -> str:
+    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"

@@ -1,0 +1,31 @@
+"""The ids of every scale's runs, in short: a run with another id is trained again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.experiments.planning import make_plan
+
+FILE = Path("tests") / "specs" / "ids.json"
+
+
+def files(root: Path = ROOT) -> dict[Path, str]:
+    """The file that notes the ids of all scales, with its text."""
+    found = {path.stem: ids_of(path) for path in scales(root)}
+    return {root / FILE: json.dumps(found, indent=2) + "\n"}
+
+
+def scales(root: Path = ROOT) -> list[Path]:
+    """The files of all scales."""
+    return [p for p in sorted((root / "config").glob("*.yaml")) if "experiments" in read_yaml(p)]
+
+
+def ids_of(path: Path) -> dict[str, Any]:
+    """How many runs a scale has, and a digest of their ids."""
+    runs = sorted(make_plan(load_config(path), ROOT / "config" / "papers", str(path)).runs)
+    return {"runs": len(runs), "sha256": hashlib.sha256("\n".join(runs).encode()).hexdigest()}

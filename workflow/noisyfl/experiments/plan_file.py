@@ -1,0 +1,137 @@
+"""The plan of a scale as a file: one process makes it, all others load it.
+
+It lies in ``<results>/<scale>/plans/`` under a name that follows from the configuration, so that a
+job loads the plan of its own Snakemake even if another one plans the same scale with other
+``--config`` values. The first line holds checksums of what the plan was made from and of the plan,
+which is the second line; both together are one JSON object.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.artifacts import replacing
+from noisyfl.core.options import reading
+from noisyfl.experiments.config import PUBLISHED, ROOT
+from noisyfl.experiments.plan import Plan, stamp_of
+from noisyfl.specs.sources import digest_of
+
+EXPERIMENTS = ROOT / "config" / "papers"
+
+DECIDING = ("scale", "note", "trials", "allow_years", "overlay", "experiments", "targets")
+"""The keys of a configuration that decide its plan, with its data folders."""
+
+SOURCES = ("claims", "core", "data", "experiments", "methods", "models", "simulation", "specs")
+"""The rooms whose sources decide a plan."""
+
+PLAN = ', "plan":'
+"""The end of the first line."""
+
+
+class PlanFile:
+    """The file of the plan that a configuration asks for.
+
+    Args:
+        config: as :func:`noisyfl.experiments.config.check_config` returns it.
+        where: what the error messages call the configuration.
+        experiments: the folder of the experiments' YAML files.
+        published: the file of the papers' own numbers.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        where: str,
+        experiments: Path = EXPERIMENTS,
+        published: Path = PUBLISHED,
+    ) -> None:
+        self.config = config
+        self.where = where
+        self.experiments = experiments
+        self.published = published
+        deciding = {key: config[key] for key in DECIDING}
+        text = json.dumps({**deciding, "folder": config["data"]["folder"]})
+        name = f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+        self.path = Path(config["results"]) / config["scale"] / "plans" / name
+
+    def plan(self, say: Callable[[str], None]) -> Plan:
+        """The plan, which is made anew, and written, if the file is missing, damaged or stale.
+
+        Args:
+            say: takes a line for the user.
+
+        Raises:
+            BadInput: what is wrong with the configuration, an experiment or a method.
+        """
+        inputs = self._digest()
+        try:
+            found, plan = self._read()
+            stale = found != inputs or any(
+                stamp_of(Path(path)) != stamp for path, stamp in plan.label_files.items()
+            )
+            if not stale:
+                return plan
+            why = "what it follows from has changed"
+        except FileNotFoundError:
+            why = "there is none yet"
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            why = "the file was altered or cannot be read"
+        say(f"Planning the scale “{self.config['scale']}”, since {why}: {self.path}")
+        return self._make(inputs, say)
+
+    def load(self, say: Callable[[str], None]) -> Plan:
+        """The plan that another process has made, whatever has changed since.
+
+        Only if the file is missing or damaged, it is made here.
+        """
+        try:
+            return self._read()[1]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return self.plan(say)
+
+    def _make(self, inputs: str, say: Callable[[str], None]) -> Plan:
+        # Here alone, since it imports every method and model, and with them torch.
+        from noisyfl.experiments.planning import make_plan
+
+        plan = make_plan(self.config, self.experiments, self.where, self.published)
+        text = json.dumps(plan.to_json())
+        head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
+        try:
+            with replacing(self.path) as draft:
+                draft.write_text("\n".join([head + PLAN, text, "}", ""]))
+        except OSError as error:
+            say(f"{self.path}: cannot be written ({error.strerror}), so every job plans for itself")
+        return plan
+
+    def _read(self) -> tuple[str, Plan]:
+        """The digest of what the plan in the file was made from, and the plan.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it was altered; or another error that altered JSON leads to.
+        """
+        head, text, _ = self.path.read_text().split("\n", 2)
+        sums = json.loads(head.removesuffix(PLAN) + "}")
+        if sums["checksum"] != _sha256(text):
+            raise ValueError("the plan does not fit its checksum")
+        return sums["inputs"], Plan.from_json(json.loads(text))
+
+    def _digest(self) -> str:
+        """SHA-256 of everything that decides the plan but its configuration."""
+        digest = hashlib.sha256(digest_of(*SOURCES).encode())
+        # Syntax trees, of which methods' digests are made, are printed otherwise by others.
+        digest.update(".".join(platform.python_version_tuple()[:2]).encode())
+        names = sorted(self.config["experiments"])
+        for path in (self.published, *(self.experiments / f"{name}.yaml" for name in names)):
+            with reading(str(path)):
+                digest.update(path.read_bytes() if path.exists() else b"missing")
+        return digest.hexdigest()
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,128 @@
+"""From configuration to plan: which runs make which tables and figures.
+
+A paper's experiments are data (``config/papers/<paper>.yaml``); a scale (``config/<scale>.yaml``)
+lays its own values over them. Everything a user can get wrong in either is found here, before any
+job starts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from noisyfl.claims.catalogue import tables_of_claims
+from noisyfl.core.options import BadInput, find, reading
+from noisyfl.data.noise.human_labels import LabelsMissing, places
+from noisyfl.data.roots import Roots, data_roots
+from noisyfl.experiments.config import PUBLISHED
+from noisyfl.experiments.expansion import USED, Expansion
+from noisyfl.experiments.headers import only
+from noisyfl.experiments.overlay import check_overlay
+from noisyfl.experiments.plan import Plan, Stamp, stamp_of
+from noisyfl.specs.catalogue import method_source
+from noisyfl.specs.extent import remarks_of, work_key, work_of
+from noisyfl.specs.identity import canonical_json, identity
+from noisyfl.specs.published import Published, read_published
+from noisyfl.specs.spec import describe_run
+
+
+def make_plan(
+    config: Mapping[str, Any], experiments: Path, where: str, published: Path = PUBLISHED
+) -> Plan:
+    """Expand a checked configuration.
+
+    Args:
+        config: as :func:`check_config` returns it.
+        experiments: the folder of the experiments' YAML files.
+        where: what the error messages call the configuration.
+        published: the file of the papers' own numbers.
+
+    Raises:
+        BadInput: naming the file, the key, the value and what was expected; of missing human labels
+            only if there is nothing else to be made.
+    """
+    plan = Plan(config["scale"])
+    with reading(where):
+        check_overlay(config["overlay"], f"{where}: overlay")
+    known = {path.stem: path for path in sorted(experiments.glob("*.yaml"))}
+    used = {key: config[key] for key in USED}
+
+    @functools.cache
+    def numbers() -> list[Published]:
+        with reading(str(published)):
+            return read_published(published)
+
+    def expand(name: str, path: Path, roots: Roots | None) -> Plan:
+        with reading(str(path)):
+            return Expansion(used, roots, where, name, path, numbers()).expand()
+
+    for name in config["experiments"]:
+        path = find(known, name, "experiment", f"{where}: experiments")
+        try:
+            part = expand(name, path, None)
+            # Ids depend on the checksums of human labels, for which their files must be read.
+            unread = [s for s in part.partitions.values() if not s["label_noise"].get("sha256", 1)]
+            if unread:
+                plan.label_files |= _label_files(unread, data_roots(config))
+                part = expand(name, path, data_roots(config))
+            plan.add(part)
+        except LabelsMissing as error:
+            plan.left_out[name] = str(error)
+    if plan.left_out and not (plan.tables or plan.figures):
+        raise BadInput(next(iter(plan.left_out.values())))
+    names = (*plan.tables, *plan.figures)
+    for key in config["overlay"].get("experiments", {}):
+        if "/" not in key:
+            find(known, key, "experiment", f"{where}: overlay.experiments")
+        elif not plan.why_left_out(key):
+            find(dict.fromkeys(names), key, "table or figure", f"{where}: overlay.experiments")
+    plan.targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
+    only([*config["experiments"], *names], plan.targets, "target", f"{where}: targets")
+    for kind in ("columns", "rows", "trials"):
+        for key in config["overlay"].get(kind, {}):
+            if plan.why_left_out(key):
+                continue
+            find(plan.tables, key, "table", f"{where}: overlay.{kind}")
+    _describe_runs(plan)
+    plan.claimed = [name for name in tables_of_claims() if name in names]
+    return plan
+
+
+def _label_files(partitions: Iterable[Mapping[str, Any]], roots: Roots) -> dict[str, Stamp]:
+    """The files in which the human labels of noisy partitions are looked for, there or not."""
+    paths = {
+        path
+        for spec in partitions
+        for path in places(spec["label_noise"]["file"], spec["dataset"], roots)
+    }
+    return {str(path): stamp_of(path) for path in sorted(paths)}
+
+
+def _describe_runs(plan: Plan) -> None:
+    """Add to a plan what is known of its runs: words, remarks, work, and their methods' sources."""
+    cells: dict[str, str] = {}
+    for table in plan.tables.values():
+        for row, line in zip(table.rows, table.runs, strict=True):
+            for column, cell in zip(table.columns, line, strict=True):
+                for run in cell:
+                    dataset = plan.runs[run]["noisy_partition"]["dataset"]
+                    cells.setdefault(run, f"{row.name}, {dataset}, {column.name}")
+    keys: dict[str, int] = {}
+    works: dict[str, int] = {}
+    for run, spec in plan.runs.items():
+        plan.partition[run] = identity(spec["noisy_partition"])
+        words = f"{cells[run]}, seed {spec['seed']}" if run in cells else describe_run(spec)
+        plan.words[run] = words
+        if remarks := remarks_of(spec):
+            plan.remarks[run] = remarks
+        if (key := work_key(spec)) not in keys:
+            work = work_of(spec)
+            keys[key] = works.setdefault(canonical_json(work.to_json()), len(works))
+            if len(works) > len(plan.works):
+                plan.works.append(work)
+        plan.work[run] = keys[key]
+        name = spec["method"]["name"]
+        if name not in plan.methods and (source := method_source(spec["method"])):
+            plan.methods[name] = source

@@ -1,0 +1,114 @@
+"""The targets of a scale: the tables and figures that a person can ask for, and their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.experiments.config import ROOT
+from noisyfl.experiments.plan import Plan
+from noisyfl.specs.descriptions import Description, TableDescription
+
+
+def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str]]:
+    """The ids of the runs of every table, and of every figure with runs that no table has.
+
+    Args:
+        plan: of a scale.
+        target: what the tables and figures are part of, see :func:`parts_of`.
+
+    Raises:
+        BadInput: there is no such target; names the nearest.
+    """
+    parts = parts_of(plan, target).values()
+    found = {name_of(part): run_ids(part) for part in parts if isinstance(part, TableDescription)}
+    known = {run for runs in found.values() for run in runs}
+    return found | {name_of(part): run_ids(part) for part in parts if set(run_ids(part)) - known}
+
+
+def runs_of(plan: Plan, target: str | None) -> list[str]:
+    """The ids of the runs behind a target, see :func:`parts_of`.
+
+    Raises:
+        BadInput: there is no such target; names the nearest.
+    """
+    parts = parts_of(plan, target).values()
+    return list(dict.fromkeys(run for part in parts for run in run_ids(part)))
+
+
+def parts_of(plan: Plan, target: str | None) -> dict[str, Description]:
+    """The tables and figures of a target, by ``<experiment>/<name>``.
+
+    Args:
+        plan: of a scale.
+        target: a table or figure, an experiment, or ``all``; None for what the scale makes if no
+            target is named.
+
+    Raises:
+        BadInput: there is no such target; names the nearest.
+    """
+    parts: dict[str, Description] = {**plan.tables, **plan.figures}
+    targets = {"all": list(parts)}
+    for name, part in parts.items():
+        targets[name_of(part)] = [name]
+        targets.setdefault(part.experiment, []).append(name)
+    if target is None:
+        wanted = [name.replace("/", "_") for name in plan.targets] or ["all"]
+        return {name: parts[name] for one in wanted for name in targets[one]}
+    if target not in targets and (why := plan.why_left_out(target)):
+        raise BadInput(why)
+    if target not in targets:
+        raise BadInput(unknown_target(target, plan.scale, targets))
+    return {name: parts[name] for name in targets[target]}
+
+
+def name_of(part: Description) -> str:
+    """What a person types to have a table or a figure."""
+    return f"{part.experiment}_{part.name}"
+
+
+def run_ids(part: Description) -> list[str]:
+    """The ids of the runs of a table or a figure, each once."""
+    runs = part.run_ids() if isinstance(part, TableDescription) else part.runs
+    return list(dict.fromkeys(runs))
+
+
+def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
+    """The message for a user who asked a scale for a target that it does not have.
+
+    Args:
+        target: as the user has typed it.
+        scale: the name of the scale.
+        known: the targets that the scale has.
+    """
+    if "=" in target:
+        return (
+            f"got the target {target!r}, which looks like a value of the configuration; several "
+            f"values stand behind one `--config ` without an equals sign, after the targets: "
+            f"--config key=value {target}"
+        )
+    elsewhere = [name for name, targets in targets_of_scales().items() if target in targets]
+    if elsewhere:
+        scales = " or ".join(f"--config=scale={name}" for name in elsewhere)
+        return f"the scale “{scale}” has no target {target!r}, but {scales} has"
+    hint = did_you_mean(target, known)
+    if not hint:
+        others = {t: name for name, targets in targets_of_scales().items() for t in targets}
+        hint = did_you_mean(target, others)
+    return f"no target is called {target!r}{hint} (python -m noisyfl plan lists all)"
+
+
+def targets_of_scales() -> dict[str, set[str]]:
+    """The targets of each scale in ``config/``, by its name; wrong files are skipped."""
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "config").glob("*.yaml")):
+        with suppress(BadInput, OSError):
+            scale = read_yaml(path)
+            for name in scale.get("experiments", []):
+                paper = read_yaml(ROOT / "config" / "papers" / f"{name}.yaml")
+                parts = (part for kind in ("tables", "figures") for part in paper.get(kind, {}))
+                targets = {name, *(f"{name}_{part}" for part in parts)}
+                found.setdefault(str(scale.get("scale")), set()).update(targets)
+    return found

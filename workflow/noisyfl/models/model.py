@@ -1,0 +1,62 @@
+"""What every model declares, and where models are known by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from noisyfl.core.options import BadInput
+from noisyfl.core.registry import Component, Registry
+from noisyfl.data.roots import Roots
+
+Shape = tuple[int, int, int]
+"""The shape of an image: height, width, channels."""
+
+
+@dataclass(frozen=True)
+class WeightFiles:
+    """Where published weights are looked for: in data folders, then in torchvision's cache.
+
+    Attributes:
+        roots: the data folders; None: only the cache is used.
+        download: fetch weights that are in none of these, into the last data folder or, if there
+            are no data folders, into the cache.
+    """
+
+    roots: Roots | None = None
+    download: bool = False
+
+
+CACHE_ONLY = WeightFiles()
+
+
+class Model(Component, ABC):
+    """What every model declares.
+
+    Attributes:
+        minimum: the smallest height and width of an image that it takes.
+    """
+
+    minimum: ClassVar[int]
+
+    def check(self, shape: Shape) -> None:
+        """Raise :class:`BadInput` if the model cannot take images of this shape."""
+        height, width, _ = shape
+        if min(height, width) < self.minimum:
+            raise BadInput(
+                f"{self.name} cannot take images of {height}x{width}, expected at least "
+                f"{self.minimum}x{self.minimum}"
+            )
+
+    @abstractmethod
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """The module, initialised from torch's generator."""
+
+    def pretrain(self, module: nn.Module, files: WeightFiles) -> None:
+        """Replace the initial weights by published ones, if an option says so."""
+
+
+MODELS = Registry[Model]("model")

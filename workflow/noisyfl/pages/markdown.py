@@ -1,0 +1,21 @@
+"""Parts of a Markdown page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+
+def escape(text: str) -> str:
+    """Text in one line, with backslashes before what Markdown would take for markup."""
+    return re.sub(r"([\\`*_|<>\[\]&~])", r"\\\1", " ".join(text.split()))
+
+
+def row(texts: Sequence[str]) -> str:
+    """A line of a table, of texts that are Markdown already."""
+    return f"| {' | '.join(texts)} |"
+
+
+def head(names: Sequence[str]) -> list[str]:
+    """The first two lines of a table: the names of its columns, and the rule below them."""
+    return [row(names), "|---" * len(names) + "|"]

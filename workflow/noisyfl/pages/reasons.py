@@ -1,0 +1,206 @@
+"""Why each choice is what it is: the reasons that people wrote, in YAML.
+
+A file a method lies in ``workflow/reasons/methods``, and one a subject (partitions, training, ...)
+in ``workflow/reasons``. They are beside the package, as the schemas and the report's captions are,
+so that every copy of the workflow has them: the explorer is made without the documentation.
+
+Texts are Markdown. Links in them are relative to a folder in ``docs/``, where the pages are that
+show them.
+"""
+
+from __future__ import annotations
+
+import functools
+import reprlib
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.options import BadInput
+
+FOLDER = Path(__file__).parents[2] / "reasons"
+
+Status = Literal["exact", "follows the text", "open"]
+"""How sure it is that a method is its paper's; docs/fidelity.md explains the words."""
+
+
+class Strict(BaseModel):
+    """A part of a file, which has no other keys than these."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Reason(Strict):
+    """What a paper and its code have, and why the default is what it is.
+
+    Attributes:
+        what: of something that is fixed or of a variant: what it does.
+        paper: what the paper has.
+        code: what its official code has.
+        papers_and_code: the same, where they are not told apart.
+        reason: for the default.
+        certain: of a variant: whether the paper's ablation is known to be this.
+    """
+
+    what: str = ""
+    paper: str = ""
+    code: str = ""
+    papers_and_code: str = ""
+    reason: str = ""
+    certain: str = ""
+
+    HEADERS: ClassVar = ("what", "paper", "code", "papers and code", "reason", "certain")
+
+    def columns(self) -> dict[str, str]:
+        """The texts that are there, by the header of their column."""
+        texts = {header: getattr(self, header.replace(" ", "_")) for header in self.HEADERS}
+        return {header: text for header, text in texts.items() if text}
+
+
+class Note(Strict):
+    """A paragraph, an item of a list, or a table.
+
+    Attributes:
+        text: Markdown.
+        options: that it is about.
+    """
+
+    text: str
+    options: tuple[str, ...] = ()
+
+
+def _as_note(given: object) -> object:
+    return {"text": given} if isinstance(given, str) else given
+
+
+Notes = tuple[Annotated[Note, BeforeValidator(_as_note)], ...]
+"""Notes; one that is about no option in particular may be written as its text alone."""
+
+
+class MethodReasons(Strict):
+    """The file of a method.
+
+    Attributes:
+        title: the method's name in print.
+        status: how sure it is that the method is its paper's.
+        options: by option.
+        fixed: what has no option, by its name.
+        variants: by variant.
+        notes: what else there is to say, in order.
+    """
+
+    title: str
+    status: Status
+    options: dict[str, Reason] = {}
+    fixed: dict[str, Reason] = {}
+    variants: dict[str, Reason] = {}
+    notes: Notes = ()
+
+    def of_option(self, option: str) -> dict[str, str]:
+        """What is said of an option, by header: its own reason, or else the notes about it."""
+        if option in self.options:
+            return self.options[option].columns()
+        about = " ".join(
+            note.text.removeprefix("- ") for note in self.notes if option in note.options
+        )
+        return {"reason": about} if about else {}
+
+
+class Choice(Reason):
+    """A choice that belongs to no method.
+
+    Attributes:
+        options: of the components ``of``, with the same default; or, without options,
+        name: what is chosen,
+        default: what is chosen here,
+        alternatives: and what else can be.
+    """
+
+    options: tuple[str, ...] = ()
+    of: tuple[str, ...] = ()
+    name: str = ""
+    default: str = ""
+    alternatives: str = ""
+
+
+class Row(Strict):
+    """A difference between an official code and ours, or how a method sees images.
+
+    Attributes:
+        methods: that it is of, or else
+        name: what it is of.
+        code: what the official code does, in the lines at these addresses.
+        lines: see ``code``.
+        ours: what is done here, or the option that follows the code.
+        decides: what the method decides by the images.
+        papers_and_code: how the paper or its code shows them.
+        here: how they are shown here.
+    """
+
+    methods: tuple[str, ...] = ()
+    name: str = ""
+    code: str = ""
+    lines: tuple[str, ...] = ()
+    ours: str = ""
+    decides: str = ""
+    papers_and_code: str = ""
+    here: str = ""
+
+
+class Subject(Strict):
+    """The file of a subject: choices, or rows of a table about several methods.
+
+    Attributes:
+        title: its heading.
+        text: what stands before the table.
+        choices: the table's lines, or else
+        rows: see ``choices``.
+        notes: what stands after it.
+    """
+
+    title: str
+    text: Notes = ()
+    choices: tuple[Choice, ...] = ()
+    rows: tuple[Row, ...] = ()
+    notes: Notes = ()
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@functools.cache
+def method_reasons(folder: Path = FOLDER) -> dict[str, MethodReasons]:
+    """The reasons for every method's choices, by the method's name.
+
+    Raises:
+        BadInput: naming the file, the key and what was expected.
+    """
+    paths = sorted((folder / "methods").glob("*.yaml"))
+    return {path.stem: read_model(path, MethodReasons) for path in paths}
+
+
+@functools.cache
+def subjects(folder: Path = FOLDER) -> dict[str, Subject]:
+    """The reasons for choices that belong to no method, by the file's name.
+
+    Raises:
+        BadInput: naming the file, the key and what was expected.
+    """
+    return {path.stem: read_model(path, Subject) for path in sorted(folder.glob("*.yaml"))}
+
+
+def read_model(path: Path, kind: type[Model]) -> Model:
+    """Read a YAML file as a model.
+
+    Raises:
+        BadInput: naming the file, the key and what was expected.
+    """
+    try:
+        return kind.model_validate(read_yaml(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        value = reprlib.repr(first["input"])
+        raise BadInput(f"{path}: {place}: got {value}; {first['msg']}") from error

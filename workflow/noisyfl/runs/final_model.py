@@ -1,0 +1,127 @@
+"""The global model that a run ends with, saved beside its artifact for others to use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from noisyfl import __version__
+from noisyfl.core.artifacts import DamagedArtifact, replacing
+from noisyfl.data.augmentation.augment import View
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.models import build_model
+from noisyfl.simulation.executor import NO_DRAWS
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.model import Networks
+from noisyfl.simulation.server_side import ServerSide
+from noisyfl.simulation.weights import Weights
+from noisyfl.specs.spec import identity
+
+
+def save_model(
+    path: Path, spec: Mapping[str, Any], federation: Federation, server: ServerSide
+) -> bool:
+    """Write the global model as safetensors, with what it takes to build and to feed it.
+
+    Args:
+        path: of the file.
+        spec: of the run, canonical.
+        federation: after the last round.
+        server: the method's server side.
+
+    Returns:
+        Whether it was written. It is not if the method is tested with its clients' own models,
+        since its accuracy is then not that of a single model.
+    """
+    models = server.predictors(federation)
+    if len(models) != 1 or models[0].client is not None:
+        return False
+    dataset = DATASETS[spec["noisy_partition"]["dataset"]]
+    about = {
+        "run": identity(spec),
+        "method": spec["method"],
+        "dataset": dataset.name,
+        "classes": dataset.classes,
+        "shape": dataset.shape,
+        "model": spec["model"],
+        "normalization": spec["normalization"],
+        "noisyfl": __version__,
+    }
+    weights = {name: value.contiguous() for name, value in models[0].weights.items()}
+    content = save(weights, {key: json.dumps(value) for key, value in about.items()})
+    with replacing(path) as draft:
+        draft.write_bytes(content)
+    return True
+
+
+class FinalModel(nn.Module):
+    """A model as a run left it, in evaluation mode.
+
+    Attributes:
+        networks: the model's networks; most methods have one.
+        facts: what the file says of it: ``run``, ``method``, ``dataset``, ``classes`` (their
+            names), ``shape`` (height, width, channels), ``model``, ``normalization``, ``noisyfl``.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], weights: Weights) -> None:
+        super().__init__()
+        numbers = {int(name.partition(".")[0]) for name in weights}
+        shape, classes = tuple(facts["shape"]), len(facts["classes"])
+        self.facts = facts
+        self.networks = Networks(
+            build_model({**facts["model"], **_untrained(facts["model"])}, shape, classes, 0, number)
+            for number in sorted(numbers)
+        )
+        self.networks.load_state_dict(weights)
+        self.eval()
+
+    def forward(self, images: Tensor, network: int = 0) -> Tensor:
+        """The logits, [n, classes].
+
+        Args:
+            images: uint8 [n, channels, height, width], as the data set's publisher has them.
+            network: the number of the network that computes them.
+        """
+        view = View(
+            DATASETS[self.facts["dataset"]], "none", self.facts["normalization"], images.device
+        )
+        views = view.show("plain", images, NO_DRAWS)
+        return self.networks.outputs(views, network, "float32").logits
+
+
+def _untrained(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that keep a model from looking for published weights, which the kept ones replace."""
+    return {"pretrained": "none"} if "pretrained" in model else {}
+
+
+def load_model(path: Path | str) -> FinalModel:
+    """Read a model that :func:`save_model` has written.
+
+    Raises:
+        DamagedArtifact: the file is damaged, or was not written by :func:`save_model`.
+        FileNotFoundError: there is no such file.
+    """
+    facts, weights = read_model(Path(path))
+    return FinalModel(facts, weights)
+
+
+def read_model(path: Path) -> tuple[dict[str, Any], Weights]:
+    """A file's facts about its model, and the weights on the host; raises as :func:`load_model`."""
+    if not path.exists():
+        raise FileNotFoundError(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = {key: json.loads(text) for key, text in file.metadata().items()}
+            weights = {name: torch.as_tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, ValueError, AttributeError) as error:
+        raise DamagedArtifact(f"{path}: not a model that a run has kept ({error})") from error
+    if "run" not in facts:
+        raise DamagedArtifact(f"{path}: not a model that a run has kept (it names no run)")
+    return facts, weights

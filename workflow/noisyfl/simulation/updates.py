@@ -1,0 +1,137 @@
+"""A local update: what is asked of an executor, its epochs and batches, and its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.weights import Weights
+
+Memory = dict[str, Tensor]
+"""What a loss keeps beside the weights during a local update, by name."""
+
+
+@dataclass
+class Epoch:
+    """One local epoch, decided before it starts, so that an executor knows every shape.
+
+    Attributes:
+        steps: one int64 array a step, positions among the client's samples.
+        targets: [samples, ...], what the loss calls the target of every sample of the client.
+        extras: whatever else the loss needs, by name: one value or array for each step. Everything
+            that changes from step to step or from round to round has to be passed here, since an
+            executor may trace the loss once and repeat it.
+        views: how the images of a step are shown, each as
+            :meth:`noisyfl.data.augmentation.augment.View.show` names it; a loss may want several
+            views of the same images.
+        learns: the prefix, or several, of the names of the weights that are trained; by default
+            all weights are.
+        fresh_momentum: whether momentum starts anew with this epoch, and not only with the local
+            update.
+        repeatable: whether steps of equal shapes do the same work, whatever the values; if not, an
+            executor does not trace them.
+    """
+
+    steps: list[np.ndarray]
+    targets: Tensor
+    extras: Mapping[str, list] = field(default_factory=dict)
+    views: tuple[str, ...] = ("weak",)
+    learns: str | tuple[str, ...] = ""
+    fresh_momentum: bool = False
+    repeatable: bool = True
+
+
+@dataclass
+class Batch:
+    """The input of a loss in one step.
+
+    Attributes:
+        views: the step's images, once for each of :attr:`Epoch.views`: float
+            [batch, channels, height, width].
+        positions: int64 [batch], which of the client's samples they are.
+        target: [batch, ...], the targets of these samples.
+        extras: the step's entries of :attr:`Epoch.extras`, as tensors.
+        memory: what the loss may keep from step to step: it reads it, and writes to it in place.
+    """
+
+    views: tuple[Tensor, ...]
+    positions: Tensor
+    target: Tensor
+    extras: dict[str, Tensor]
+    memory: Memory
+
+    @property
+    def images(self) -> Tensor:
+        """The first view."""
+        return self.views[0]
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.extras[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.extras
+
+
+@dataclass
+class Task:
+    """One local update to be made.
+
+    Attributes:
+        client: who makes it.
+        weights: the model that it starts from.
+        memory: what :attr:`Batch.memory` holds at the start; not modified.
+        repeat: how many updates the same client makes before this one in the same round, where it
+            was drawn several times; each has random streams of its own.
+    """
+
+    client: Client
+    weights: Weights
+    memory: Memory = field(default_factory=dict)
+    repeat: int = 0
+
+
+@dataclass
+class Update:
+    """The outcome of one local update.
+
+    Attributes:
+        client: who made it.
+        weights: the local model.
+        memory: what :attr:`Batch.memory` held at the end.
+        size: the weight of the update when the server averages, usually its number of samples.
+        steps: steps taken.
+        loss: mean training loss over the steps; NaN if there was none.
+        forward: samples that went through a network.
+        backward: those of them that a gradient went back through.
+    """
+
+    client: Client
+    weights: Weights
+    memory: Memory
+    size: float
+    steps: int
+    loss: float
+    forward: int
+    backward: int
+
+
+def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """``positions`` in a new order, cut into batches of ``size``; the last one may be smaller.
+
+    A last batch of a single sample is left out of the epoch: batch normalisation cannot train on
+    it where a channel has one value, and all networks follow the same rule.
+
+    Args:
+        positions: int64 [n].
+        size: of a batch.
+        rng: draws the order.
+    """
+    order = rng.permutation(positions)
+    steps = [order[start : start + size] for start in range(0, len(order), size)]
+    if len(steps) > 1 and len(steps[-1]) == 1:
+        steps.pop()
+    return steps
