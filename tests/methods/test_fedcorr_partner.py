@@ -159,7 +159,7 @@ def test_feddyns_regulariser_is_not_mixed():
     model = FakeModel(torch.zeros(2, 2), {"w": weight})
     batch = batch_of(torch.ones(2, 1), [0, 1], share=0.75, mixup_index=[1, 0])
     batch.memory.update(drift=torch.tensor([1.0, 0.0]), alpha=torch.tensor(0.1))
-    loss = MixedUp(feddyn, 1.0).loss(model, batch)
+    loss = MixedUp(side=feddyn, alpha=1.0).loss(model, batch)
     assert float(loss.detach()) == pytest.approx(math.log(2) + 0.1 * (3 + 25 / 2))
 
 

@@ -150,7 +150,7 @@ class FedCorr(ServerSide, ClientSide):
         client: ClientSide = self
         if isinstance(partner, ClientSide):
             mixup = self.mixup and self.mixup_stages == "all"
-            client = MixedUp(partner, self.mixup_alpha) if mixup else partner
+            client = MixedUp(side=partner, alpha=self.mixup_alpha) if mixup else partner
         return Continued(first=self, second=partner), client
 
     # ---------------------------------------------------------------- the stages

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -68,7 +67,6 @@ class Continued(ServerSide):
         return round >= self.first.ends(federation)[1]
 
 
-@dataclass(frozen=True)
 class MixedUp(Around):
     """Another method's client side, which learns from mixup's images and labels.
 
