@@ -220,9 +220,7 @@ def list_methods() -> None:
         models, effort = declaration.cost.models_kept, declaration.cost.effort
         kept = f", {models} kept for each client" if models else ""
         networks = "1 network" if declaration.networks == 1 else f"{declaration.networks} networks"
-        print(
-            f"  {networks}{kept}; about {effort:g} times FedAvg's seconds for each"
-        )
+        print(f"  {networks}{kept}; about {effort:g} times FedAvg's seconds for each")
         if declaration.partner:
             print(f"  {name}+... takes a {declaration.partner} side behind it")
         if declaration.variants:

@@ -142,7 +142,13 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str
 
 
 def unknown(key: object, known: Iterable[str], kind: str = "key") -> str:
-    """What is said of a key that is not known."""
+    """What is said of a key that is not known.
+
+    Args:
+        key: the key.
+        known: the keys that are allowed.
+        kind: what the error messages call a key.
+    """
     known = list(known)
     listed = ", ".join(known) or "none"
     return f"unknown {kind} {key!r}{did_you_mean(str(key), known)} (known: {listed})"

@@ -125,8 +125,11 @@ def in_words(
     problems = [p for p in problems if not (partial and p["type"] == "missing")]
     one = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     path, value = _followed(one, given)
-    cause = one.get("ctx", {}).get("error")
-    if isinstance(cause, BadInput):
+    # Of the errors of a union's members, that of the member which was nearest to being right.
+    within = [p for p in problems if _followed(p, given)[0][: len(path)] == path]
+    one = max(within, key=lambda p: (len(_followed(p, given)[0]), _cause(p) is not None))
+    path, value = _followed(one, given)
+    if (cause := _cause(one)) is not None:
         return cause.within(*path)
     field = cls.model_fields.get(str(path[0])) if path else None
     if field is not None and len(path) > 1 + is_list(field):
@@ -153,6 +156,12 @@ def in_words(
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
     hint = did_you_mean(str(value), map(str, choices_of(field) or ())) if field else ""
     return BadInput(f"got {shown}, expected {expected}{hint}", *path)
+
+
+def _cause(problem: ErrorDetails) -> BadInput | None:
+    """What a validator of ours raised."""
+    cause = problem.get("ctx", {}).get("error")
+    return cause if isinstance(cause, BadInput) else None
 
 
 def _followed(problem: ErrorDetails, given: Any) -> tuple[tuple[int | str, ...], Any]:

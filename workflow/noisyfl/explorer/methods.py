@@ -43,7 +43,13 @@ def describe_methods() -> dict[str, dict[str, Any]]:
 def describe_option(
     method: type[Component], option: str, reasons: MethodReasons | None
 ) -> dict[str, Any]:
-    """An option of a method, and what people say of it by column header."""
+    """An option of a method, and what people say of it by column header.
+
+    Args:
+        method: that has the option.
+        option: its name.
+        reasons: what people wrote about the method; None if nobody did.
+    """
     field = method.model_fields[option]
     default = method.defaults().get(option, "required")
     if share := method.extras("share_of").get(option):
