@@ -70,9 +70,12 @@ def test_what_has_no_public_code_is_not_called_exact():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("title: A\nstatus: sure", "status: got 'sure'; .*'exact', 'follows the text' or 'open'"),
-        ("title: A\nstatus: open\noptoins: {}", "optoins: got {}; Extra inputs are not permitted"),
-        ("title: A\nstatus: open\nnotes: [3]", "notes.0: got 3"),
+        (
+            "title: A\nstatus: sure",
+            "status: got 'sure', expected one of 'exact', 'follows",
+        ),
+        ("title: A\nstatus: open\noptoins: {}", "unknown key 'optoins'; did you mean 'options'"),
+        ("title: A\nstatus: open\nnotes: [3]", r"notes\[0\]: got 3, expected"),
     ],
 )
 def test_a_file_that_is_none_is_refused(text, expected, tmp_path):

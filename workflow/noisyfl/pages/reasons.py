@@ -11,14 +11,13 @@ show them.
 from __future__ import annotations
 
 import functools
-import reprlib
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from noisyfl.core.checked_yaml import read_yaml
-from noisyfl.core.options import BadInput
+from noisyfl.core.typed import Typed, in_words
 
 FOLDER = Path(__file__).parents[2] / "reasons"
 
@@ -26,10 +25,10 @@ Status = Literal["exact", "follows the text", "open"]
 """How sure it is that a method is its paper's; docs/fidelity.md explains the words."""
 
 
-class Strict(BaseModel):
-    """A part of a file, which has no other keys than these."""
+class Strict(Typed):
+    """A part of a file, which has no other keys than these; its lists are read as tuples."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=False)
 
 
 class Reason(Strict):
@@ -93,9 +92,9 @@ class MethodReasons(Strict):
 
     title: str
     status: Status
-    options: dict[str, Reason] = {}
-    fixed: dict[str, Reason] = {}
-    variants: dict[str, Reason] = {}
+    options: dict[str, Reason] = Field({})
+    fixed: dict[str, Reason] = Field({})
+    variants: dict[str, Reason] = Field({})
     notes: Notes = ()
 
     def of_option(self, option: str) -> dict[str, str]:
@@ -197,10 +196,8 @@ def read_model(path: Path, kind: type[Model]) -> Model:
     Raises:
         BadInput: naming the file, the key and what was expected.
     """
+    given = read_yaml(path)
     try:
-        return kind.model_validate(read_yaml(path))
+        return kind.model_validate(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        value = reprlib.repr(first["input"])
-        raise BadInput(f"{path}: {place}: got {value}; {first['msg']}") from error
+        raise in_words(error, Strict, given).within(where=f"{path}: ") from None
