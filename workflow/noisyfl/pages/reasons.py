@@ -92,9 +92,9 @@ class MethodReasons(Strict):
 
     title: str
     status: Status
-    options: dict[str, Reason] = Field({})
-    fixed: dict[str, Reason] = Field({})
-    variants: dict[str, Reason] = Field({})
+    options: dict[str, Reason] = Field(default_factory=dict)
+    fixed: dict[str, Reason] = Field(default_factory=dict)
+    variants: dict[str, Reason] = Field(default_factory=dict)
     notes: Notes = ()
 
     def of_option(self, option: str) -> dict[str, str]:
