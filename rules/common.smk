@@ -43,6 +43,7 @@ try:
     for file in workflow.configfiles:
         read_yaml(Path(file))  # refuses a key given twice; Snakemake takes the last
     CONFIG = check_config(config, CONFIG_NAME)
+    shared_cache()
     PLAN_FILE = PlanFile(CONFIG, CONFIG_NAME, EXPERIMENTS, PUBLISHED)
     SCALE = Scale(
         CONFIG,
@@ -50,7 +51,6 @@ try:
         (PLAN_FILE.load if IN_A_JOB else PLAN_FILE.plan)(logger.warning),
         Results(Path(workflow.basedir) / "reproduced"),
     )
-    shared_cache()
     if "snakemake" in Path(sys.argv[0]).parts[-2:] and not IN_A_JOB:
         SCALE.check_targets(sys.argv[1:], typed_targets)
 except BadInput as error:

@@ -24,7 +24,6 @@ rule table:
         compared=lambda wildcards: SCALE.part(wildcards).published is not None,
         description=lambda wildcards: SCALE.text(SCALE.part(wildcards)),
         folders=lambda wildcards: SCALE.folders(SCALE.part(wildcards)),
-        edited=lambda wildcards: SCALE.edited_runs(SCALE.part(wildcards)),
     message:
         "Printing {wildcards.experiment}/{wildcards.name}"
     script:

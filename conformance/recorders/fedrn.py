@@ -112,7 +112,7 @@ class CleanSet(Step):
         federation = federation_of([network], given["images"], [given["labels"]])
         task = Task(federation.clients[0], federation.weights)
         (chance,) = clean_probabilities([task], 0, federation)
-        clean = method("fedrn").chosen(chance)
+        clean = method("fedrn").probably_clean(chance)
         return {"probability": chance, "clean": torch.nonzero(clean)[:, 0]}
 
 

@@ -331,10 +331,8 @@ def test_the_page(tmp_path, cells_file):
     markdown, html = tmp_path / "claims.md", tmp_path / "claims.html"
     tables = {"fedcni/table1": "tables/fedcni/table1"}
     file = tmp_path / "claims.json"
-    write_claims(
-        PUBLISHED, cells_file, {}, {}, {}, "small", tables, markdown=markdown, html=html, json=file
-    )
     judged = judge(*sides(cells_file))
+    write_claims(judged, cells_file, "small", tables, markdown=markdown, html=html, json=file)
     assert repr(read_judgements(file)) == repr(judged)
     text, page = markdown.read_text(), html.read_text()
     assert "Scale “small”" in text

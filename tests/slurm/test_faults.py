@@ -97,11 +97,11 @@ def unlock(folder: Path) -> None:
 def test_jobs_that_end_early_and_one_that_fails(tmp_path: Path, undisturbed: Undisturbed) -> None:
     """Seed 1 is cancelled, 2 is at its time limit, 3 has too little memory, 4 always fails."""
     folder = undisturbed.repository(tmp_path, runs=4, held=[1, 2])
-    lookups = folder / "rules/lookups.smk"
-    text = lookups.read_text()
-    asked = "int(1.5 * run_cost(wildcards.run).memory_mb * attempt)"
+    rules = folder / "rules/common.smk"
+    text = rules.read_text()
+    asked = "int(1.5 * SCALE.estimate(wildcards.run).memory_mb * attempt)"
     assert asked in text
-    lookups.write_text(text.replace(asked, "2000 * attempt**2"))
+    rules.write_text(text.replace(asked, "2000 * attempt**2"))
     training = "                train_run(\n"
     job = folder / "workflow/noisyfl/runs/job.py"
     insert(job, training, 'held = bytearray(3_000_000_000 * (self.spec["seed"] == 3))')

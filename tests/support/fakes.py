@@ -62,7 +62,7 @@ class FakeFederation(Federation):
         self.requests, self.selections = [], []
 
     def answer(self, request):
-        """The outputs of a pass."""
+        """The outputs of a pass; a test whose method asks for passes has its own."""
         raise NotImplementedError
 
     def _answers(self, requests, round):

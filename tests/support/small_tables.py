@@ -1,6 +1,7 @@
 """A table of two methods in two settings, and what is printed of it."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from descriptions import described_table
 from noisyfl.analysis.cells import collect
 from noisyfl.analysis.runs import read_runs
 from noisyfl.pages.print_table import print_table
+from noisyfl.specs.changed import changed_options
 from noisyfl.specs.published import read_published
 
 LOW, HIGH = "level=low", "level=high"
@@ -83,7 +85,12 @@ def table_in(folder, runs):
 
 def described_in(table):
     """What the table's job is told, given the published numbers in its folder."""
-    return described_table(table.description, read_published(table.folder / "published.csv"))
+    found = described_table(table.description, read_published(table.folder / "published.csv"))
+    changed = [
+        [changed_options(table.runs.specs[cell[0]]) if cell else {} for cell in row]
+        for row in found.runs
+    ]
+    return replace(found, changed=tuple(map(tuple, changed)))
 
 
 def printed(table):

@@ -46,6 +46,7 @@ class Runs:
     def __init__(self, root):
         self.results = Results(root)
         self.files = {}
+        self.specs = {}
 
     def add(
         self,
@@ -66,6 +67,7 @@ class Runs:
         spec = canonical_run(given, "test")
         run = identity(spec)
         files = self.files[run] = self.results.run(run)
+        self.specs[run] = spec
         rounds = pa.table(
             {
                 "round": np.arange(1, len(accuracies) + 1),

@@ -204,7 +204,8 @@ def list_runs(results: Path) -> None:
 
 def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
     """Whether a run was made by the code at hand, in words."""
-    if is_edited(method_source(spec["method"]), provenance):
+    method = method_source(spec["method"])
+    if is_edited(method.digest if method else None, provenance):
         return "method edited since"
     same = provenance["source_digest"] == source_digest()
     source = "this source" if same else f"other source {provenance['source_digest'][:12]}"

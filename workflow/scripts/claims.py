@@ -2,18 +2,25 @@
 
 from pathlib import Path
 
+from noisyfl.claims.artifacts import Artifacts
+from noisyfl.claims.judge import judge
+from noisyfl.claims.sources import our_cells, ours, published
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
 from noisyfl.pages.claims import write_claims
 from noisyfl.specs.descriptions import read_description
 
 with job(snakemake.log[0]) as log:
-    write_claims(
-        Path(snakemake.input.published),
-        Path(snakemake.input.cells),
+    cells = Path(snakemake.input.cells)
+    artifacts = Artifacts(
         {name: read_description(text) for name, text in snakemake.params.parts.items()},
         {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},
         {Path(path).stem: Path(path) for path in snakemake.input.partitions},
+    )
+    printed = published(Path(snakemake.input.published))
+    write_claims(
+        judge(printed, ours(our_cells(cells), artifacts.sources())),
+        cells,
         snakemake.params.scale,
         snakemake.params.tables,
         markdown=Path(snakemake.output.md),

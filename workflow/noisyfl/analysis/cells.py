@@ -173,6 +173,16 @@ class Content:
         column = self.description.columns[cell.facts["column_number"]]
         return cell.facts["trained"] and column.has_runs and not cell.runs
 
+    def of_cell(self, attribute: str, cell: Cell) -> Any:
+        """What the table's description says of a cell that has runs.
+
+        Args:
+            attribute: a name in :data:`noisyfl.specs.descriptions.BY_CELL`.
+            cell: of this content.
+        """
+        matrix = getattr(self.description, attribute)
+        return matrix[cell.facts["row_number"]][cell.facts["column_number"]]
+
     def runs_of(self, cell: Cell) -> list[Run]:
         """The runs of a cell."""
         return [self.runs[run] for run in cell.runs]

@@ -9,7 +9,7 @@ import numpy as np
 from noisyfl.analysis.runs import Run
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 
 def count_classes(partition: NoisyPartition, flipped: bool = False) -> np.ndarray:

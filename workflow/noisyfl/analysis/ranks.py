@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.stats import chi2, rankdata, studentized_range
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,8 @@ def ranks_within(table: np.ndarray, ties: Literal["average", "min"] = "average")
         table: [settings, methods], larger is better; NaN, for what has no value, is the worst.
         ties: whether equal values share the mean of their ranks, or the best of them.
     """
+    from scipy.stats import rankdata  # which takes a second to import, and few pages need it
+
     return rankdata(np.where(np.isnan(table), np.inf, -table), method=ties, axis=1)
 
 
@@ -101,6 +102,8 @@ def friedman(ranks: np.ndarray) -> tuple[float, float]:
     SciPy's ``friedmanchisquare`` gives the same number, but refuses two methods, and divides by
     zero if everything ties.
     """
+    from scipy.stats import chi2
+
     settings, methods = ranks.shape
     middle = (methods + 1) / 2
     spread = ((ranks - middle) ** 2).sum() / (settings * (methods - 1))
@@ -121,5 +124,7 @@ def critical_difference(methods: int, settings: int, level: float) -> float:
         settings: in how many settings they are ranked.
         level: of significance.
     """
+    from scipy.stats import studentized_range
+
     q = float(studentized_range.ppf(1 - level, methods, np.inf)) / math.sqrt(2)
     return q * math.sqrt(methods * (methods + 1) / (6 * settings))

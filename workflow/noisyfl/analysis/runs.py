@@ -136,17 +136,6 @@ class Run:
         return None if last is None else np.reshape(last, (math.isqrt(len(last)), -1))
 
     @functools.cached_property
-    def class_accuracies(self) -> np.ndarray | None:
-        """The test accuracy of each class in the last evaluation, as shares: float64 [classes].
-
-        NaN for a class without samples; None if the run has no confusion matrix.
-        """
-        if self.confusion is None:
-            return None
-        sizes = self.confusion.sum(1).astype(float)
-        return self.confusion.diagonal() / np.where(sizes > 0, sizes, np.nan)
-
-    @functools.cached_property
     def accuracies(self) -> tuple[float, ...]:
         """The test accuracy of each evaluation, as a share."""
         return tuple(self.series("test_accuracy")[1].tolist())

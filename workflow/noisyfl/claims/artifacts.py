@@ -25,7 +25,7 @@ from noisyfl.core.options import find
 from noisyfl.data import noisy_partition
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.specs.descriptions import Description
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 
 class Artifacts:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import Field
-from pydantic_core import PydanticUndefined
 
 T = TypeVar("T")
 
@@ -79,7 +78,7 @@ def reading(where: str) -> Iterator[None]:
 
 
 def option(
-    default: Any = PydanticUndefined,
+    default: Any = ...,
     *,
     doc: str,
     at_least: float | None = None,

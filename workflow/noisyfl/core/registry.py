@@ -13,9 +13,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
-
 from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
 from noisyfl.core.typed import Typed, choices_of, extra_of, is_list, type_of
 
@@ -149,7 +146,7 @@ D = TypeVar("D", bound=Component)
 
 
 class Registry(Generic[C]):
-    """Components of one kind by name; as an annotation, a field that holds one of them.
+    """Components of one kind by name.
 
     Args:
         kind: what they are, in the words of the error messages ("partition").
@@ -204,12 +201,6 @@ class Registry(Generic[C]):
     def canonical(self, given: str | Mapping[str, Any], where: str = "") -> dict[str, Any]:
         """``{"name": ..., option: value, ...}`` with every default filled in."""
         return self.build(given, where).canonical()
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """A field annotated with the registry is read by :meth:`build`."""
-        return core_schema.no_info_plain_validator_function(lambda given: self.build(given))
 
 
 @functools.lru_cache

@@ -16,7 +16,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 
 from noisyfl.core.options import BadInput, did_you_mean, unknown
 
@@ -158,13 +157,13 @@ def in_words(
     return BadInput(f"got {shown}, expected {expected}{hint}", *path)
 
 
-def _cause(problem: ErrorDetails) -> BadInput | None:
+def _cause(problem: Mapping[str, Any]) -> BadInput | None:
     """What a validator of ours raised."""
     cause = problem.get("ctx", {}).get("error")
     return cause if isinstance(cause, BadInput) else None
 
 
-def _followed(problem: ErrorDetails, given: Any) -> tuple[tuple[int | str, ...], Any]:
+def _followed(problem: Mapping[str, Any], given: Any) -> tuple[tuple[int | str, ...], Any]:
     """The path to a value and the value; pydantic's place, without its names of union members."""
     path: list[int | str] = []
     for key in problem["loc"]:
@@ -179,7 +178,7 @@ def _followed(problem: ErrorDetails, given: Any) -> tuple[tuple[int | str, ...],
     return tuple(path), given
 
 
-def _expected(problem: ErrorDetails, field: FieldInfo | None) -> str:
+def _expected(problem: Mapping[str, Any], field: FieldInfo | None) -> str:
     if problem["type"] in BOUNDS:
         known = limits_of(field) if field else {}
         known = known or {LIMITS[key]: bound for key, bound in problem["ctx"].items()}

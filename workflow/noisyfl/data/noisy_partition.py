@@ -90,9 +90,9 @@ class PartitionSpec(Typed):
     """
 
     dataset: Annotated[Dataset, PlainValidator(dataset)]
-    partition: Annotated[Partition, PARTITIONS]
-    noise_level: Annotated[NoiseLevel | None, NOISE_LEVELS] = None
-    label_noise: Annotated[LabelNoise, LABEL_NOISES]
+    partition: Annotated[Partition, PlainValidator(PARTITIONS.build)]
+    noise_level: Annotated[NoiseLevel | None, PlainValidator(NOISE_LEVELS.build)] = None
+    label_noise: Annotated[LabelNoise, PlainValidator(LABEL_NOISES.build)]
     seed: int = Field(ge=0)
 
     @field_validator("label_noise")

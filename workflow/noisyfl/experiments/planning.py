@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from noisyfl.experiments.headers import only
 from noisyfl.experiments.overlay import check_overlay
 from noisyfl.experiments.plan import Plan, Stamp, stamp_of
 from noisyfl.specs.catalogue import method_source
+from noisyfl.specs.changed import changed_options
 from noisyfl.specs.extent import remarks_of, work_key, work_of
 from noisyfl.specs.identity import canonical_json, identity
 from noisyfl.specs.published import Published, read_published
@@ -86,8 +88,25 @@ def make_plan(
                 continue
             find(plan.tables, key, "table", f"{where}: overlay.{kind}")
     _describe_runs(plan)
+    _describe_cells(plan)
     plan.claimed = [name for name in tables_of_claims() if name in names]
     return plan
+
+
+def _describe_cells(plan: Plan) -> None:
+    """Add to each table what its page says of its runs that only their declarations tell."""
+    for name, table in plan.tables.items():
+        first = [[cell[0] if cell else "" for cell in row] for row in table.runs]
+        methods = {plan.runs[run]["method"]["name"] for run in table.run_ids()}
+        plan.tables[name] = replace(
+            table,
+            changed=tuple(
+                tuple(changed_options(plan.runs[run]) if run else {} for run in row)
+                for row in first
+            ),
+            remarks=tuple(tuple(plan.remarks.get(run, []) for run in row) for row in first),
+            digests={method: plan.methods[method].digest for method in sorted(methods)},
+        )
 
 
 def _label_files(partitions: Iterable[Mapping[str, Any]], roots: Roots) -> dict[str, Stamp]:

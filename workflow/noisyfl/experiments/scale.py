@@ -211,10 +211,6 @@ class Scale:
         """The folder of each run of tables and figures."""
         return {run: str(self.run_files(run).folder) for run in runs_of(parts)}
 
-    def edited_runs(self, part: Description) -> list[str]:
-        """The runs of a table whose method was edited since, which its page says."""
-        return sorted({*self.edited}.intersection(run_ids(part)))
-
     def partitions(self, *parts: Description) -> list[Path]:
         """The noisy partitions of the runs of tables and figures, each once."""
         found = dict.fromkeys(self.plan.partition[run] for run in runs_of(parts))

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from noisyfl.figures.style import DIVERGED, GREY, legend
-from noisyfl.specs.catalogue import split_method
 from noisyfl.specs.descriptions import Heading
+from noisyfl.specs.parts import split_method
 
 COLOURS: dict[str, tuple[str, str, float]] = {
     "black": ("#000000", "o", 4.2),

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.findings import (
     CANNOT_TELL,
     DOES_NOT,
@@ -22,13 +21,10 @@ from noisyfl.claims.findings import (
     Check,
     Finding,
 )
-from noisyfl.claims.judge import judge
 from noisyfl.claims.judgement import Judgement, write_judgements
-from noisyfl.claims.sources import our_cells, ours, published
-from noisyfl.core.artifacts import RunFiles, replacing
+from noisyfl.core.artifacts import replacing
 from noisyfl.pages.html import render
 from noisyfl.pages.markdown import escape, head, row
-from noisyfl.specs.descriptions import Description
 from noisyfl.specs.published import PAPERS
 
 TELLING = 3
@@ -49,11 +45,8 @@ NOTES = (
 
 
 def write_claims(
-    printed: Path,
+    judgements: Sequence[Judgement],
     cells: Path,
-    parts: Mapping[str, Description],
-    runs: Mapping[str, RunFiles],
-    partitions: Mapping[str, Path],
     scale: str,
     tables: Mapping[str, str],
     *,
@@ -61,29 +54,18 @@ def write_claims(
     html: Path,
     json: Path,
 ) -> None:
-    """Judge every claim twice, and write it on one page and as JSON.
+    """Write every claim on one page and as JSON.
 
     Args:
-        printed: the file of the papers' own numbers.
+        judgements: every claim as it was judged.
         cells: the file of our numbers beside them, see :mod:`noisyfl.analysis.published_cells`.
-        parts: descriptions of the tables and figures that
-            :func:`noisyfl.claims.catalogue.tables_of_claims` names, by ``<experiment>/<name>``, as
-            far as the scale has them.
-        runs: the artifact of every run of these tables and figures, by id.
-        partitions: the noisy partitions of these runs, by id.
         scale: the scale's name.
         tables: the page of each table that the scale has, by the table's name: a path from the page
             of claims, without the file's ending.
         markdown: gets the page.
         html: gets the same page, in one file that needs nothing else.
         json: gets the same as JSON, see :mod:`noisyfl.claims.judgement`.
-
-    Raises:
-        BadInput: there are several numbers where a claim expects one.
-        DamagedArtifact: a run's files are damaged, or another run's.
     """
-    sources = Artifacts(parts, runs, partitions).sources()
-    judgements = judge(published(printed), ours(our_cells(cells), sources))
     for path, page in ((markdown, markdown_page), (html, html_page)):
         beside = {name: f"{place}{path.suffix}" for name, place in tables.items()}
         with replacing(path) as draft:

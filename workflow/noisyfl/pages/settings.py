@@ -14,24 +14,18 @@ from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, POINTS
 from noisyfl.core.provenance import is_checked
-from noisyfl.core.registry import Registry
-from noisyfl.data.noise.label_noise import LABEL_NOISES
-from noisyfl.data.noise.noise_level import NOISE_LEVELS
-from noisyfl.data.partitioning.partition import PARTITIONS
-from noisyfl.models import MODELS
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.specs.catalogue import method_source, parts_of
-from noisyfl.specs.catalogue import methods as declared_methods
-from noisyfl.specs.extent import remarks_of
-from noisyfl.specs.spec import measures_of
+from noisyfl.specs.parts import parts_of
 
 CLIENTS = re.compile(r"\bn=(\d+)")
 """The number of clients in a published partition."""
 
 NOT_NOTED = "not noted"
 """What stands for the share of wrong labels in runs of older versions, which did not note it."""
+
+NOTHING: Mapping[str, Sequence[str]] = {}
 
 LEGEND = "In bold: what differs from its default. What has no default is never bold."
 """The sentence above the settings and methods of a page."""
@@ -50,28 +44,36 @@ class Setting:
     values: Mapping[str, Words]
 
 
-def setting_of(spec: Mapping[str, Any]) -> dict[str, Words]:
-    """All items of a run's spec but its method and seed, in words."""
+def setting_of(
+    spec: Mapping[str, Any], changed: Mapping[str, Sequence[str]] = NOTHING
+) -> dict[str, Words]:
+    """All items of a run's spec but its method and seed, in words.
+
+    Args:
+        spec: of the run.
+        changed: the options that are marked (:attr:`TableDescription.changed`).
+    """
     partition = spec["noisy_partition"]
 
-    def words(registry: Registry, given: Mapping[str, Any]) -> Words:
-        return component(given, registry.get(given["name"]))
+    def words(key: str, given: Mapping[str, Any]) -> Words:
+        return component(given, changed.get(key, ()))
 
     human = partition["label_noise"]["name"] == "human"
-    defaults = Schedule.defaults()
     schedule = {
-        name.replace("_", " "): Words(((str(value), defaults.get(name, value) != value),))
-        for name, value in ((name, spec["schedule"][name]) for name in Schedule.model_fields)
+        name.replace("_", " "): Words(
+            ((str(spec["schedule"][name]), name in changed.get("schedule", ())),)
+        )
+        for name in Schedule.model_fields
     }
     return {
         "dataset": plain(partition["dataset"]),
         "clients": plain(str(partition["partition"]["clients"])),
-        "partition": words(PARTITIONS, partition["partition"]),
-        "label noise": words(LABEL_NOISES, partition["label_noise"]),
+        "partition": words("partition", partition["partition"]),
+        "label noise": words("label_noise", partition["label_noise"]),
         "noise level": plain("as people labelled")
         if human
-        else words(NOISE_LEVELS, partition["noise_level"]),
-        "model": words(MODELS, spec["model"]),
+        else words("noise_level", partition["noise_level"]),
+        "model": words("model", spec["model"]),
         "augmentation": plain(spec["augmentation"]),
         "normalization": plain(spec["normalization"]),
         **schedule,
@@ -82,7 +84,7 @@ def settings(content: Content) -> list[Setting]:
     """The settings of the cells that have runs; each value is listed once, with its places."""
     rows = content.trained
     by_cell = {
-        (row.name, column): _setting_of_cell(content.runs_of(cell))
+        (row.name, column): _setting_of_cell(content, cell)
         for row in rows
         for column, cell in zip(content.columns, row.cells, strict=True)
         if cell.runs
@@ -94,9 +96,10 @@ def settings(content: Content) -> list[Setting]:
     return [setting for setting in found if set(setting.values.values()) != {plain(NOT_NOTED)}]
 
 
-def _setting_of_cell(trials: Sequence[Run]) -> dict[str, Words]:
+def _setting_of_cell(content: Content, cell: Cell) -> dict[str, Words]:
     """The setting of a cell, and the share of wrong labels as a mean over its trials, if noted."""
-    found = setting_of(trials[0].spec)
+    trials = content.runs_of(cell)
+    found = setting_of(trials[0].spec, content.of_cell("changed", cell))
     shares = [run.provenance.get("realised_noise", NOT_NOTED) for run in trials]
     if NOT_NOTED in shares or None in shares:
         wrong = NOT_NOTED if NOT_NOTED in shares else "not known"
@@ -125,11 +128,12 @@ def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
     """The methods of each of our rows with every option as it was run, and their revisions."""
     found = {}
     for row in content.trained:
-        specs = [run.spec for cell in row.cells for run in content.runs_of(cell)]
         words = [
-            (component(part, declared_methods()[part["name"]], measures), part["revision"])
-            for spec, measures in ((spec, measures_of(spec["schedule"])) for spec in specs)
-            for part in parts_of(spec["method"])
+            (component(part, changed.get(part["name"], ())), part["revision"])
+            for cell in row.cells
+            for changed in ([content.of_cell("changed", cell)] if cell.runs else [])
+            for run in content.runs_of(cell)
+            for part in parts_of(run.spec["method"])
         ]
         found[row.name] = list(dict.fromkeys(words))
     return found
@@ -232,9 +236,8 @@ def notes(content: Content) -> list[str]:
     starred_there = any(c.published and c.published.starred for r in content.rows for c in r.cells)
     if starred or starred_there:
         found.append("*: the maximum, since most of the runs did not converge.")
-    specs = (content.runs[run].spec for run in content.description.run_ids())
-    remarks = dict.fromkeys(remark for spec in specs for remark in remarks_of(spec))
-    found += [f"{remark}." for remark in remarks]
+    remarks = (remark for cell in content.cells for remark in content.of_cell("remarks", cell))
+    found += [f"{remark}." for remark in dict.fromkeys(remarks)]
     note = content.description.note
     return [*found, note] if note else found
 
@@ -267,17 +270,17 @@ def making(content: Content) -> dict[str, list[str]]:
         "device": _distinct(runs.values(), lambda run: run.provenance["device"]),
         "software": _distinct(runs.values(), _software),
         "source digest": _distinct(runs.values(), lambda run: run.provenance["source_digest"][:16]),
-        **_doubts(runs),
+        **_doubts(runs, content.description.digests),
         "folder": _distinct(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
     }
 
 
-def _doubts(runs: Mapping[str, Run]) -> dict[str, list[str]]:
+def _doubts(runs: Mapping[str, Run], digests: Mapping[str, str]) -> dict[str, list[str]]:
     """What a reader should know of runs that may not be what their method's code makes now."""
     edited = [
         run
         for run, made in runs.items()
-        if is_edited(method_source(made.spec["method"]), made.provenance)
+        if is_edited(digests.get(made.spec["method"]["name"]), made.provenance)
     ]
     unchecked = [run for run, made in runs.items() if not is_checked(made.provenance)]
     return {

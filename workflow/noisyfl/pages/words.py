@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from noisyfl.core.registry import Component
 
 OMITTED = ("name", "revision", "sha256")
 """Keys of a component that are not written as options, since they stand elsewhere: every checksum
@@ -32,22 +30,16 @@ def plain(text: str) -> Words:
     return Words(((text, False),))
 
 
-def component(
-    given: Mapping[str, Any],
-    declared: type[Component],
-    measures: Mapping[str, float] | None = None,
-) -> Words:
+def component(given: Mapping[str, Any], changed: Collection[str] = ()) -> Words:
     """A component as a configuration writes it: ``name(option=value, ...)``.
 
     Args:
         given: the component in canonical form.
-        declared: its class.
-        measures: the run's measures, which some defaults scale with.
+        changed: the names of the options that are marked.
     """
-    defaults = declared.defaults(measures)
     pieces = [(given["name"], False)]
     for key, value in given.items():
         if key not in OMITTED:
             pieces.append((", " if len(pieces) > 1 else "(", False))
-            pieces.append((f"{key}={value!r}", defaults.get(key, value) != value))
+            pieces.append((f"{key}={value!r}", key in changed))
     return Words((*pieces, *([(")", False)] if len(pieces) > 1 else ())))

@@ -20,7 +20,7 @@ from noisyfl.core.artifacts import (
     to_numpy,
 )
 from noisyfl.core.provenance import read_provenance
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 SHARES = (
     *("test_accuracy", "test_top5_accuracy", "test_balanced_accuracy", "label_accuracy"),

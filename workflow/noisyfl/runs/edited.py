@@ -16,22 +16,22 @@ LISTED = 3
 """How many runs a line names."""
 
 
-def is_edited(method: MethodSource | None, provenance: Mapping[str, Any]) -> bool:
+def is_edited(digest: str | None, provenance: Mapping[str, Any]) -> bool:
     """Whether the code of a run's method is not what the run was trained by.
 
     False where nobody can tell: for a run of an older version, which recorded no digest of its
     method; of another Python, which prints syntax trees otherwise; or of a method that is gone.
 
     Args:
-        method: what the run's method is made of now; None if it is gone.
+        digest: of the code of the run's method now; None if the method is gone.
         provenance: of the run.
     """
     recorded = provenance.get("method_digest")
-    if recorded is None or method is None:
+    if recorded is None or digest is None:
         return False
     if minor_version(provenance["python"]) != minor_version(python_version()):
         return False
-    return bool(recorded != method.digest)
+    return bool(recorded != digest)
 
 
 def edited_runs(
@@ -49,7 +49,8 @@ def edited_runs(
         # Whoever reads a damaged run says what is wrong with it.
         with suppress(FileNotFoundError, DamagedArtifact):
             made = read_provenance(results.run(run).provenance, run)
-            if is_edited(methods.get(spec["method"]["name"]), made):
+            method = methods.get(spec["method"]["name"])
+            if is_edited(method.digest if method else None, made):
                 found.append(run)
     return found
 

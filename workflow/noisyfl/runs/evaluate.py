@@ -14,7 +14,7 @@ from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.rounds import evaluate_models
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 
 def evaluate_model(files: RunFiles, test: Part, device: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.weights import Weights
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 
 def save_model(

@@ -72,6 +72,10 @@ class Heading:
         return not (self.mean_of or self.average_rank)
 
 
+BY_CELL = ("as_published", "labels", "changed", "remarks")
+"""Attributes of a table that hold something for each cell, by row and column."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableDescription:
     """A table: what its pages say, and the runs behind each cell.
@@ -93,6 +97,9 @@ class TableDescription:
         numbers: the lines of the file of published numbers that the table shows. They are part of
             the description, so that a corrected number causes those tables to be printed anew that
             show it, and no others.
+        changed: by row and column, the options of the cell's runs that are not the defaults.
+        remarks: by row and column, what a reader should know of the cell's runs.
+        digests: by method, the digest of its code now.
         missing: how many more runs it would have if all were trained.
         missing_hours: about how many hours of one CPU core training these would take.
     """
@@ -114,6 +121,9 @@ class TableDescription:
     published: Labels | None = None
     left_out: tuple[Heading, ...] = ()
     numbers: tuple[Labels, ...] = ()
+    changed: tuple[tuple[Mapping[str, list[str]], ...], ...] = ()
+    remarks: tuple[tuple[list[str], ...], ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
     missing_hours: float = 0.0
 
@@ -142,6 +152,8 @@ class TableDescription:
             runs=kept(self.runs),
             as_published=kept(self.as_published),
             labels=kept(self.labels),
+            changed=kept(self.changed) if self.changed else (),
+            remarks=kept(self.remarks) if self.remarks else (),
             published=None,
             left_out=(),
             numbers=(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import PlainValidator, ValidationInfo, field_validator
 
 from noisyfl.core.options import BadInput, find, within
 from noisyfl.core.registry import Component
@@ -38,7 +38,7 @@ class RunSpec(PartitionSpec):
         probes: in alphabetical order, since their order makes no other run.
     """
 
-    model: Annotated[Model, MODELS]
+    model: Annotated[Model, PlainValidator(MODELS.build)]
     augmentation: str
     normalization: str
     schedule: Schedule
