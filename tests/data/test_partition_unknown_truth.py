@@ -49,11 +49,10 @@ def test_where_labels_are_noisy_as_they_come_nothing_is_said_of_the_truth(tmp_pa
 )
 def test_labels_that_are_noisy_as_they_come_take_no_other_noise(webvision, noise):
     given, _ = webvision
-    spec = canonical(**{**given, **noise})
     name = noise["label_noise"].split("(")[0]
     message = rf"a: x\.label_noise: got '{name}', expected 'none', .* mini_webvision are noisy"
     with pytest.raises(BadInput, match=message):
-        noisy_partition.check(spec, "a: x")
+        canonical(where="a: x", **{**given, **noise})
 
 
 def test_a_client_of_unknown_truth_has_no_noise_level_and_no_accuracy(tmp_path, webvision):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -18,6 +18,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from noisyfl.core.options import BadInput, did_you_mean, unknown
+
+T = TypeVar("T")
 
 LONGEST = 300
 """Most characters of a value that a message quotes."""
@@ -60,6 +62,11 @@ class Typed(BaseModel):
             return cls.model_validate(given, context=context)
         except ValidationError as error:
             raise in_words(error, cls, given).within(where=where) from None
+
+    @classmethod
+    def keys(cls) -> dict[str, FieldInfo]:
+        """The fields by the keys that stand for them."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
 
     @classmethod
     def prepare(cls, given: Any, context: Mapping[str, Any]) -> Any:
@@ -130,19 +137,15 @@ def in_words(
     path, value = _followed(one, given)
     if (cause := _cause(one)) is not None:
         return cause.within(*path)
-    field = cls.model_fields.get(str(path[0])) if path else None
+    field = cls.keys().get(str(path[0])) if path else None
     if field is not None and len(path) > 1 + is_list(field):
         field = None  # it is another model's
     match one["type"]:
         case "extra_forbidden":
-            return BadInput(unknown(path[-1], cls.model_fields, cls.key_word), *path[:-1])
+            return BadInput(unknown(path[-1], cls.keys(), cls.key_word), *path[:-1])
         case "missing":
             meaning = f" ({field.description})" if field and field.description else ""
             return BadInput(f"{cls.key_word} {path[-1]!r} is missing{meaning}", *path[:-1])
-        case "union_tag_not_found":
-            key = one["ctx"]["discriminator"].strip("'")
-            hint = did_you_mean(key, value).replace("did you mean", "is it written as")
-            return BadInput(f"{cls.key_word} {key!r} is missing{hint}", *path)
         case "union_tag_invalid":
             key, known = one["ctx"]["discriminator"].strip("'"), one["ctx"]["expected_tags"]
             hint = did_you_mean(str(value[key]), known.replace("'", "").split(", "))
@@ -153,7 +156,8 @@ def in_words(
         expected += ", or null"
     shown = repr(value)
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
-    hint = did_you_mean(str(value), map(str, choices_of(field) or ())) if field else ""
+    choices = choices_of(field) if field and one["type"] == "literal_error" else None
+    hint = did_you_mean(str(value), map(str, choices or ()))
     return BadInput(f"got {shown}, expected {expected}{hint}", *path)
 
 
@@ -187,6 +191,13 @@ def _expected(problem: Mapping[str, Any], field: FieldInfo | None) -> str:
         return f"one of {problem['ctx']['expected'].replace(' or ', ', ')}"
     message = problem["msg"]
     return EXPECTED.get(problem["type"], message[:1].lower() + message[1:])
+
+
+def each_once(names: list[T]) -> list[T]:
+    """The names, if none stands twice; else raise :class:`BadInput`."""
+    if len(set(names)) < len(names):
+        raise BadInput(f"got {names!r}, expected each once")
+    return names
 
 
 # ---------------------------------------------------------------- what a field declares
@@ -223,7 +234,7 @@ def is_nullable(field: FieldInfo) -> bool:
 
 def is_list(field: FieldInfo) -> bool:
     """Whether the value is a list."""
-    return typing.get_origin(_without_null(field.annotation)) is tuple
+    return typing.get_origin(_without_null(field.annotation)) in (list, tuple)
 
 
 def extra_of(field: FieldInfo, name: str) -> Any:
@@ -234,7 +245,7 @@ def extra_of(field: FieldInfo, name: str) -> Any:
 
 def _item(annotation: Any) -> Any:
     kind = _without_null(annotation)
-    return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else kind
+    return typing.get_args(kind)[0] if typing.get_origin(kind) in (list, tuple) else kind
 
 
 def _without_null(annotation: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from noisyfl.core.typed import Typed
-from noisyfl.experiments.setting import Methods, Name, Names, Setting, Trials, each_once
+from noisyfl.core.typed import Typed, each_once
+from noisyfl.experiments.setting import Methods, Name, Names, Setting, Trials
 
 BOOLEANS = {"true": True, "false": False}
 

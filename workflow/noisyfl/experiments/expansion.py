@@ -13,12 +13,28 @@ from noisyfl.core.registry import split_component
 from noisyfl.core.typed import type_of
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.experiment import Experiment
+from noisyfl.experiments.experiment import (
+    AnyFigure,
+    ByRound,
+    Experiment,
+    Laid,
+    LidScores,
+    LinesPanel,
+    LocalEpochs,
+    LocalModels,
+    OfCell,
+    OfSetting,
+    OfTable,
+    Partitions,
+    Probes,
+    Table,
+)
+from noisyfl.experiments.experiment import Mark as FileMark
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
 from noisyfl.experiments.overlay import blamed, declared_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.catalogue import canonical_method, methods, parts_of, split_method
-from noisyfl.specs.descriptions import FigureDescription, Mark, Panel, TableDescription
+from noisyfl.specs.descriptions import FigureDescription, Heading, Mark, Panel, TableDescription
 from noisyfl.specs.extent import check_ends
 from noisyfl.specs.published import Published, join
 from noisyfl.specs.spec import canonical_run, identity
@@ -38,8 +54,8 @@ MOST_RUNS = 200_000
 USED = ("scale", "note", "trials", "allow_years", "overlay")
 """The keys of a configuration that decide runs and how they are shown, without data folders."""
 
-AXES = ("x", "y", "metrics")
-"""The keys of a figure that say what its axes show: a name, or several."""
+LOOKS = {"kind", "title", "caption", "xlabel", "rounds", "x", "y", "metrics"}
+"""The keys of a figure that its description has as they are, if its kind has them."""
 
 
 class Expansion:
@@ -76,28 +92,28 @@ class Expansion:
         self.name = name
         self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
-        self.content = read_yaml(path)
-        checked(self.content, Experiment, self.where)
-        for key in self.content.get("methods", {}):
+        self.experiment = checked(read_yaml(path), Experiment, self.where)
+        self.settings = {key: one.given() for key, one in self.experiment.settings.items()}
+        for key in self.experiment.methods:
             declared_of(key, f"{self.where}: methods")
 
     def expand(self) -> Plan:
         """The plan of every table and figure, and of what they are made from."""
-        for name, given in self.content.get("tables", {}).items():
+        for name, table in self.experiment.tables.items():
             self.part = f"{self.name}/{name}"
-            self.plan.tables[self.part] = self._table(name, given)
-        for name, given in self.content.get("figures", {}).items():
+            self.plan.tables[self.part] = self._table(name, table)
+        for name, figure in self.experiment.figures.items():
             self.part = f"{self.name}/{name}"
-            self.plan.figures[self.part] = self._figure(name, given)
+            self.plan.figures[self.part] = self._figure(name, figure)
         return self.plan
 
-    def _table(self, name: str, given: Mapping[str, Any]) -> TableDescription:
+    def _table(self, name: str, given: Table) -> TableDescription:
         where = f"{self.where}: tables.{name}"
-        columns = self._kept("columns", name, columns_of(given["columns"], f"{where}.columns"))
-        every = rows_of(given["rows"], f"{where}.rows")
+        columns = self._kept("columns", name, columns_of(given.columns, f"{where}.columns"))
+        every = rows_of(given.rows, f"{where}.rows")
         rows = self._kept("rows", name, every)
         own = self.overlay.get("trials", {}).get(f"{self.name}/{name}")
-        trials = own or self.trials or given["trials"]
+        trials = own or self.trials or given.trials
         if len(self.plan.runs) + len(rows) * len(columns) * trials > MOST_RUNS:
             raise BadInput(
                 f"{where}: got {len(rows)} rows, {len(columns)} columns and {trials} trials, "
@@ -105,22 +121,21 @@ class Expansion:
             )
         seeds = range(1, trials + 1)
         lines = [
-            [self._cell(given["setting"], row, column, seeds, where) for column in columns]
+            [self._cell(given.setting, row, column, seeds, where) for column in columns]
             for row in rows
         ]
-        metric, selection = given.get("metric", "test_accuracy"), given.get("published")
-        joined = join(self.published, selection, rows, columns, metric, where)
+        joined = join(self.published, given.published, rows, columns, given.metric, where)
         return TableDescription(
             experiment=self.name,
-            experiment_title=self.content["title"],
+            experiment_title=self.experiment.title,
             name=name,
-            title=given["title"],
-            note=given.get("note", ""),
+            title=given.title,
+            note=given.note,
             scale=self.plan.scale,
             scale_note=self.scale_note,
-            metric=metric,
-            statistic=given["statistic"],
-            published=selection,
+            metric=given.metric,
+            statistic=given.statistic,
+            published=given.published,
             columns=tuple(replace(column.heading(), method=None) for column in columns),
             rows=tuple(row.heading() for row in rows),
             runs=tuple(tuple(runs for runs, _ in line) for line in lines),
@@ -155,34 +170,33 @@ class Expansion:
             as_published = _exactly(specs[0]) == _exactly(published)
         return tuple(self.plan.add_run(spec) for spec in specs), as_published
 
-    def _figure(self, name: str, given: Mapping[str, Any]) -> FigureDescription:
+    def _figure(self, name: str, given: AnyFigure) -> FigureDescription:
         where = f"{self.where}: figures.{name}"
-        if "table" in given:
-            drawn = self._figure_of_a_table(given, where)
-        elif "setting" in given:
-            drawn = self._figure_of_panels(given, where)
+        content: dict[str, Any]
+        if isinstance(given, OfTable | OfCell):
+            content = self._figure_of_a_table(given, where)
+        elif isinstance(given, LocalEpochs):
+            content = {
+                "panels": tuple(
+                    Panel(name=one.name, method=canonical_method(one.method, f"{where}.methods"))
+                    for one in given.methods
+                )
+            }
         else:
-            drawn = self._figure_of_methods(given, where)
-        told = ("kind", "title", "caption", "xlabel", "rounds")
-        axes: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if k in AXES
-        }
+            content = self._figure_of_panels(given, where)
+        for key, value in given.model_dump(include=LOOKS).items():
+            content[key] = tuple(value) if isinstance(value, list) else value
+        if isinstance(given, ByRound):
+            content["marks"] = tuple(self._marks(given.marks, content["runs"], f"{where}.marks"))
         return FigureDescription(
             experiment=self.name,
-            experiment_title=self.content["title"],
+            experiment_title=self.experiment.title,
             name=name,
             scale=self.plan.scale,
-            marks=tuple(
-                self._marks(given.get("marks", ()), drawn.get("runs", ()), f"{where}.marks")
-            ),
-            **{key: given[key] for key in told if key in given},
-            **axes,
-            **drawn,
+            **content,
         )
 
-    def _marks(
-        self, given: Sequence[Mapping[str, Any]], runs: Sequence[str], where: str
-    ) -> Iterator[Mark]:
+    def _marks(self, given: Sequence[FileMark], runs: Sequence[str], where: str) -> Iterator[Mark]:
         """The marks of a figure; of an option, at its value in the first drawn run that has one."""
         options = {
             name
@@ -191,89 +205,82 @@ class Expansion:
             if type_of(field) is int
         }
         for mark in given:
-            at = mark["at"]
+            at: Any = mark.at
             if isinstance(at, str):
                 find(dict.fromkeys(sorted(options)), at, "option", where)
                 drawn = (part for run in runs for part in parts_of(self.plan.runs[run]["method"]))
                 at = next((part[at] for part in drawn if part.get(at)), None)
             if at is not None:
-                yield Mark(at, mark["label"])
+                yield Mark(at, mark.label)
 
-    def _figure_of_a_table(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def _figure_of_a_table(self, given: OfTable | OfCell, where: str) -> dict[str, Any]:
         """The content of a figure drawn from a table of this experiment, or from a part of one."""
         prefix = f"{self.name}/"
         tables = {k.removeprefix(prefix): t for k, t in self.plan.tables.items() if prefix in k}
-        table = find(tables, given["table"], "table", f"{where}.table")
-        places: dict[str, list[int]] = {}
-        for kind, there in (("rows", table.rows), ("columns", table.columns)):
-            names = [header.name for header in there]
-            # If the scale keeps a part of the table, the figure shows what is left of its own rows
-            # or columns; if none are left, all that the table keeps.
-            headers = (rows_of if kind == "rows" else columns_of)(
-                self.content["tables"][table.name][kind], where
-            )
-            declared = [header.name for header in headers if header.has_runs]
-            one = [given[kind[:-1]]] if kind[:-1] in given else declared
-            wanted = only(declared, given.get(kind, one), kind[:-1], f"{where}.{kind}")
-            left = [n for n in wanted if n in names] or [n for n in declared if n in names]
-            places[kind] = [names.index(n) for n in left]
-        part = table.part(places["rows"], places["columns"])
-        if given["kind"] == "by_client":
+        table = find(tables, given.table, "table", f"{where}.table")
+        file = self.experiment.tables[table.name]
+        rows = _places(rows_of(file.rows, where), table.rows, given.rows, f"{where}.rows")
+        columns = _places(
+            columns_of(file.columns, where), table.columns, given.columns, f"{where}.columns"
+        )
+        part = table.part(rows, columns)
+        if given.kind == "by_client":
             run = part.runs[0][0][0]
             partition = identity(self.plan.runs[run]["noisy_partition"])
             return {"table": part, "runs": (run,), "partitions": (partition,)}
         return {"table": part, "runs": tuple(part.run_ids())}
 
-    def _figure_of_panels(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def _figure_of_panels(
+        self, given: LidScores | Partitions | Probes | LocalModels, where: str
+    ) -> dict[str, Any]:
         """The content of a figure with runs of its own, or of noisy partitions alone."""
-        drawn: list[Panel] = []
-        panels = []
-        for p, panel in enumerate(given.get("panels", [given])):
-            place = f"{where}.panels[{p}]" if "panels" in given else where
-            lines = []
-            for n, line in enumerate(panel.get("lines", [panel])):
-                parts = {f"{place}.with": panel.get("with", {})}
-                if line is not panel:
-                    parts[f"{place}.lines[{n}].with"] = line.get("with", {})
-                setting = self._setting(given["setting"], parts, where)
-                lines.append(self._drawn(given, setting, line, place))
-            drawn += lines
-            panels.append(
-                Panel(**_told(panel), lines=tuple(lines)) if "lines" in panel else lines[0]
-            )
+        if isinstance(given, LidScores):
+            panels = [self._panel(given, given, {}, where)]
+        else:
+            panels = [
+                self._panel(given, panel, {}, f"{where}.panels[{n}]")
+                for n, panel in enumerate(given.panels)
+            ]
+        drawn = [line for panel in panels for line in panel.lines or (panel,)]
         return {
             "panels": tuple(panels),
             "runs": tuple(line.run for line in drawn if line.run),
             "partitions": tuple(line.partition for line in drawn),
         }
 
-    def _drawn(
+    def _panel(
         self,
-        given: Mapping[str, Any],
-        setting: Mapping[str, Any],
-        line: Mapping[str, Any],
+        figure: OfSetting,
+        given: LidScores | Laid,
+        over: Mapping[str, Mapping[str, Any]],
         where: str,
     ) -> Panel:
-        """The noisy partition of a panel or a line, and its run if it names a method."""
-        probes = PROBES.get(given["kind"])
-        setting = {**setting, "probes": probes} if probes else setting
-        # A noisy partition is checked as part of a run's spec, which has to name some method.
-        method = line.get("method", "fedavg")
-        (spec,) = self._specs(setting, method, [given.get("seed", 1)], where)
-        partition = self.plan.add_partition(spec["noisy_partition"])
-        run = self.plan.add_run(spec) if "method" in line else ""
-        return Panel(**_told(line), run=run, partition=partition)
+        """A panel with its lines, or with a noisy partition and, if it names a method, a run.
 
-    def _figure_of_methods(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """The content of a figure that is drawn from methods' options alone."""
-        return {
-            "panels": tuple(
-                Panel(
-                    name=line["name"], method=canonical_method(line["method"], f"{where}.methods")
-                )
-                for line in given["methods"]
-            )
-        }
+        Args:
+            figure: of which it is a part.
+            given: the panel, or a line of one, as the file has it.
+            over: by place in the file, what is laid over the figure's setting.
+            where: what the error messages call the panel.
+        """
+        over = {**over, f"{where}.with": given.with_.given()}
+        if isinstance(given, LinesPanel):
+            lines = [
+                self._panel(figure, line, over, f"{where}.lines[{n}]")
+                for n, line in enumerate(given.lines)
+            ]
+            return Panel(name=given.name, lines=tuple(lines))
+        setting = self._setting(figure.setting, over, where)
+        if figure.kind in PROBES:
+            setting["probes"] = PROBES[figure.kind]
+        # A noisy partition is checked as part of a run's spec, which has to name some method.
+        method = getattr(given, "method", None)
+        (spec,) = self._specs(setting, method or "fedavg", [figure.seed], where)
+        return Panel(
+            **given.model_dump(include={"name", "score", "classes"}),
+            run=self.plan.add_run(spec) if method else "",
+            partition=self.plan.add_partition(spec["noisy_partition"]),
+        )
 
     def _setting(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], where: str
@@ -285,7 +292,7 @@ class Expansion:
             parts: by place in the file, what is laid over the setting.
             where: what the error messages call the table or figure.
         """
-        setting = dict(find(self.content["settings"], name, "setting", f"{where}.setting"))
+        setting = dict(find(self.settings, name, "setting", f"{where}.setting"))
         for place, part in parts.items():
             setting = merge(setting, part, place)
         return setting
@@ -368,7 +375,7 @@ class Expansion:
             raise BadInput(
                 f"{where}: got options {dict(options)!r} for a combination, expected one method"
             )
-        papers = self.content.get("methods", {})
+        papers = self.experiment.methods
         scales = self.overlay.get("methods", {}) if overlay else {}
         combination = "+".join(part["name"] for part in parts)
 
@@ -418,6 +425,22 @@ def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**spec, "schedule": {**spec["schedule"], "precision": None}}
 
 
-def _told(part: Mapping[str, Any]) -> dict[str, Any]:
-    """What a figure's job is told of a panel or a line, apart from its runs and partitions."""
-    return {key: part[key] for key in ("name", "score", "classes") if key in part}
+def _places(
+    headers: Sequence[Header], there: Sequence[Heading], wanted: list[str], where: str
+) -> list[int]:
+    """The numbers of a table's rows or columns that a figure shows.
+
+    If the scale keeps a part of the table, these are the wanted ones that are left; if none are
+    left, all that the table keeps.
+
+    Args:
+        headers: all of the experiment's file.
+        there: those that the scale keeps.
+        wanted: the names of those to be shown; none: all that have runs.
+        where: what the error messages call ``wanted``; it ends with ``rows`` or ``columns``.
+    """
+    names = [heading.name for heading in there]
+    known = [header.name for header in headers if header.has_runs]
+    only(known, wanted, where.rpartition(".")[2].removesuffix("s"), where)
+    left = [name for name in wanted if name in names] or known
+    return [names.index(name) for name in left if name in names]

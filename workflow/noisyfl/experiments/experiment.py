@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.statistics import STATISTICS
-from noisyfl.core.options import find
+from noisyfl.core.options import BadInput, check_keys, find
 from noisyfl.core.typed import Typed
 from noisyfl.experiments.setting import (
     Heading,
@@ -51,26 +52,26 @@ class Laid(Typed):
     with_: Setting = Field(default_factory=Setting.model_construct, alias="with")
 
 
-class Header(Laid):
+class RowOrColumn(Laid):
     """What rows and columns share."""
 
     group: Line = ""
     setting: str = ""
     metric: Metric = ""
     statistic: Statistic = ""
-    published: Published | None = None
+    published: Published | None = Field(default_factory=dict)
 
 
-class Column(Header):
+class Column(RowOrColumn):
     """A column."""
 
     method: dict[str, Any] = Field({}, description="options added to every row's method")
-    x: Number = Field(0, description="where a figure draws it")
+    x: Number | None = Field(None, description="where a figure draws it")
     mean_of: Names = Field([])
     average_rank: bool = Field(False, description="of the rows in the columns with runs")
 
 
-class Row(Header):
+class Row(RowOrColumn):
     """A row."""
 
     method: Method
@@ -97,7 +98,7 @@ class Table(Typed):
     trials: Trials
     metric: Metric = "test_accuracy"
     statistic: Statistic
-    published: Published = Field({})
+    published: Published | None = None
     columns: Annotated[
         Annotated[Columns, Tag("list")] | Annotated[list[Columns], Tag("product")],
         Discriminator(_form),
@@ -157,6 +158,16 @@ class OfCell(Figure):
     table: str
     row: str
     column: str
+
+    @property
+    def rows(self) -> list[str]:
+        """Its row alone."""
+        return [self.row]
+
+    @property
+    def columns(self) -> list[str]:
+        """Its column alone."""
+        return [self.column]
 
 
 class ByClient(OfCell):
@@ -245,7 +256,7 @@ class LocalModels(OfSetting):
     panels: Annotated[list[LinesPanel], Field(min_length=1)]
 
 
-AnyFigure = Annotated[
+OfAnyKind = (
     ByRound
     | BySetting
     | ByClient
@@ -255,9 +266,20 @@ AnyFigure = Annotated[
     | LidScores
     | Partitions
     | Probes
-    | LocalModels,
-    Field(discriminator="kind"),
-]
+    | LocalModels
+)
+
+
+def _with_kind(given: Any) -> Any:
+    """What was given, if it has a kind, on which the other keys of a figure depend."""
+    if isinstance(given, Mapping) and "kind" not in given:
+        keys = (key for one in typing.get_args(OfAnyKind) for key in list(one.keys()))
+        check_keys(given, dict.fromkeys(keys), "")
+        raise BadInput("key 'kind' is missing")
+    return given
+
+
+AnyFigure = Annotated[OfAnyKind, Field(discriminator="kind"), BeforeValidator(_with_kind)]
 
 
 class Experiment(Typed):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.experiments.experiment import Column, Row, RowOrColumn
 from noisyfl.specs.descriptions import Heading
 
 
@@ -33,29 +34,28 @@ class Header(Heading):
         return Heading(**{f.name: getattr(self, f.name) for f in fields(Heading)})
 
 
-def rows_of(given: Sequence[Mapping[str, Any]], where: str) -> list[Header]:
+def rows_of(given: Sequence[Row], where: str) -> list[Header]:
     """A table's rows.
 
     Raises:
         BadInput: two rows have the same name.
     """
-    return _distinct([_header(part, f"{where}[{n}]") for n, part in enumerate(given)], where)
+    return _distinct([_row(row, f"{where}[{n}]") for n, row in enumerate(given)], where)
 
 
-def columns_of(given: Sequence[Any], where: str) -> list[Header]:
+def columns_of(given: Sequence[Column | Sequence[Column]], where: str) -> list[Header]:
     """A table's columns: as listed, or the product of several lists, the outermost list first.
 
     Raises:
         BadInput: two columns have the same name, or one averages columns without runs of that name.
     """
-    if all(isinstance(axis, list) for axis in given):
-        axes = [
-            [_header(part, f"{where}[{a}][{n}]") for n, part in enumerate(axis)]
-            for a, axis in enumerate(given)
-        ]
-        columns = [_joined(parts) for parts in itertools.product(*axes)]
-    else:
-        columns = [_header(part, f"{where}[{n}]") for n, part in enumerate(given)]
+    columns, axes = [], []
+    for n, part in enumerate(given):
+        if isinstance(part, Column):
+            columns.append(_column(part, f"{where}[{n}]"))
+        else:
+            axes.append([_column(one, f"{where}[{n}][{m}]") for m, one in enumerate(part)])
+    columns += [_joined(parts) for parts in itertools.product(*axes) if parts]
     _distinct(columns, where)
     averaged = [column.name for column in columns if column.has_runs]
     for column in columns:
@@ -85,25 +85,38 @@ def only(known: Iterable[str], wanted: Iterable[str], kind: str, where: str) -> 
     return wanted
 
 
-def _header(given: Mapping[str, Any], where: str) -> Header:
-    overlay = given.get("with")
+def _row(given: Row, where: str) -> Header:
     return Header(
-        name=f"{given['group']}, {given['name']}" if "group" in given else given["name"],
-        place=where,
-        label=given["name"],
-        group=given.get("group", ""),
-        method=given.get("method"),
-        method_in=given.get("method_in", {}),
-        overlays={f"{where}.with": overlay} if overlay else {},
-        setting=given.get("setting"),
-        published=given.get("published", {}),
-        metric=given.get("metric"),
-        statistic=given.get("statistic"),
-        x=given.get("x"),
-        mean_of=tuple(given.get("mean_of", ())),
-        average_rank=given.get("average_rank", False),
-        ranked=given.get("ranked", True),
+        **_of_both(given, where),
+        method=given.method,
+        method_in=given.method_in,
+        ranked=given.ranked,
     )
+
+
+def _column(given: Column, where: str) -> Header:
+    return Header(
+        **_of_both(given, where),
+        method=given.method or None,
+        x=given.x,
+        mean_of=tuple(given.mean_of),
+        average_rank=given.average_rank,
+    )
+
+
+def _of_both(given: RowOrColumn, where: str) -> dict[str, Any]:
+    overlay = given.with_.given()
+    return {
+        "name": f"{given.group}, {given.name}" if given.group else given.name,
+        "place": where,
+        "label": given.name,
+        "group": given.group,
+        "overlays": {f"{where}.with": overlay} if overlay else {},
+        "setting": given.setting or None,
+        "published": given.published,
+        "metric": given.metric or None,
+        "statistic": given.statistic or None,
+    }
 
 
 def _joined(parts: Sequence[Header]) -> Header:

@@ -27,13 +27,6 @@ def declared(name: str) -> WithJsonSchema:
     return WithJsonSchema({"declared": name})
 
 
-def each_once(names: list[str]) -> list[str]:
-    """The names, if none stands twice; else raise :class:`BadInput`."""
-    if len(set(names)) < len(names):
-        raise BadInput(f"got {names!r}, expected each once")
-    return names
-
-
 LINE = r"[^\x00-\x1f\x7f\x85\u2028\u2029]*"
 
 Name = Annotated[
@@ -65,3 +58,7 @@ class Setting(Typed):
     augmentation: Annotated[str, declared("augmentation")] = ""
     normalization: Annotated[str, declared("normalization")] = ""
     schedule: Annotated[dict[str, Any], declared("schedule")] = Field(default_factory=dict)
+
+    def given(self) -> dict[str, Any]:
+        """The keys that were given, and their values."""
+        return self.model_dump(exclude_unset=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import PlainValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, field_validator
 
 from noisyfl.core.options import BadInput, find, within
 from noisyfl.core.registry import Component
+from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
@@ -26,7 +28,9 @@ from noisyfl.specs.parts import parts_of
 SIMULATION_REVISION = 2
 """Increased when the simulation's own arithmetic changes, which makes every run stale."""
 
-PROBES = ("features", "local_models", "samples")
+Probe = Literal["features", "local_models", "samples"]
+
+PROBES: tuple[str, ...] = typing.get_args(Probe)
 """What may be measured after a run's last round (:mod:`noisyfl.simulation.probes`)."""
 
 
@@ -35,7 +39,6 @@ class RunSpec(PartitionSpec):
 
     Attributes:
         method: canonical.
-        probes: in alphabetical order, since their order makes no other run.
     """
 
     model: Annotated[Model, PlainValidator(MODELS.build)]
@@ -43,7 +46,7 @@ class RunSpec(PartitionSpec):
     normalization: str
     schedule: Schedule
     method: dict[str, Any]
-    probes: tuple[str, ...] = ()
+    probes: Annotated[list[Probe], AfterValidator(each_once)] = Field([])
 
     @field_validator("augmentation", "normalization")
     @classmethod
@@ -61,17 +64,6 @@ class RunSpec(PartitionSpec):
         if schedule is None or partition is None:
             return {}
         return canonical_method(given, "", measures_of(schedule, partition.clients))
-
-    @field_validator("probes", mode="before")
-    @classmethod
-    def _sorted(cls, given: Any) -> tuple[str, ...]:
-        if not isinstance(given, list | tuple):
-            raise BadInput(f"got {given!r}, expected a list of names")
-        for name in given:
-            find(dict.fromkeys(PROBES), name, "probe")
-        if len(set(given)) < len(given):
-            raise BadInput(f"got {given!r}, expected each name once")
-        return tuple(sorted(given))
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if parts of the run do not fit together."""
@@ -98,7 +90,8 @@ class RunSpec(PartitionSpec):
 
     def canonical(self) -> dict[str, Any]:
         """Everything that decides the run's result, as JSON has it."""
-        probes = {"probes": list(self.probes)} if self.probes else {}
+        # Their order makes no other run.
+        probes = {"probes": sorted(self.probes)} if self.probes else {}
         return {
             "noisy_partition": self.noisy_partition(),
             "seed": self.seed,
