@@ -17,7 +17,7 @@ class Apple(Component):
     sugar: float = option(doc="grams", above=0, at_most=10)
     seeds: int = option(5, doc="how many", at_least=0)
     colour: Literal["red", "green"] = option("red", doc="of the skin")
-    sizes: tuple[Annotated[float, Field(ge=0, lt=5)], ...] = Field((1.0, 2.0), min_length=1)
+    sizes: list[Annotated[float, Field(ge=0, lt=5)]] = Field([1.0, 2.0], min_length=1)
     owner: str | None = option(None, doc="whose")
     ripe: bool = option(True, doc="or not")
 
@@ -31,7 +31,7 @@ def test_text_and_mapping_say_the_same():
     text = FRUITS.build('apple(sugar=2, sizes=[0.5], colour="green")', "here")
     mapping = {"name": "apple", "sugar": 2.0, "sizes": [0.5], "colour": "green"}
     assert text == FRUITS.build(mapping, "here")
-    assert text.sizes == (0.5,)
+    assert text.sizes == [0.5]
     assert isinstance(text.sugar, float)
 
 

@@ -144,6 +144,10 @@ SCHEDULE = ("settings", "base", "schedule")
         (("tables", "one", "rows", 1, "name"), "FedAvg", "one.rows: two are called 'FedAvg'"),
         (("tables", "one", "colums"), [], "tables.one: unknown key 'colums'; did you mean"),
         (("tilte",), "x", "unknown key 'tilte'; did you mean 'title'?"),
+        (("tables", "one", "rows", 1, "wiht"), {}, "unknown key 'wiht'; did you mean 'with'?"),
+        (("figures",), {"one": {"title": "t"}}, "figures.one: key 'kind' is missing"),
+        (("figures",), {"one": {"knid": "features"}}, "unknown key 'knid'; did you mean 'kind'"),
+        (("figures",), {"one": {"kind": "feature"}}, "one.kind: got 'feature', expected one of"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_an_experiment_names_file_key_value_and_expectation(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
-from noisyfl.core.typed import Typed, choices_of, extra_of, is_list, type_of
+from noisyfl.core.typed import Typed, choices_of, extra_of, type_of
 
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
@@ -58,17 +58,16 @@ class Component(Typed):
                 hint = did_you_mean(str(variant), cls.variants)
                 raise BadInput(f"got {variant!r}{hint} (known: {known})", "variant")
             options = {**cls.variants[variant], **options}
-        kinds = _kinds(cls)
         for key, value in options.items():
             # YAML and JSON may write a whole number as 4.0.
-            if isinstance(value, float) and value.is_integer() and kinds.get(key) == "whole":
+            if isinstance(value, float) and value.is_integer() and key in cls.whole_numbers():
                 options[key] = value = int(value)
             if isinstance(value, int) and abs(value) >= LARGEST:
                 raise BadInput(f"got {value!r}, expected a whole number below 2^63", key)
-            if isinstance(value, list) and kinds.get(key) == "list":
-                options[key] = tuple(value)
+            if isinstance(value, tuple):  # in a component that is written as text
+                options[key] = list(value)
         if measures := context.get("measures"):
-            for key, (measure, whole) in _extras(cls, "share_of").items():
+            for key, (measure, whole) in cls.extras("share_of").items():
                 if key not in options and measure in measures:
                     default = cls.model_fields[key].default
                     scaled = math.floor(default * measures[measure] / whole + 0.5)
@@ -77,7 +76,7 @@ class Component(Typed):
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if an option exceeds what it is bounded by."""
-        for key, bound in _extras(type(self), "at_most_of").items():
+        for key, bound in self.extras("at_most_of").items():
             measures = context.get("measures") or {}
             most = getattr(self, bound) if bound in type(self).model_fields else measures.get(bound)
             value = getattr(self, key)
@@ -93,11 +92,6 @@ class Component(Typed):
         return {"name": self.name, **self.options()}
 
     @classmethod
-    def extras(cls, name: str) -> dict[str, Any]:
-        """What options declare under a name that pydantic does not know, such as ``share_of``."""
-        return _extras(cls, name)
-
-    @classmethod
     def check_options(cls, given: Any, where: str = "") -> None:
         """Raise :class:`BadInput` if options are wrong; they may be missing."""
         cls.read(given, where, partial=True)
@@ -109,36 +103,26 @@ class Component(Typed):
         Args:
             measures: of a run, which some defaults scale with; without them, they are the paper's.
         """
-        return {**_defaults(cls), **cls.prepare({}, {"measures": measures})}
+        fields = cls.model_fields.items()
+        found = {key: field.default for key, field in fields if not field.is_required()}
+        return found | cls.prepare({}, {"measures": measures})
 
+    @classmethod
+    @functools.cache
+    def extras(cls, name: str) -> dict[str, Any]:
+        """What options declare under a name that pydantic does not know, such as ``share_of``."""
+        found = {key: extra_of(field, name) for key, field in cls.model_fields.items()}
+        return {key: value for key, value in found.items() if value is not None}
 
-@functools.cache
-def _defaults(cls: type[Component]) -> dict[str, Any]:
-    found = {name: field.default for name, field in cls.model_fields.items()}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in found.items()
-        if not cls.model_fields[name].is_required()
-    }
-
-
-@functools.cache
-def _kinds(cls: type[Component]) -> dict[str, str]:
-    """The options that are lists, and those that are whole numbers."""
-    lists = {name: "list" for name, field in cls.model_fields.items() if is_list(field)}
-    whole = {
-        name: "whole"
-        for name, field in cls.model_fields.items()
-        if type_of(field) is int or isinstance((choices_of(field) or ("",))[0], int)
-    }
-    return {**whole, **lists}
-
-
-@functools.cache
-def _extras(cls: type[Component], name: str) -> dict[str, Any]:
-    """What options declare of themselves under a name that pydantic does not know."""
-    found = {key: extra_of(field, name) for key, field in cls.model_fields.items()}
-    return {key: value for key, value in found.items() if value is not None}
+    @classmethod
+    @functools.cache
+    def whole_numbers(cls) -> set[str]:
+        """The options that are whole numbers, or lists of them."""
+        return {
+            key
+            for key, field in cls.model_fields.items()
+            if type_of(field) is int or isinstance((choices_of(field) or ("",))[0], int)
+        }
 
 
 C = TypeVar("C", bound=Component)

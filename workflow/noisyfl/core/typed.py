@@ -101,7 +101,6 @@ EXPECTED = {
     "bool_type": "true or false",
     "string_type": "text",
     "string_too_short": "text that is not empty",
-    "tuple_type": "a list",
     "list_type": "a list",
     "dict_type": "keys and values",
     "model_type": "keys and values",
@@ -234,7 +233,7 @@ def is_nullable(field: FieldInfo) -> bool:
 
 def is_list(field: FieldInfo) -> bool:
     """Whether the value is a list."""
-    return typing.get_origin(_without_null(field.annotation)) in (list, tuple)
+    return typing.get_origin(_without_null(field.annotation)) is list
 
 
 def extra_of(field: FieldInfo, name: str) -> Any:
@@ -245,7 +244,7 @@ def extra_of(field: FieldInfo, name: str) -> Any:
 
 def _item(annotation: Any) -> Any:
     kind = _without_null(annotation)
-    return typing.get_args(kind)[0] if typing.get_origin(kind) in (list, tuple) else kind
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is list else kind
 
 
 def _without_null(annotation: Any) -> Any:

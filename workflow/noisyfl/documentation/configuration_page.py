@@ -63,16 +63,21 @@ def _rows(schema: Schema, definitions: Schema, prefix: str) -> Iterator[tuple[st
         name = f"{prefix}{key}"
         yield f"`{name}`", _kind(value, definitions), "required" if required else default, meaning
         value = _resolved(value, definitions)
-        inner = value.get("additionalProperties")
-        inner = _resolved(inner, definitions) if isinstance(inner, dict) else inner
-        if "properties" in value:
-            yield from _rows(value, definitions, f"{name}.")
-        elif isinstance(inner, dict) and "properties" in inner:
-            yield from _rows(inner, definitions, f"{name}.*.")
+        yield from _rows(value, definitions, f"{name}.")
+        if isinstance(inner := value.get("additionalProperties"), dict):
+            yield from _rows(_resolved(inner, definitions), definitions, f"{name}.*.")
 
 
 def _resolved(value: Schema, definitions: Schema) -> Schema:
-    """A model's schema for a reference to one; anything else as it is."""
+    """A model's schema for a reference to one, what several have in common for a choice of them,
+    anything else as it is.
+    """
+    if "discriminator" in value:
+        models = [_resolved(one, definitions) for one in value["oneOf"]]
+        keys = set.intersection(*(set(model["properties"]) for model in models))
+        common = {key: one for key, one in models[0]["properties"].items() if key in keys}
+        kind = {"enum": list(value["discriminator"]["mapping"])}
+        return {**models[0], "properties": common | {value["discriminator"]["propertyName"]: kind}}
     name = str(value.get("$ref", "")).rpartition("/")[2]
     return definitions[name] if name[:1].isupper() and name != SETTING else value
 
@@ -89,8 +94,10 @@ def _kind(value: Schema, definitions: Schema) -> str:
         return "object" if name[:1].isupper() else name.replace("_", " ")
     if "enum" in value:
         return ", ".join(f"`{json.dumps(one)}`".replace('"', "") for one in value["enum"])
-    if "anyOf" in value:
-        return " or ".join(_kind(one, definitions) for one in value["anyOf"])
+    if "discriminator" in value:
+        return "object"
+    if several := value.get("anyOf") or value.get("oneOf"):
+        return " or ".join(_kind(one, definitions) for one in several)
     kinds = value.get("type", "any value")
     words = " or ".join(kinds) if isinstance(kinds, list) else kinds
     inner: Any = value.get("items")

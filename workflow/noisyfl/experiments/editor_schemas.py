@@ -9,13 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic.fields import FieldInfo
-
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.statistics import STATISTICS
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.registry import Component, Registry
-from noisyfl.core.typed import Typed, choices_of, is_list, is_nullable, limits_of, type_of
+from noisyfl.core.typed import Typed
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.experiments.configuration import Configuration
@@ -33,15 +31,6 @@ FORMS: dict[str, type[Typed]] = {"config": Configuration, "experiment": Experime
 
 COMMON = ("clients", "samples")
 """Options that every partition has."""
-
-KINDS_OF_VALUES = {int: "integer", float: "number", bool: "boolean", str: "string"}
-
-LIMITS = {
-    "at least": "minimum",
-    "above": "exclusiveMinimum",
-    "at most": "maximum",
-    "below": "exclusiveMaximum",
-}
 
 
 def write_schemas(folder: Path = FOLDER) -> list[Path]:
@@ -156,27 +145,7 @@ def _named(classes: Iterable[type[Component]], whats: Mapping[str, str]) -> list
 
 def _options(declared: type[Component]) -> Schema:
     """A mapping of a component's options, none of which is required."""
-    properties = {name: _option(field) for name, field in declared.model_fields.items()}
+    properties = declared.model_json_schema().get("properties", {})
     if declared.variants:
         properties["variant"] = {"enum": list(declared.variants)}
     return {"type": "object", "additionalProperties": False, "properties": properties}
-
-
-def _option(option: FieldInfo) -> Schema:
-    """One option: its meaning, its allowed values and its default."""
-    choices = choices_of(option)
-    value: Schema = (
-        {"enum": list(choices)} if choices else {"type": KINDS_OF_VALUES[type_of(option)]}
-    )
-    value |= {LIMITS[word]: bound for word, bound in limits_of(option).items()}
-    if is_list(option):
-        value = {"type": "array", "minItems": 1, "items": value}
-    if is_nullable(option) and "enum" in value:
-        value["enum"].append(None)
-    elif is_nullable(option):
-        value["type"] = [value["type"], "null"]
-    described: Schema = {"description": option.description, **value}
-    if not option.is_required():
-        default = option.default
-        described["default"] = list(default) if isinstance(default, tuple) else default
-    return described

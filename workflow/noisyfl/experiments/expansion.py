@@ -23,7 +23,6 @@ from noisyfl.experiments.experiment import (
     LocalEpochs,
     LocalModels,
     OfCell,
-    OfSetting,
     OfTable,
     Partitions,
     Probes,
@@ -234,48 +233,44 @@ class Expansion:
         self, given: LidScores | Partitions | Probes | LocalModels, where: str
     ) -> dict[str, Any]:
         """The content of a figure with runs of its own, or of noisy partitions alone."""
+        setting = self._setting(given.setting, {}, where)
+        if given.kind in PROBES:
+            setting["probes"] = PROBES[given.kind]
         if isinstance(given, LidScores):
-            panels = [self._panel(given, given, {}, where)]
+            panels = [self._panel(given, setting, given.seed, where)]
         else:
             panels = [
-                self._panel(given, panel, {}, f"{where}.panels[{n}]")
+                self._panel(panel, setting, given.seed, f"{where}.panels[{n}]")
                 for n, panel in enumerate(given.panels)
             ]
-        drawn = [line for panel in panels for line in panel.lines or (panel,)]
+        lines = [line for panel in panels for line in panel.lines or (panel,)]
         return {
             "panels": tuple(panels),
-            "runs": tuple(line.run for line in drawn if line.run),
-            "partitions": tuple(line.partition for line in drawn),
+            "runs": tuple(line.run for line in lines if line.run),
+            "partitions": tuple(line.partition for line in lines),
         }
 
     def _panel(
-        self,
-        figure: OfSetting,
-        given: LidScores | Laid,
-        over: Mapping[str, Mapping[str, Any]],
-        where: str,
+        self, given: LidScores | Laid, setting: Mapping[str, Any], seed: int, where: str
     ) -> Panel:
         """A panel with its lines, or with a noisy partition and, if it names a method, a run.
 
         Args:
-            figure: of which it is a part.
             given: the panel, or a line of one, as the file has it.
-            over: by place in the file, what is laid over the figure's setting.
+            setting: over which it lays its own values.
+            seed: of the run.
             where: what the error messages call the panel.
         """
-        over = {**over, f"{where}.with": given.with_.given()}
+        setting = merge(setting, given.with_.given(), f"{where}.with")
         if isinstance(given, LinesPanel):
             lines = [
-                self._panel(figure, line, over, f"{where}.lines[{n}]")
+                self._panel(line, setting, seed, f"{where}.lines[{n}]")
                 for n, line in enumerate(given.lines)
             ]
             return Panel(name=given.name, lines=tuple(lines))
-        setting = self._setting(figure.setting, over, where)
-        if figure.kind in PROBES:
-            setting["probes"] = PROBES[figure.kind]
         # A noisy partition is checked as part of a run's spec, which has to name some method.
         method = getattr(given, "method", None)
-        (spec,) = self._specs(setting, method or "fedavg", [figure.seed], where)
+        (spec,) = self._specs(setting, method or "fedavg", [seed], where)
         return Panel(
             **given.model_dump(include={"name", "score", "classes"}),
             run=self.plan.add_run(spec) if method else "",

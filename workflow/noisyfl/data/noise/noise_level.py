@@ -111,7 +111,7 @@ class Groups(NoiseLevel):
     0.5, 0.6, 0.8 and low 0.3, 0.4, 0.5, 0.6.
     """
 
-    levels: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
+    levels: list[Annotated[float, Field(ge=0, le=1)]] = Field(
         min_length=1, description="level of each group"
     )
 
