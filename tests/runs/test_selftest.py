@@ -29,15 +29,15 @@ def test_every_check_holds_on_a_cpu(tmp_path):
     assert selftest.selftest("cpu", facts, lines.append, ["fedavg", "coteaching"], ["cnn"])
     assert [line.split(":")[0].split(maxsplit=1)[1] for line in lines[:-2]] == [
         "versions",
-        "cnn, captured",
-        "fedavg, loop on the CPU against fast",
-        "coteaching, loop on the CPU against fast",
         "batch normalisation, loop on the CPU against fast",
         "products in float32",
         "one slot against all",
         "an eager round under CUDA's sanitizer",
         "epochs that wait for nothing",
         "memory",
+        "cnn, captured",
+        "fedavg, loop on the CPU against fast",
+        "coteaching, loop on the CPU against fast",
     ]
     assert all(line.startswith("ok ") for line in lines[:-2])
     assert lines[-1] == "All checks hold on this CPU. There is nothing to set."
@@ -57,6 +57,22 @@ def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
     assert not selftest.selftest("cpu", tmp_path / "gpu.json", lines.append, ["rofl"], ["cnn"])
     assert "FAILED  rofl, loop on the CPU against fast: 0.classifier.bias is 1.0e-02 apart" in lines
     assert lines[-1].startswith("2 checks failed: nothing is set.")
+
+
+def test_checks_end_where_the_time_does(tmp_path, monkeypatch):
+    clock = iter(range(0, 10_000, 25))  # a check takes 25 seconds
+    monkeypatch.setattr(selftest.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(selftest, "captured", lambda device, model: "as it should be")
+    for name in ("normalized", "products", "slots_agree"):
+        monkeypatch.setattr(selftest, name, lambda device: "as it should be")
+    monkeypatch.setattr(timing, "measure", lambda device, say: {})
+    lines = []
+    assert selftest.selftest("cpu", tmp_path, lines.append, ["rofl"], ["cnn"], minutes=6.5)
+    assert lines[-2:] == [
+        "left out, as half of 6.5 minutes is over: cnn, captured; rofl, loop on the CPU against "
+        "fast",
+        "The checks that were made hold on this CPU. There is nothing to set.",
+    ]
 
 
 def test_products_that_are_rounded_are_found(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -156,6 +157,18 @@ def parser() -> argparse.ArgumentParser:
         commands.run_selftest,
         "check what a device computes, and measure what suits it",
         "selftest --device cuda",
+    )
+    selftest.add_argument(
+        "--methods", nargs="+", metavar="METHOD", help="compare these (default: all of them)"
+    )
+    selftest.add_argument(
+        "--models", nargs="+", metavar="MODEL", help="capture these (default: all of them)"
+    )
+    selftest.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="half of them for checks (default: as it takes)",
     )
     preview = add(
         "preview-data",

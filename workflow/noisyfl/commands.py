@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import shutil
@@ -37,6 +38,8 @@ from noisyfl.experiments.plan_file import EXPERIMENTS, PlanFile
 from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.targets import runs_by_target, runs_of
 from noisyfl.figures.data_sheets import draw_data_sheets
+from noisyfl.methods import METHODS
+from noisyfl.models import MODELS
 from noisyfl.runs.artifact import read_artifact, read_spec, verify
 from noisyfl.runs.edited import edited_runs, is_edited
 from noisyfl.runs.edited import lines as edited_lines
@@ -246,13 +249,24 @@ def new_method(name: str) -> None:
     print(write_new_method(name))
 
 
-def run_selftest(device: str, results: Path) -> None:
+def run_selftest(
+    device: str,
+    results: Path,
+    methods: list[str] | None = None,
+    models: list[str] | None = None,
+    minutes: float = math.inf,
+) -> None:
     """Check that the fast path computes what it should on a device, and measure what suits it.
 
     Needs no data. What is found out about a GPU goes to gpu.json in the results folder, by which
     runs choose their stream slots and layout, and plans their estimates.
     """
-    if not selftest(device, Results(results).gpu_facts):
+    for name in methods or ():
+        METHODS.get(name, "--methods")
+    for name in models or ():
+        MODELS.get(name, "--models")
+    facts = Results(results).gpu_facts
+    if not selftest(device, facts, names=methods, models=models, minutes=minutes):
         sys.exit(1)
 
 

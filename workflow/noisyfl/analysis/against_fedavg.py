@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import best, mean_last_10
@@ -15,10 +16,14 @@ from noisyfl.specs.descriptions import TableDescription
 BASELINE = "fedavg"
 """The method that all others are compared with."""
 
-CLEAR = 2.0
-"""Standard deviations of the baseline's trials that a clear difference has to exceed: those of the
-setting or, if they are more, of all settings pooled, since a few trials may agree by chance.
-"""
+ORACLE = "oracle"
+"""The method that learns from clean samples alone, up to which there is room for others."""
+
+CLEAR = 0.05
+"""The chance, of all comparisons together (Holm), at which a difference counts as clear."""
+
+Place = tuple[int, int]
+"""The numbers of a row and a column."""
 
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
@@ -77,27 +82,26 @@ class Against:
 
     Attributes:
         gains: points ahead of the baseline, by the number of the column.
-        bars: points that a clear difference exceeds, by the number of the column.
+        clear: the columns in which that is a clear difference.
     """
 
     gains: Mapping[int, float]
-    bars: Mapping[int, float]
+    clear: Set[int]
 
     @property
     def ahead(self) -> int:
         """The number of settings in which the method is ahead."""
         return sum(gain > 0 for gain in self.gains.values())
 
-    def clearly_ahead(self, columns: Sequence[int] | None = None) -> int:
-        """The number of settings, of some columns or of all, in which it is clearly ahead."""
-        return sum(
-            gain > self.bars[c] for c, gain in self.gains.items() if columns is None or c in columns
-        )
+    @property
+    def clearly_ahead(self) -> int:
+        """The number of settings in which it is clearly ahead."""
+        return sum(self.gains[c] > 0 for c in self.clear)
 
     @property
     def clearly_behind(self) -> int:
         """The number of settings in which it is clearly behind."""
-        return sum(-gain > self.bars[c] for c, gain in self.gains.items())
+        return sum(self.gains[c] < 0 for c in self.clear)
 
     @property
     def equal(self) -> bool:
@@ -117,8 +121,10 @@ class Measured:
         cells: by row and column, see :func:`measure`; without cells of which no run ended well.
         seeds: of the runs of each cell, diverged ones too, by row and column.
         baseline: the number of the baseline's row.
-        bars: the points that a difference from the baseline has to exceed to be clear, by the
-            number of the column; infinitely many where the baseline has a single trial.
+        differences: points ahead of the baseline by seed, where both have it, by row and column.
+        deviations: the standard deviation of a trial's difference, by the number of the column:
+            pooled over all methods, of which each alone has few trials. Only where one has several.
+        clear: the rows and columns whose mean difference is clear by a t-test with that deviation.
     """
 
     def __init__(self, table: TableDescription, runs: Mapping[str, Run]) -> None:
@@ -141,25 +147,53 @@ class Measured:
         measures = {place: measure(some) for place, some in found.items()}
         self.cells = {place: cell for place, cell in measures.items() if len(cell)}
         self.seeds = {place: {run.spec["seed"] for run in some} for place, some in found.items()}
-        own = self.row(self.baseline)
-        variances = pd.Series({c: cell["accuracy"].var() for c, cell in own.items()}, dtype=float)
-        bars = CLEAR * variances.clip(lower=variances.mean()) ** 0.5
-        self.bars: dict[int, float] = dict(bars.fillna(np.inf))
+        level = self.row(self.baseline)
+        pairs = {
+            (r, c): (cell["accuracy"] - level[c]["accuracy"]).dropna()
+            for (r, c), cell in self.cells.items()
+            if r != self.baseline and c in level
+        }
+        self.differences = {place: found for place, found in pairs.items() if len(found)}
+        self.deviations: dict[int, float] = {}
+        chances: dict[Place, float] = {}
+        for c in level:
+            column = {r: each for (r, place), each in self.differences.items() if place == c}
+            free = sum(len(each) - 1 for each in column.values())
+            if not free:
+                continue
+            squares = sum(float((each - each.mean()).pow(2).sum()) for each in column.values())
+            self.deviations[c] = deviation = (squares / free) ** 0.5
+            for r, each in column.items():
+                chances[r, c] = _chance(float(each.mean()), deviation / len(each) ** 0.5, free)
+        self.clear = holm(chances, CLEAR)
 
     def row(self, number: int) -> dict[int, pd.DataFrame]:
         """A row's cells, by the number of the column."""
         return {c: cell for (r, c), cell in self.cells.items() if r == number}
 
-    def several(self) -> dict[int, pd.DataFrame]:
-        """The baseline's cells that have several trials, by the number of the column."""
-        return {c: cell for c, cell in self.row(self.baseline).items() if len(cell) > 1}
-
     def against(self, number: int) -> Against:
         """A row beside the baseline, in the columns in which they share a seed."""
-        level = self.row(self.baseline)
-        gains = {
-            c: float((cell["accuracy"] - level[c]["accuracy"]).mean())
-            for c, cell in self.row(number).items()
-            if c in level and len(cell.index.intersection(level[c].index))
-        }
-        return Against(gains, self.bars)
+        found = {c: each for (r, c), each in self.differences.items() if r == number}
+        gains = {c: float(each.mean()) for c, each in found.items()}
+        return Against(gains, {c for c in gains if (number, c) in self.clear})
+
+
+def _chance(mean: float, error: float, free: int) -> float:
+    """The chance of a mean at least so far from zero, by its standard error and how many degrees
+    of freedom that has.
+    """
+    if mean == 0:
+        return 1.0
+    return float(2 * student.sf(abs(mean) / error, free)) if error else 0.0
+
+
+def holm(chances: Mapping[Place, float], level: float) -> set[Place]:
+    """What is significant at a level of all of these together (Holm, Scandinavian Journal of
+    Statistics, 1979): the smallest chances, each below its share of the level.
+    """
+    found: set[Place] = set()
+    for place in sorted(chances, key=chances.__getitem__):
+        if chances[place] > level / (len(chances) - len(found)):
+            break
+        found.add(place)
+    return found

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisyfl.claims.labels import Place
 
-HOLDS, IN_PART, DOES_NOT, CANNOT_TELL = OUTCOMES = (
+HOLDS, MOSTLY, IN_PART, HARDLY, DOES_NOT, CANNOT_TELL = OUTCOMES = (
     "holds",
+    "mostly holds",
     "holds in part",
+    "hardly holds",
     "does not hold",
     "cannot tell",
 )
+
+GRADES = ((0.8, MOSTLY), (0.2, IN_PART), (math.nextafter(0, 1), HARDLY), (0, DOES_NOT))
+"""The verdict where not enough cases hold, by the least share of the decided ones that do."""
+
+ENOUGH = 0.5
+"""The share of the cases that have to be decided for a verdict."""
 
 PAPER, OURS = "paper", "ours"
 """Who has set a bound: it is ours where the paper gives none ("clearly", "nearly")."""
@@ -70,13 +79,11 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """One of :data:`OUTCOMES`; without a case it is :data:`CANNOT_TELL`."""
-        enough = self.share * len(self.cases)
-        if self.cases and self.count(True) >= enough:
-            return HOLDS
-        if not self.cases or self.count(True) + self.count(None) >= enough:
+        """One of :data:`OUTCOMES`, by the decided cases if these are at least half."""
+        decided = self.count(True) + self.count(False)
+        if not decided or decided < ENOUGH * len(self.cases):
             return CANNOT_TELL
-        return IN_PART if self.count(True) else DOES_NOT
+        return HOLDS if self.count(True) >= self.share * decided else grade([self])
 
     def telling(self, count: int) -> list[Case]:
         """The cases that decide: the worst failures, or else those that hold most narrowly."""
@@ -102,8 +109,17 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """A claim holds if all conditions do, and in part if one fails though some cases hold."""
-        found = {check.verdict for check in self.checks}
-        if found & {IN_PART, DOES_NOT}:
-            return IN_PART if any(check.count(True) for check in self.checks) else DOES_NOT
-        return CANNOT_TELL if CANNOT_TELL in found or not found or not self.complete else HOLDS
+        """A claim holds if all conditions do; where one fails, the cases of all that can be told
+        say how far it does.
+        """
+        told = [check for check in self.checks if check.verdict != CANNOT_TELL]
+        if any(check.verdict != HOLDS for check in told):
+            return grade(told)
+        return HOLDS if told and len(told) == len(self.checks) and self.complete else CANNOT_TELL
+
+
+def grade(checks: Sequence[Check]) -> str:
+    """One of :data:`GRADES`, by the decided cases of checks of which not enough hold."""
+    held, failed = (sum(check.count(outcome) for check in checks) for outcome in (True, False))
+    share = held / (held + failed)
+    return next(verdict for least, verdict in GRADES if share >= least)

@@ -25,7 +25,7 @@ from noisyfl.simulation.model import Model, Received
 from noisyfl.simulation.outputs import Outputs, Predictor
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
-from noisyfl.simulation.weights import Weights, size_in_bytes
+from noisyfl.simulation.weights import Weights, size_in_bytes, to_device
 
 ALPHA = "apfl_alpha"
 PRIVATE = "apfl_private"
@@ -78,7 +78,10 @@ class Personal(Around):
         """w as the partner starts from it, together with the client's v; at first, v equals w."""
         start = self.side.received(client, weights, federation)
         private = client.state.get(PRIVATE) or private_copy(start)
-        return {**start, **{name: value.to(start[name].device) for name, value in private.items()}}
+        return {
+            **start,
+            **{name: to_device(value, start[name].device) for name, value in private.items()},
+        }
 
     @property
     def by_sample(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -15,6 +15,7 @@ from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
+from noisyfl.simulation.estimates import product
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
@@ -99,8 +100,8 @@ class DeepSelfLearning(ClientSide):
             members = (client.labels == label).nonzero()[:, 0]
             drawn = torch.from_numpy(rng.permutation(len(members))[: self.samples])
             found = features[members[drawn.to(members.device)]]
-            found = found[self.find(found @ found.T)]
-            scores[:, label] = (features @ found.T).mean(1)
+            found = found[self.find(product(found, found.T))]
+            scores[:, label] = product(features, found.T).mean(1)
         return scores.argmax(1)
 
     def find(self, similarity: Tensor) -> Tensor:

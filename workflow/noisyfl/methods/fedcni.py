@@ -18,7 +18,7 @@ from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
-from noisyfl.simulation.estimates import mean_by_class
+from noisyfl.simulation.estimates import mean_by_class, product
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
@@ -153,7 +153,7 @@ class FedCNI(ClientSide):
             features = normalize(features, dim=1)
         prototypes, present = mean_by_class(features, labels, outputs.logits.shape[1])
         unit = normalize(prototypes, dim=1)
-        similarity = normalize(features, dim=1) @ unit.T
+        similarity = product(normalize(features, dim=1), unit.T)
         return prototypes, similarity.masked_fill(~present, -math.inf)
 
     def thresholds(self, outputs: Outputs, client: Client, clean: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
+from noisyfl.simulation.estimates import product
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
@@ -167,4 +168,4 @@ def class_means(outputs: Outputs, labels: Tensor) -> tuple[Tensor, Tensor]:
     features = outputs.features
     member = functional.one_hot(labels, outputs.logits.shape[1]).to(features.dtype)
     count = member.sum(0)
-    return (member.T @ features) / count.clamp(min=1)[:, None], count
+    return product(member.T, features) / count.clamp(min=1)[:, None], count

@@ -21,6 +21,7 @@ from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
+from noisyfl.simulation.estimates import product
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.outputs import Pass
@@ -103,7 +104,7 @@ class FedRN(ClientSide):
         for client, probability, weight in zip(participants, own, weights, strict=True):
             heard = torch.stack([probability, *(next(others) for _ in weight[1:])])
             # Eq. 7
-            clean = self.probably_clean(heard.new_tensor(weight) @ heard)
+            clean = self.probably_clean(product(heard.new_tensor(weight), heard))
             del client.state["auxiliary"]
             client.state["clean"] = clean
             federation.report_selection(client, clean)

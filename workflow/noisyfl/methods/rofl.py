@@ -17,7 +17,7 @@ from noisyfl.methods.coteaching import smallest
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client, mean_noise_level
-from noisyfl.simulation.estimates import mean_by_class
+from noisyfl.simulation.estimates import mean_by_class, product
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
 from noisyfl.simulation.model import Model
@@ -335,7 +335,7 @@ def mean_features(outputs: Outputs, labels: Tensor) -> Tensor:
 
 def similarities(features: Tensor, centroids: Tensor) -> Tensor:
     """The cosine similarity of each sample's features and each centroid: [n, classes]."""
-    return normalize(features, dim=1) @ normalize(centroids, dim=1).T
+    return product(normalize(features, dim=1), normalize(centroids, dim=1).T)
 
 
 def average_centroids(local: Tensor, before: Tensor | None) -> Tensor:

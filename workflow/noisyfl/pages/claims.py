@@ -13,8 +13,10 @@ from noisyfl.analysis.published_cells import read_cells
 from noisyfl.claims.findings import (
     CANNOT_TELL,
     DOES_NOT,
+    HARDLY,
     HOLDS,
     IN_PART,
+    MOSTLY,
     OURS,
     OUTCOMES,
     Case,
@@ -31,9 +33,10 @@ TELLING = 3
 """How many cases of a condition are on the page: the ones that decide it."""
 
 NOTES = (
-    "A claim holds if each of its conditions holds in all of its cases (in most, or in a share, "
-    "where the claim says so). It holds in part if only some cases or some conditions do: counts "
-    "say how near it was, since one case of many is enough.",
+    "A claim holds if each of its conditions holds in all of its decided cases (in most, or in a "
+    "share, where the claim says so). Where one fails, the claim mostly holds if 80 % of the "
+    "decided cases of its conditions do, in part from 20 %, and hardly below. A condition of which "
+    "less than half of the cases are decided cannot tell.",
     "Printed numbers are taken as they are, without their spread.",
     "Ours are means over trials. A case is decided only if it comes out the same in 95 % of what "
     "these means may as well be: draws from Student's t, scaled by the standard error. The "
@@ -185,7 +188,13 @@ def warnings(cells: Path) -> list[str]:
 def tally(findings: Sequence[Finding]) -> str:
     """How many claims have each verdict, in words."""
     counts = Counter(finding.verdict for finding in findings)
-    several = {HOLDS: "hold", IN_PART: "hold in part", DOES_NOT: "do not hold"}
+    several = {
+        HOLDS: "hold",
+        MOSTLY: "mostly hold",
+        IN_PART: "hold in part",
+        HARDLY: "hardly hold",
+        DOES_NOT: "do not hold",
+    }
     return ", ".join(
         f"{counts[one]} {one if counts[one] == 1 else several.get(one, one)}"
         for one in OUTCOMES
@@ -206,14 +215,15 @@ def in_short(finding: Finding) -> str:
 
 
 def count_cases(cases: Sequence[Case]) -> str:
-    """In how many cases a condition holds, and how many are open or not run."""
+    """In how many of its decided cases a condition holds, and how many are open or not run."""
     if not cases:
         return "not run"
     held = sum(case.held is True for case in cases)
     missing = sum(not case.known for case in cases)
     unsure = sum(case.held is None and case.known for case in cases)
     more = [f"{count} {word}" for count, word in ((unsure, "open"), (missing, "not run")) if count]
-    return f"{held} of {len(cases)}" + (f" ({', '.join(more)})" if more else "")
+    decided = len(cases) - missing - unsure
+    return f"{held} of {decided}" + (f" ({', '.join(more)})" if more else "")
 
 
 def condition_text(check: Check) -> str:

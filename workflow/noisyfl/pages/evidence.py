@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, RootModel
 
-from noisyfl.analysis.against_fedavg import CLEAR, ROUNDS, Against, Measured
+from noisyfl.analysis.against_fedavg import CLEAR, ORACLE, ROUNDS, Against, Measured
 from noisyfl.analysis.frame import tidy
 from noisyfl.analysis.metrics import RANK
 from noisyfl.analysis.runs import Run
@@ -111,6 +111,7 @@ def evidence_pages(
             begun=[one.claim.name for one in judged if not _decided(one) and _some_known(one)],
             measured=measured,
             clear=_clearly_ahead(table, measured),
+            settings=_settings(table, measured),
             alike=sorted(
                 (one.correlation, part.paper, part.table, one.column, one.rows)
                 for part in beside
@@ -144,13 +145,35 @@ def _some_known(judged: Judgement) -> bool:
     return any(case.known for check in judged.ours.checks for case in check.cases)
 
 
-def _clearly_ahead(table: TableDescription, measured: Measured) -> dict[str, int]:
-    """For each method that ranks count and that is run: in how many of the settings of which the
-    baseline has several trials it is clearly ahead of that.
+def _settings(table: TableDescription, measured: Measured) -> list[list[str]]:
+    """What a difference from the baseline is to be held against in each setting in which it is
+    known how much one varies, as the texts of six columns.
     """
-    several = list(measured.several())
+    oracles = [r for r, row in enumerate(table.rows) if row.method_name == ORACLE]
+    lines = []
+    for c, deviation in measured.deviations.items():
+        baseline = measured.cells[measured.baseline, c]["accuracy"]
+        spread = f" ± {number(baseline.std())}" if len(baseline) > 1 else ""
+        gains = {r: found.mean() for (r, at), found in measured.differences.items() if at == c}
+        room = [gains[r] for r in oracles if r in gains]
+        clear = [gain for r, gain in gains.items() if (r, c) in measured.clear]
+        lines.append(
+            [
+                table.columns[c].name,
+                f"{number(baseline.mean())}{spread}",
+                f"{room[0]:+.1f}" if room else "",
+                number(deviation),
+                str(sum(gain > 0 for gain in clear)),
+                str(sum(gain < 0 for gain in clear)),
+            ]
+        )
+    return lines
+
+
+def _clearly_ahead(table: TableDescription, measured: Measured) -> dict[str, int]:
+    """In how many settings each method that is run, and that ranks count, is clearly ahead."""
     return {
-        row.name: measured.against(r).clearly_ahead(several)
+        row.name: measured.against(r).clearly_ahead
         for r, row in enumerate(table.rows)
         if row.ranked and r != measured.baseline and measured.row(r)
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from noisyfl.simulation.estimates import product
 from noisyfl.simulation.updates import Update
 from noisyfl.simulation.weights import Weights, average
 
@@ -87,12 +88,12 @@ def geometric_median(
         The point [numbers], and the shares [n] that the given points have in it.
     """
     shares = weights / weights.sum()
-    median = shares @ points
+    median = product(shares, points)
     for _ in range(iterations):
         distances = (points - median).norm(dim=1).clamp(min=smoothing)
         nearer = weights / distances
         nearer = nearer / nearer.sum()
-        moved = nearer @ points
+        moved = product(nearer, points)
         if tolerance and float((moved - median).norm()) < tolerance:
             break
         median, shares = moved, nearer

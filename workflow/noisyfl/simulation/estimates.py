@@ -1,9 +1,19 @@
-"""The means of classes, on which several client sides base their estimates."""
+"""What methods estimate beside training: products and means of classes, of all their digits."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """``left @ right`` without rounding to TF32, even in a run whose training is rounded so."""
+    matmul = torch.backends.cuda.matmul
+    rounded, matmul.allow_tf32 = matmul.allow_tf32, False
+    try:
+        return left @ right
+    finally:
+        matmul.allow_tf32 = rounded
 
 
 def mean_by_class(
@@ -22,5 +32,5 @@ def mean_by_class(
     if counted is not None:
         member = member & counted[:, None]
     count = member.sum(0)
-    sums = member.to(values.dtype).T @ values
+    sums = product(member.to(values.dtype).T, values)
     return sums / count.clamp(min=1)[:, None].to(values.dtype), count > 0

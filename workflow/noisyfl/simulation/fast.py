@@ -27,7 +27,7 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.slot import StreamSlot
 from noisyfl.simulation.stream_slots import LARGE_IMAGE, SHOWN_AT_ONCE, STREAM_SLOTS
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Task, Update
-from noisyfl.simulation.weights import Weights
+from noisyfl.simulation.weights import Weights, to_device
 
 SMALL_IMAGE = 16
 """Side, in pixels, up to which torch's own convolutions are faster on a CPU than oneDNN's."""
@@ -177,7 +177,7 @@ class FastExecutor(LoopExecutor):
         if not epoch.steps:
             return
         sizes = [len(step) for step in epoch.steps]
-        index = self._to_device(torch.from_numpy(np.concatenate(epoch.steps)))
+        index = to_device(torch.from_numpy(np.concatenate(epoch.steps)), self.device)
         rows, targets = client.rows[index], epoch.targets[index]
         extras = {name: self._all_steps(values) for name, values in epoch.extras.items()}
         rng = turn.random_stream("augmentation")
@@ -207,15 +207,9 @@ class FastExecutor(LoopExecutor):
         """The extras of all steps, brought to the device at once."""
         tensors = [torch.as_tensor(value) for value in values]
         if tensors[0].ndim == 0:
-            return list(self._to_device(torch.stack(tensors)).unbind())
+            return list(to_device(torch.stack(tensors), self.device).unbind())
         sizes = [len(tensor) for tensor in tensors]
-        return list(self._to_device(torch.cat(tensors)).split(sizes))
-
-    def _to_device(self, tensor: Tensor) -> Tensor:
-        """A tensor on the device; a GPU fetches it while the host goes on."""
-        if self.device.type == "cuda" and tensor.device.type == "cpu":
-            return tensor.pin_memory().to(self.device, non_blocking=True)
-        return tensor.to(self.device)
+        return list(to_device(torch.cat(tensors), self.device).split(sizes))
 
     # ---------------------------------------------------------------- evaluation
 

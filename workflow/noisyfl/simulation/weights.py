@@ -32,6 +32,13 @@ def average(weights: list[Weights], shares: list[float]) -> Weights:
     return mean
 
 
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device; a GPU fetches it while the host goes on."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
 def size_in_bytes(weights: Weights, names: Sequence[str] | None = None) -> int:
     """Bytes of the named weights; by default of all, as a model is sent."""
     chosen = list(weights) if names is None else names

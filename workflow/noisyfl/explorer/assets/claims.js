@@ -5,7 +5,14 @@ import { cellAddress, rename } from "./place.js";
 import { badge } from "./names.js";
 import { download } from "./csv.js";
 
-const VERDICTS = ["holds", "holds in part", "does not hold", "cannot tell"];
+const VERDICTS = [
+  "holds",
+  "mostly holds",
+  "holds in part",
+  "hardly holds",
+  "does not hold",
+  "cannot tell",
+];
 
 /** Cells that are named beside a verdict. */
 const SHOWN = 4;

@@ -8,13 +8,17 @@ const CLASSES = {
   differs: "bad",
   diverged: "bad",
   holds: "good",
+  "mostly holds": "good",
   "holds in part": "near",
+  "hardly holds": "bad",
   "does not hold": "bad",
 };
 
 const CLAIM_MARKS = {
   holds: "✓",
+  "mostly holds": "≈",
   "holds in part": "≈",
+  "hardly holds": "✗",
   "does not hold": "✗",
   "cannot tell": "?",
 };

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The first hour on a GPU, step by step: docs/first-gpu.md.
+#
+#   benchmarks/first_hour.sh prepare      the specs of the runs (needs no GPU)
+#   benchmarks/first_hour.sh test         the tests that a GPU concerns
+#   benchmarks/first_hour.sh selftest     what the GPU computes, how fast it is: results/gpu.json
+#   benchmarks/first_hour.sh benchmark    FedRN's network beside a plain loop
+#   benchmarks/first_hour.sh train        whole runs side by side; again until it says that all are done
+#   benchmarks/first_hour.sh archive      finished runs go to reproduced/
+#
+# Each step ends within MINUTES (9), and begins only if the one before it has passed. A rehearsal without
+# a GPU: DEVICE=cpu SCALE=config/smoke.yaml TARGETS=fedrn_table9 benchmarks/first_hour.sh STEP
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+: "${MINUTES:=9}" "${DEVICE:=cuda}" "${SCALE:=benchmarks/first_hour.yaml}"
+: "${TARGETS:=fednoil_table1 fedrn_table2}" "${DATA:=data}"
+: "${PYTHON:=$(if [[ -x .venv/bin/python ]]; then echo .venv/bin/python; else command -v python3; fi)}"
+: "${TOGETHER:=$(($(nproc) / 2 > 0 ? $(nproc) / 2 : 1))}"   # runs side by side, each with a thread or two
+export OMP_NUM_THREADS=1 PYTHONPATH=workflow
+
+folder=results/first_hour
+specs=$folder/specs
+steps=(prepare test selftest benchmark train archive)
+mkdir -p "$specs"
+
+noisyfl() { "$PYTHON" -m noisyfl "$@"; }
+within() { timeout --kill-after=20 $((MINUTES * 60)) "$@"; }
+
+prepare() {
+  local target
+  for target in $TARGETS; do noisyfl specs "$target" "$specs" --config "$SCALE"; done
+}
+
+test() {
+  if "$PYTHON" -c 'import pytest'; then
+    within "$PYTHON" -m pytest tests/simulation tests/data/augmentation
+  else
+    echo "pytest is not installed: the self-test makes the same comparisons"
+  fi
+}
+
+selftest() { within "$PYTHON" -m noisyfl selftest --device "$DEVICE" --minutes $((MINUTES - 1)); }
+
+benchmark() { within "$PYTHON" -m benchmarks fedrn --device "$DEVICE" --no-pfl --rounds 2; }
+
+train() {
+  if [[ $DEVICE == cuda* ]] && command -v nvidia-cuda-mps-control >/dev/null; then
+    export CUDA_MPS_PIPE_DIRECTORY=$PWD/$folder/mps CUDA_MPS_LOG_DIRECTORY=$PWD/$folder/mps
+    mkdir -p "$CUDA_MPS_PIPE_DIRECTORY"
+    nvidia-cuda-mps-control -d
+    trap 'echo quit | nvidia-cuda-mps-control' EXIT
+  fi
+  # A run that is ended by the clock goes on from its checkpoint in the next call.
+  printf '%s\0' "$specs"/*.json |
+    within xargs -0 -n 1 -P "$TOGETHER" "$PYTHON" -m noisyfl train --device "$DEVICE" --data "$DATA" || true
+  local left=0 spec
+  for spec in "$specs"/*.json; do
+    [[ -e results/runs/$(basename "$spec" .json)/provenance.json ]] || left=$((left + 1))
+  done
+  echo "$left runs left"
+  [[ $left == 0 ]]
+}
+
+archive() { noisyfl archive --config "$SCALE"; }
+
+step=${1:-}
+[[ " ${steps[*]} " == *" $step "* ]] || { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
+for earlier in "${steps[@]}"; do
+  [[ $earlier != "$step" ]] || break
+  [[ -e $folder/$earlier.passed ]] || { echo "first: benchmarks/first_hour.sh $earlier" >&2; exit 1; }
+done
+rm -f "$folder/$step.passed"
+"$step" 2>&1 | tee -a "$folder/$step.log"
+touch "$folder/$step.passed"
