@@ -214,7 +214,9 @@ def test_verdicts(ours, paper, word):
 def test_verdicts_of_what_cannot_be_compared():
     ours, paper = Ours(70), Number(70.0)
     assert verdict(None, ours, "percent", True, False) == ""
-    assert verdict(paper, ours, "percent", False, False) == "not run"
+    assert verdict(paper, ours, "percent", False, False) == "other scale"
+    assert verdict(paper, None, "percent", False, True) == "other scale"
+    assert verdict(paper, None, "percent", False, False) == "not run"
     assert verdict(paper, None, "percent", True, False) == "not run"
     assert verdict(paper, ours, "percent", True, True) == "diverged"
     assert verdict(Number(10.0), Ours(10.9), "seconds", True, False) == "reproduced"

@@ -16,15 +16,16 @@ SHARE = 0.1
 CLOSE = 3.0
 """How many published spreads a number that is not reproduced may be off and still be close."""
 
-REPRODUCED, NEAR, DIFFERS, NOT_RUN, DIVERGED = VERDICTS = (
+REPRODUCED, NEAR, DIFFERS, NOT_RUN, DIVERGED, OTHER_SCALE = VERDICTS = (
     "reproduced",
     "close",
     "differs",
     "not run",
     "diverged",
+    "other scale",
 )
 
-MARKS = dict(zip(VERDICTS, ("✓", "≈", "≠", "", "⚡"), strict=True))
+MARKS = dict(zip(VERDICTS, ("✓", "≈", "≠", "", "⚡", ""), strict=True))
 """What stands beside a number in a table."""
 
 
@@ -44,17 +45,18 @@ def verdict(
         published: the paper's number.
         ours: our number over the trials that did not diverge.
         unit: of both, a key of :data:`noisyfl.analysis.metrics.FACTORS`; shares are in percent.
-        as_published: whether ours was made exactly in the paper's setting; else it does not count.
+        as_published: whether ours was made exactly in the paper's setting; else its verdict is
+            :data:`OTHER_SCALE`.
         diverged: whether most of our trials diverged.
     """
     if published is None:
         return ""
+    if ours is None and not diverged:
+        return NOT_RUN
     if not as_published:
-        return NOT_RUN
-    if diverged:
+        return OTHER_SCALE
+    if ours is None or diverged:
         return DIVERGED
-    if ours is None:
-        return NOT_RUN
     off = abs(ours.mean - published.value)
     spread = published.std or (POINTS if unit == "percent" else SHARE * abs(published.value))
     error = (ours.std or 0.0) / math.sqrt(ours.trials)

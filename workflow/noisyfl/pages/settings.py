@@ -12,7 +12,7 @@ from noisyfl.analysis.cells import Cell, Content
 from noisyfl.analysis.metrics import SYMBOLS
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
-from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, POINTS
+from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, OTHER_SCALE, POINTS
 from noisyfl.core.provenance import is_checked
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
@@ -217,7 +217,9 @@ def notes(content: Content) -> list[str]:
         found.append(f"Ours: {measures}; {spread}. The best of a column is in bold.")
     if any(cell.published for row in content.rows for cell in row.cells):
         found.append("In brackets: the number that the paper prints.")
-    compared = {word: n for word, n in content.verdicts.items() if word != NOT_RUN}
+    compared = {
+        word: n for word, n in content.verdicts.items() if word not in (NOT_RUN, OTHER_SCALE)
+    }
     if compared:
         words = ", ".join(f"{n} {word} {MARKS[word]}".strip() for word, n in compared.items())
         found.append(
