@@ -9,25 +9,24 @@ import pytest
 import torch
 from torch.nn import functional
 
+from gpu_checks import GPUS, check_method
 from noisyfl.core.randomness import stream, torch_seed
 from noisyfl.data.augmentation.augment import normalize
 from noisyfl.data.augmentation.mild import apply_mild, draw_mild
 from noisyfl.models import build_model
 from noisyfl.simulation import fast
-from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor, step_ranges
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import channels_last
 from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Epoch, Task, batches
 from noisyfl.specs.catalogue import methods
 from recorded_graphs import RecordedGraphs
-from small_executors import DEVICES, SEED, SIZES, close, counts, schedule
+from small_executors import SEED, SIZES, close, counts, schedule
 from small_runs import METHODS as ROWS
-from small_runs import by_name, federation_of, spec_of
+from small_runs import by_name, name_of
 
 CPU = torch.device("cpu")
 
@@ -108,6 +107,7 @@ def test_fast_equals_loop(make, model, side, channels, options, monkeypatch):
             tasks = [Task(client, weights) for client in clients]
             updates = runner.local_updates(tasks, ClientSide(), round, "training")
             weights = updates[round].weights
+        assert runner.usage.fallbacks == []
         requests = [Pass(clients[0], weights, "look"), Pass(clients[3], weights, "b", view="plain")]
         outputs = [*runner.passes(requests, 2), runner.test_outputs(weights, 0)]
         results.append((updates, outputs))
@@ -187,11 +187,12 @@ class Everything(ClientSide):
         return {
             "seen": torch.zeros(len(client)),
             "centre": torch.full((4,), float(client.id)),
+            "alike": torch.zeros(()),
         }
 
     def loss(self, model, batch):
         first, plain, second = batch.views
-        assert not torch.equal(first, second)
+        batch.memory["alike"] += (first == second).all()
         guess = model.look(plain, 1).logits.softmax(1)
         mixed = batch["share"] * first + (1 - batch["share"]) * first[batch["mixup_index"]]
         one, two = model(mixed, 0), model(second, 1)
@@ -214,12 +215,14 @@ def test_whatever_a_client_side_may_ask_for(make, options):
             tasks = [Task(client, weights, side.memory(client)) for client in clients]
             updates = runner.local_updates(tasks, side, round, "training")
             weights = updates[0].weights
+        assert runner.usage.fallbacks == []
         # The memory that a task came with is left alone, and every step wrote to the update's.
         assert all(float(task.memory["seen"].sum()) == 0 for task in tasks)
         results.append(updates)
     for one, other in zip(*results, strict=True):
         close(one.weights, other.weights, 1e-8)
         close(one.memory, other.memory, 1e-8)
+        assert float(one.memory["alike"]) == 0
         assert float(one.memory["seen"].sum()) * 3 + 12 * len(one.client) == one.forward
         assert one.backward * 3 == (one.forward - 12 * len(one.client)) * 2
         assert counts(one) == counts(other)
@@ -284,42 +287,13 @@ def test_precision(make, precision):
 
 # ---------------------------------------------------------------- every method
 
-OFTEN = ("coteaching", "fedcorr", "scaffold")
+OFTEN = [name_of(row) for row in ROWS if not {"parts", "variant"} & row.keys()]
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize("method", by_name(ROWS, OFTEN))
-def test_every_method_on_the_fast_executor(method, device, digits, tmp_path, monkeypatch):
-    """Several rounds in float64, in channels-last layout, with slots and captured steps."""
-    torch.set_default_dtype(torch.float64)
-    monkeypatch.setattr(fast, "SMALL_IMAGE", 0)
-    spec = spec_of(method)
-    ends = []
-    for executor, given in (("loop", {}), ("fast", CAPTURING)):
-        federation, server, client = federation_of(
-            spec, digits, tmp_path, executor, device, **given
-        )
-        checkpoint = Checkpoint(tmp_path / "run.pt", {}, every=math.inf)
-        simulate(federation, server, client, checkpoint, lambda line: None)
-        ends.append(federation)
-    loop, quick = ends
-    assert quick.executor.usage.fallbacks == []
-    close(loop.weights, quick.weights, 1e-6)
-    for one, other in zip(loop.clients, quick.clients, strict=True):
-        assert torch.equal(one.labels, other.labels)
-    for one, other in zip(loop.records.rounds, quick.records.rounds, strict=True):
-        same_row(one, other, but="seconds")
-    for one, other in zip(loop.records.clients, quick.records.clients, strict=True):
-        same_row(one, other)
-
-
-def same_row(one, other, but=""):
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        if value is None or isinstance(value, str | list):
-            assert value == other[name], name
-        elif name != but:
-            assert np.isclose(value, other[name], rtol=1e-4, atol=1e-9, equal_nan=True), name
+def test_every_method_on_a_gpu(method, gpu, digits, tmp_path, monkeypatch):
+    check_method(method, digits, tmp_path, monkeypatch, gpu)
 
 
 def test_every_registered_method_is_among_them():

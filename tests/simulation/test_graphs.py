@@ -47,6 +47,7 @@ def test_a_step_is_captured_once_it_has_come_often_enough():
     runner, clients, start = fast(slots=1, plan={"local_epochs": 3})
     side = ClientSide()
     train(runner, [clients[1]], start, side)
+    assert runner.usage.fallbacks == []
     # Two steps of six samples an epoch: one runs as it is, the other five are replayed.
     assert (runner.usage.eager, runner.usage.captured) == (1, 5)
     # Client 0 brings a step of three samples an epoch too, the first of which runs as it is.
@@ -99,6 +100,7 @@ def test_what_a_step_does_not_read_makes_no_new_graph(plan):
 
     runner, clients, start = fast(slots=1, plan=plan)
     update = train(runner, [clients[1]], start, Longer(), rounds=5)[0]
+    assert runner.usage.fallbacks == []
     assert runner.usage.eager == 1
     assert len(runner.usage.runs) == 1
     loop, clients, start = made(CPU, LoopExecutor, "cnn", 8, 1, plan=schedule(**plan))

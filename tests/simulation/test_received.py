@@ -91,6 +91,7 @@ def test_both_executors_ask_the_same_model(make, options):
             tasks = [Task(client, weights, side.memory(client)) for client in clients]
             updates = runner.local_updates(tasks, side, round, "training")
             weights = updates[round].weights
+        assert runner.usage.fallbacks == []
         ends.append(updates)
     for one, other in zip(*ends, strict=True):
         close(one.weights, other.weights, 1e-4)

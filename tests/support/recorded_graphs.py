@@ -8,9 +8,9 @@ import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_map
 
-REFUSED = {
+READ = {
     *("_local_scalar_dense", "equal", "is_nonzero", "allclose"),
     *("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount"),
 }
@@ -34,7 +34,15 @@ class RecordedGraphs:
         return recorder.again
 
 
-class Recorder(TorchDispatchMode):
+class Operations(TorchDispatchMode):
+    """A base of what looks at operations, without torch's compiler: its import takes seconds."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+
+class Recorder(Operations):
     """Notes operations, and what the tensors that they write held before."""
 
     def __init__(self):
@@ -44,7 +52,9 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
-        refuse(name, args)
+        if waits_for_values(name, args):
+            reason = "operation not permitted when stream is capturing"
+            raise RuntimeError(f"CUDA error: {reason} ({name})")
         for tensor in written(func, name, args, kwargs):
             held = storage(tensor)
             if held not in self.fresh and held not in self.before:
@@ -54,7 +64,7 @@ class Recorder(TorchDispatchMode):
         outputs = func(*args, **kwargs)
         results = [
             out.detach() if torch.is_tensor(out) and storage(out) not in given else None
-            for out in tree_flatten(outputs)[0]
+            for out in leaves(outputs)
         ]
         self.fresh |= {storage(result) for result in results if result is not None}
         # A storage that is freed would lend its address to another one.
@@ -70,7 +80,7 @@ class Recorder(TorchDispatchMode):
     @torch.no_grad()
     def again(self):
         for func, args, kwargs, results in self.operations:
-            outputs = tree_flatten(func(*args, **kwargs))[0]
+            outputs = leaves(func(*args, **kwargs))
             for output, result in zip(outputs, results, strict=True):
                 if result is not None:
                     result.copy_(output)
@@ -82,18 +92,20 @@ class OneHot(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in (functional.one_hot, torch._C._nn.one_hot):
-            labels, classes = args
-            return (labels[..., None] == torch.arange(classes)).to(torch.int64)
+            return one_hot(*args)
         return func(*args, **kwargs)
 
 
-def refuse(name, args):
-    """Raise what a capture raises at an operation whose outcome the host has to know."""
+def one_hot(labels, classes):
+    return labels.new_zeros((*labels.shape, classes)).scatter_(-1, labels[..., None], 1)
+
+
+def waits_for_values(name, args):
+    """Whether the host has to know the outcome of an operation before it goes on."""
     masks = name in INDEXING and any(
         index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
     )
-    if name in REFUSED or masks or (name == "repeat_interleave" and torch.is_tensor(args[0])):
-        raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing ({name})")
+    return name in READ or masks or (name == "repeat_interleave" and torch.is_tensor(args[0]))
 
 
 def written(func, name, args, kwargs):
@@ -109,7 +121,16 @@ def written(func, name, args, kwargs):
 
 
 def tensors_in(values):
-    return [value for value in tree_flatten(values)[0] if torch.is_tensor(value)]
+    return [value for value in leaves(values) if torch.is_tensor(value)]
+
+
+def leaves(values):
+    """All that is in lists, tuples and dictionaries, in order."""
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, list | tuple):
+        return [values]
+    return [leaf for value in values for leaf in leaves(value)]
 
 
 def storage(tensor):

@@ -133,7 +133,8 @@ class StreamSlot:
             }
         self.memory = self._memories[kind]
         for name, value in memory.items():
-            self._remembered(name, value).copy_(value)
+            # What a method keeps on the host is fetched while the host goes on.
+            self._remembered(name, value).copy_(value, non_blocking=True)
 
     def _remembered(self, name: str, like: Tensor) -> Tensor:
         """The part of an entry of the memory that belongs to the client, without the entry's extra
