@@ -226,7 +226,7 @@ def test_a_target_or_scale_that_there_is_not_names_the_nearest(repository):
 def test_a_file_given_stands_alone_and_has_each_key_once(repository):
     (repository.folder / "config" / "alone.yaml").write_text("experiments: [tiny]\n")
     wrong = repository.snakemake("-n", config="config/alone.yaml")
-    assert "config/alone.yaml: 'scale' is missing" in wrong.stdout + wrong.stderr
+    assert "config/alone.yaml: key 'scale' is missing" in wrong.stdout + wrong.stderr
     undo = repository.edit("config/tiny.yaml", "scale: tiny", "scale: tiny\nscale: other")
     wrong = repository.snakemake("-n")
     undo()
