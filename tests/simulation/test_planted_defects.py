@@ -9,7 +9,7 @@ import torch
 
 from gpu_checks import check_method, check_normalized, check_products, check_streams
 from noisyfl.runs.selftest import Failed
-from noisyfl.simulation import losses
+from noisyfl.simulation import fast, losses
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
@@ -82,7 +82,7 @@ DEFECTS = {
         (check_products, "", "they are .* off"),
     ),
     "batches that are left on the host": (
-        (FastExecutor, "_to_device", lambda executor, tensor: tensor),
+        (fast, "to_device", lambda tensor, device: tensor),
         (check_method, "fedavg", "synchronizing .* places on the host"),
     ),
     "extras that are left on the host": (
@@ -90,7 +90,7 @@ DEFECTS = {
         (check_method, "mixup", "synchronizing|same device"),
     ),
     "batches that the host waits for": (
-        (FastExecutor, "_to_device", lambda executor, tensor: tensor.to(executor.device)),
+        (fast, "to_device", lambda tensor, device: tensor.to(device)),
         (check_method, "fedavg", "synchronizing .* a copy from one device to the other"),
     ),
     "memory as long as the first client's": (
