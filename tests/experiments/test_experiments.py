@@ -8,8 +8,8 @@ import pytest
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT, load_config, scale_file
-from noisyfl.experiments.expansion import merge
 from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.run_specs import merge
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method, without_revisions
 from noisyfl.specs.spec import canonical_run, check_run, describe_run, identity

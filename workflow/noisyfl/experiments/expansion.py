@@ -9,9 +9,7 @@ from typing import Any
 
 from noisyfl.core.checked_yaml import checked, read_yaml
 from noisyfl.core.options import BadInput, find
-from noisyfl.core.registry import split_component
 from noisyfl.core.typed import type_of
-from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.experiment import (
     AnyFigure,
@@ -30,13 +28,13 @@ from noisyfl.experiments.experiment import (
 )
 from noisyfl.experiments.experiment import Mark as FileMark
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
-from noisyfl.experiments.overlay import blamed, declared_of
+from noisyfl.experiments.overlay import declared_of
 from noisyfl.experiments.plan import Plan
-from noisyfl.specs.catalogue import canonical_method, methods, parts_of, split_method
+from noisyfl.experiments.run_specs import RunSpecs, merge
+from noisyfl.specs.catalogue import canonical_method, methods, parts_of
 from noisyfl.specs.descriptions import FigureDescription, Heading, Mark, Panel, TableDescription
-from noisyfl.specs.extent import check_ends
 from noisyfl.specs.published import Published, join
-from noisyfl.specs.spec import canonical_run, identity
+from noisyfl.specs.spec import identity
 
 PROBES = {
     "local_models": ["local_models"],
@@ -85,13 +83,12 @@ class Expansion:
         self.overlay = config["overlay"]
         self.trials = config["trials"]
         self.scale_note = config["note"]
-        self.roots = roots
-        self.allow_years = config["allow_years"]
         self.config_name = config_name
         self.name = name
         self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
         self.experiment = checked(read_yaml(path), Experiment, self.where)
+        self.specs = RunSpecs(config, roots, config_name, name, self.experiment.methods)
         self.settings = {key: one.given() for key, one in self.experiment.settings.items()}
         for key in self.experiment.methods:
             declared_of(key, f"{self.where}: methods")
@@ -162,10 +159,12 @@ class Expansion:
         name = row.setting or column.setting or setting
         paper = self._setting(name, {**column.overlays, **row.overlays}, where)
         method, options = row.method_in.get(name, row.method), column.method or {}
-        specs = self._specs(paper, method, seeds, row.place, options)
+        specs = self.specs.of(self.part, paper, method, seeds, row.place, options)
         as_published = True
         if self.overlay:
-            (published,) = self._specs(paper, method, seeds[:1], row.place, options, overlay=False)
+            (published,) = self.specs.of(
+                self.part, paper, method, seeds[:1], row.place, options, overlay=False
+            )
             as_published = _exactly(specs[0]) == _exactly(published)
         return tuple(self.plan.add_run(spec) for spec in specs), as_published
 
@@ -270,7 +269,7 @@ class Expansion:
             return Panel(name=given.name, lines=tuple(lines))
         # A noisy partition is checked as part of a run's spec, which has to name some method.
         method = getattr(given, "method", None)
-        (spec,) = self._specs(setting, method or "fedavg", [seed], where)
+        (spec,) = self.specs.of(self.part, setting, method or "fedavg", [seed], where)
         return Panel(
             **given.model_dump(include={"name", "score", "classes"}),
             run=self.plan.add_run(spec) if method else "",
@@ -291,128 +290,6 @@ class Expansion:
         for place, part in parts.items():
             setting = merge(setting, part, place)
         return setting
-
-    def _specs(
-        self,
-        setting: Mapping[str, Any],
-        method: str | Mapping[str, Any],
-        seeds: Sequence[int],
-        where: str,
-        options: Mapping[str, Any] | None = None,
-        overlay: bool = True,
-    ) -> list[dict[str, Any]]:
-        """The canonical specs of runs in a paper's setting, one per seed.
-
-        The setting's ``clients`` becomes an option of the partition, unless that has its own.
-
-        Args:
-            setting: as the paper has it.
-            method: as the file has it.
-            seeds: of the runs.
-            where: what the error messages call the runs.
-            options: added to the method's.
-            overlay: whether to lay the scale's values over the paper's.
-        """
-        given = dict(setting)
-        parts = self._method(method, options or {}, overlay, where)
-        if overlay:
-            for over in (
-                self.overlay.get("datasets", {}).get(given.get("dataset"), {}),
-                self.overlay.get("setting", {}),
-                self.overlay.get("experiments", {}).get(self.name, {}),
-                self.overlay.get("experiments", {}).get(self.part, {}),
-            ):
-                given = merge(given, over, f"{self.config_name}: overlay")
-        clients = given.pop("clients", None)
-        if clients is not None and "partition" in given:
-            kind, values = split_component(given["partition"], "partition", f"{where}: partition")
-            given["partition"] = {"name": kind, "clients": clients, **values}
-        given["method"] = parts[0] if len(parts) == 1 else {"parts": parts}
-        try:
-            spec = canonical_run({**given, "seed": seeds[0]}, where, self.roots)
-            if not self.allow_years:
-                check_ends(spec, where)
-        except LabelsMissing:
-            raise
-        except BadInput as error:
-            if overlay and self.overlay:
-                self._blame_overlay(error, where, setting, method, seeds, options)
-            raise
-        return [with_seed(spec, seed) for seed in seeds]
-
-    def _blame_overlay(
-        self,
-        error: BadInput,
-        where: str,
-        setting: Mapping[str, Any],
-        method: str | Mapping[str, Any],
-        seeds: Sequence[int],
-        options: Mapping[str, Any] | None,
-    ) -> None:
-        """Raise the error with the overlay's key that it comes from.
-
-        A setting that is wrong without the overlay too raises its own error instead.
-        """
-        self._specs(setting, method, seeds[:1], where, options, overlay=False)
-        key = blamed(error, self.overlay, (self.part, self.name), setting.get("dataset"))
-        place = f"{self.config_name}: overlay{'.' if key else ''}{key}"
-        raise BadInput(f"{place}: laid over {error}") from error
-
-    def _method(
-        self, given: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str
-    ) -> list[dict[str, Any]]:
-        """A method's parts, with the options of paper, column, row and scale; later ones win.
-
-        What a row gives as 0, such as a stage that begins at once, is in proportion at any scale.
-        """
-        parts = split_method(given, f"{where}.method")
-        if options and len(parts) > 1:
-            raise BadInput(
-                f"{where}: got options {dict(options)!r} for a combination, expected one method"
-            )
-        papers = self.experiment.methods
-        scales = self.overlay.get("methods", {}) if overlay else {}
-        combination = "+".join(part["name"] for part in parts)
-
-        def given_for(part: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, Any]:
-            is_partner = part is parts[-1] and len(parts) > 1
-            return among.get(part["name"], {}) | (among.get(combination, {}) if is_partner else {})
-
-        def scaled(part: Mapping[str, Any]) -> dict[str, Any]:
-            variants = methods()[part["name"]].variants if part["name"] in methods() else {}
-            row = {**variants.get(str(part.get("variant")), {}), **options, **part}
-            zero = {name for name, value in row.items() if value == 0 and value is not False}
-            return {k: v for k, v in given_for(part, scales).items() if k not in zero}
-
-        return [{**given_for(part, papers), **options, **part, **scaled(part)} for part in parts]
-
-
-def with_seed(spec: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The canonical spec of the same run with another seed."""
-    return {**spec, "seed": seed, "noisy_partition": {**spec["noisy_partition"], "seed": seed}}
-
-
-def merge(base: Mapping[str, Any], over: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """``base`` with the values of ``over`` laid over it.
-
-    A component given as a mapping without a name changes only the options in that mapping; given in
-    any other form, it replaces the old one.
-
-    Args:
-        base: a setting.
-        over: what is laid over it.
-        where: what the error messages call ``over``.
-    """
-    merged = dict(base)
-    for key, value in over.items():
-        if key == "schedule":
-            merged[key] = {**merged.get(key, {}), **value}
-        elif isinstance(value, Mapping) and "name" not in value and key in merged:
-            name, options = split_component(merged[key], key, f"{where}.{key}")
-            merged[key] = {"name": name, **options, **value}
-        else:
-            merged[key] = value
-    return merged
 
 
 def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Header(Heading):
     setting: str | None = None
 
     def heading(self) -> Heading:
-        """What a table's or figure's job is told of it."""
+        """The part of it that a table's or figure's description has."""
         return Heading(**{f.name: getattr(self, f.name) for f in fields(Heading)})
 
 

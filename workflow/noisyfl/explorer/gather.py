@@ -16,6 +16,7 @@ from noisyfl.analysis.metrics import METRICS, SYMBOLS
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.analysis.statistics import STATISTICS, WORDS
 from noisyfl.analysis.verdicts import MARKS
+from noisyfl.claims.findings import OUTCOMES
 from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.explorer import claims, curves, methods
@@ -79,6 +80,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
         "options": sources.options,
         "results": sources.layouts[0].root.as_posix(),
         "marks": MARKS,
+        "outcomes": OUTCOMES,
         "statistics": WORDS,
         "metrics": {
             name: {"label": one.label, "unit": SYMBOLS[one.unit]} for name, one in METRICS.items()

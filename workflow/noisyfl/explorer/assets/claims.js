@@ -5,15 +5,6 @@ import { cellAddress, rename } from "./place.js";
 import { badge } from "./names.js";
 import { download } from "./csv.js";
 
-const VERDICTS = [
-  "holds",
-  "mostly holds",
-  "holds in part",
-  "hardly holds",
-  "does not hold",
-  "cannot tell",
-];
-
 /** Cells that are named beside a verdict. */
 const SHOWN = 4;
 
@@ -58,7 +49,7 @@ export function claimsView(query) {
     el(
       "p",
       { class: "intro" },
-      "What a paper says of its numbers, held against the numbers that it prints and against ours. A claim holds if each of its conditions holds in all of its cases; † marks a bound that is ours, since the paper gives none.",
+      "What a paper says of its numbers, held against the numbers that it prints and against ours. A claim holds if each of its conditions holds in all of its decided cases; † marks a bound that is ours, since the paper gives none.",
     ),
     counts(claims),
     controls(
@@ -71,8 +62,8 @@ export function claimsView(query) {
         asked.paper ?? "",
         change("paper"),
       ),
-      choice("On the paper’s", anyOf(VERDICTS), asked.published ?? "", change("published")),
-      choice("On ours", anyOf(VERDICTS), asked.ours ?? "", change("ours")),
+      choice("On the paper’s", anyOf(known.index.outcomes), asked.published ?? "", change("published")),
+      choice("On ours", anyOf(known.index.outcomes), asked.ours ?? "", change("ours")),
     ),
     el(
       "div",
@@ -91,7 +82,7 @@ function counts(claims) {
   const line = (name, some) =>
     row(
       name,
-      ...SIDES.flatMap(([side]) => VERDICTS.map((verdict) => count(some, side, verdict))),
+      ...SIDES.flatMap(([side]) => known.index.outcomes.map((verdict) => count(some, side, verdict))),
     );
   return el(
     "div",
@@ -114,7 +105,7 @@ function counts(claims) {
           {},
           el("th", { scope: "col" }, "Paper"),
           SIDES.flatMap(() =>
-            VERDICTS.map((verdict) => el("th", { scope: "col" }, badge(verdict))),
+            known.index.outcomes.map((verdict) => el("th", { scope: "col" }, badge(verdict))),
           ),
         ),
       ),

@@ -1,0 +1,168 @@
+"""The specs of runs in a paper's settings, with a scale's values laid over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noisyfl.core.options import BadInput
+from noisyfl.core.registry import split_component
+from noisyfl.data.noise.human_labels import LabelsMissing
+from noisyfl.data.roots import Roots
+from noisyfl.experiments.overlay import blamed
+from noisyfl.specs.catalogue import methods
+from noisyfl.specs.extent import check_ends
+from noisyfl.specs.parts import split_method
+from noisyfl.specs.spec import canonical_run
+
+
+class RunSpecs:
+    """Makes the specs of the runs of one experiment under one scale.
+
+    Args:
+        config: of the scale, as :class:`noisyfl.experiments.expansion.Expansion` takes it.
+        roots: the data folders, where files of human labels may lie.
+        config_name: what error messages call the scale's file.
+        name: of the experiment.
+        methods: the options that the experiment's paper runs each method with.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        roots: Roots | None,
+        config_name: str,
+        name: str,
+        methods: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.overlay = config["overlay"]
+        self.allow_years = config["allow_years"]
+        self.roots = roots
+        self.config_name = config_name
+        self.name = name
+        self.methods = methods
+
+    def of(
+        self,
+        part: str,
+        setting: Mapping[str, Any],
+        method: str | Mapping[str, Any],
+        seeds: Sequence[int],
+        where: str,
+        options: Mapping[str, Any] | None = None,
+        overlay: bool = True,
+    ) -> list[dict[str, Any]]:
+        """The canonical specs of runs in a paper's setting, one per seed.
+
+        The setting's ``clients`` becomes an option of the partition, unless that has its own.
+
+        Args:
+            part: the table or figure that the runs are for, ``<experiment>/<name>``.
+            setting: as the paper has it.
+            method: as the file has it.
+            seeds: of the runs.
+            where: what the error messages call the runs.
+            options: added to the method's.
+            overlay: whether to lay the scale's values over the paper's.
+        """
+        given = dict(setting)
+        parts = self._method(method, options or {}, overlay, where)
+        if overlay:
+            for over in (
+                self.overlay.get("datasets", {}).get(given.get("dataset"), {}),
+                self.overlay.get("setting", {}),
+                self.overlay.get("experiments", {}).get(self.name, {}),
+                self.overlay.get("experiments", {}).get(part, {}),
+            ):
+                given = merge(given, over, f"{self.config_name}: overlay")
+        clients = given.pop("clients", None)
+        if clients is not None and "partition" in given:
+            kind, values = split_component(given["partition"], "partition", f"{where}: partition")
+            given["partition"] = {"name": kind, "clients": clients, **values}
+        given["method"] = parts[0] if len(parts) == 1 else {"parts": parts}
+        try:
+            spec = canonical_run({**given, "seed": seeds[0]}, where, self.roots)
+            if not self.allow_years:
+                check_ends(spec, where)
+        except LabelsMissing:
+            raise
+        except BadInput as error:
+            if overlay and self.overlay:
+                self._blame_overlay(error, part, where, setting, method, seeds, options)
+            raise
+        return [with_seed(spec, seed) for seed in seeds]
+
+    def _blame_overlay(
+        self,
+        error: BadInput,
+        part: str,
+        where: str,
+        setting: Mapping[str, Any],
+        method: str | Mapping[str, Any],
+        seeds: Sequence[int],
+        options: Mapping[str, Any] | None,
+    ) -> None:
+        """Raise the error with the overlay's key that it comes from.
+
+        A setting that is wrong without the overlay too raises its own error instead.
+        """
+        self.of(part, setting, method, seeds[:1], where, options, overlay=False)
+        key = blamed(error, self.overlay, (part, self.name), setting.get("dataset"))
+        place = f"{self.config_name}: overlay{'.' if key else ''}{key}"
+        raise BadInput(f"{place}: laid over {error}") from error
+
+    def _method(
+        self, given: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str
+    ) -> list[dict[str, Any]]:
+        """A method's parts, with the options of paper, column, row and scale; later ones win.
+
+        What a row gives as 0, such as a stage that begins at once, is in proportion at any scale.
+        """
+        parts = split_method(given, f"{where}.method")
+        if options and len(parts) > 1:
+            raise BadInput(
+                f"{where}: got options {dict(options)!r} for a combination, expected one method"
+            )
+        papers = self.methods
+        scales = self.overlay.get("methods", {}) if overlay else {}
+        combination = "+".join(part["name"] for part in parts)
+
+        def given_for(part: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, Any]:
+            is_partner = part is parts[-1] and len(parts) > 1
+            return among.get(part["name"], {}) | (among.get(combination, {}) if is_partner else {})
+
+        def scaled(part: Mapping[str, Any]) -> dict[str, Any]:
+            variants = methods()[part["name"]].variants if part["name"] in methods() else {}
+            row = {**variants.get(str(part.get("variant")), {}), **options, **part}
+            zero = {name for name, value in row.items() if value == 0 and value is not False}
+            return {k: v for k, v in given_for(part, scales).items() if k not in zero}
+
+        return [{**given_for(part, papers), **options, **part, **scaled(part)} for part in parts]
+
+
+def with_seed(spec: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """The canonical spec of the same run with another seed."""
+    return {**spec, "seed": seed, "noisy_partition": {**spec["noisy_partition"], "seed": seed}}
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """``base`` with the values of ``over`` laid over it.
+
+    A component given as a mapping without a name changes only the options in that mapping; given in
+    any other form, it replaces the old one.
+
+    Args:
+        base: a setting.
+        over: what is laid over it.
+        where: what the error messages call ``over``.
+    """
+    merged = dict(base)
+    for key, value in over.items():
+        if key == "schedule":
+            merged[key] = {**merged.get(key, {}), **value}
+        elif isinstance(value, Mapping) and "name" not in value and key in merged:
+            name, options = split_component(merged[key], key, f"{where}.{key}")
+            merged[key] = {"name": name, **options, **value}
+        else:
+            merged[key] = value
+    return merged
