@@ -16,11 +16,6 @@ from noisyfl.core.script import end_quietly_on_ctrl_c
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import DEFAULTS, EXECUTORS, ROOT, check_device, load_config
 
-try:
-    from noisyfl import commands
-except BadInput as error:  # the file of a method that cannot be imported, and its line
-    sys.exit(f"error: {error}")
-
 CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands take if none is named, as Snakemake does."""
 
@@ -34,6 +29,24 @@ class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
         return super()._get_help_string(action)
 
 
+class _Command(argparse.ArgumentParser):
+    """A command; its help has the words of the function that it calls."""
+
+    def format_help(self) -> str:
+        self.description = function_of(self.get_default("command")).__doc__
+        return super().format_help()
+
+
+def function_of(command: str) -> Callable[..., None]:
+    """The function of that name in :mod:`noisyfl.commands`, which takes seconds to import."""
+    try:
+        from noisyfl import commands
+    except BadInput as error:  # the file of a method that cannot be imported, and its line
+        sys.exit(f"error: {error}")
+    function: Callable[..., None] = getattr(commands, command)
+    return function
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and what they take."""
     parser = argparse.ArgumentParser(
@@ -41,15 +54,12 @@ def parser() -> argparse.ArgumentParser:
         description="What Snakemake is not needed for. COMMAND --help has an example.",
     )
     parser.add_argument("--version", action="version", version=f"noisyfl {noisyfl.__version__}")
-    adding = parser.add_subparsers(required=True, metavar="COMMAND")
+    adding = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
 
-    def add(
-        name: str, command: Callable[..., None], summary: str, example: str
-    ) -> argparse.ArgumentParser:
+    def add(name: str, command: str, summary: str, example: str) -> argparse.ArgumentParser:
         added = adding.add_parser(
             name,
             help=summary,
-            description=command.__doc__,
             epilog=f"example: python -m noisyfl {example}",
             formatter_class=_WithDefaults,
         )
@@ -57,9 +67,7 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     paper = "--config config/paper.yaml"
-    plan = add(
-        "plan", commands.print_plan, "what each table of a scale needs and costs", f"plan {paper}"
-    )
+    plan = add("plan", "print_plan", "what each table of a scale needs and costs", f"plan {paper}")
     plan.add_argument(
         "--cheapest",
         type=float,
@@ -78,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     )
     progress = add(
         "progress",
-        commands.print_progress,
+        "print_progress",
         "how far each table is, what failed, and when all is done",
         f"progress --target fedcorr_table2 {paper}",
     )
@@ -99,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
 
     specs = add(
         "specs",
-        commands.write_specs,
+        "write_specs",
         "write the specs that a target is made of",
         f"specs fedcorr_table2 specs/ {paper}",
     )
@@ -107,7 +115,7 @@ def parser() -> argparse.ArgumentParser:
     specs.add_argument("folder", type=Path, help="where <id>.json files go")
     train = add(
         "train",
-        commands.train_specs,
+        "train_specs",
         "train runs in this process, without Snakemake",
         "train specs/*.json --device cuda",
     )
@@ -124,37 +132,37 @@ def parser() -> argparse.ArgumentParser:
     )
     evaluate = add(
         "evaluate",
-        commands.evaluate_runs,
+        "evaluate_runs",
         "test the models that runs have kept",
         "evaluate 0123456789abcdef --data ~/data",
     )
     evaluate.add_argument("runs", nargs="+", metavar="RUN", help="the id of a run")
 
-    listing = add("runs", commands.list_runs, "list the runs that are there", "runs")
+    listing = add("runs", "list_runs", "list the runs that are there", "runs")
     archive = add(
         "archive",
-        commands.archive_runs,
+        "archive_runs",
         "move finished runs of a scale to reproduced/",
         f"archive {paper}",
     )
     archive.add_argument("--commit", help="of other sources than these")
-    add("methods", commands.list_methods, "list the methods with their options", "methods | less")
+    add("methods", "list_methods", "list the methods with their options", "methods | less")
     add(
         "schema",
-        commands.write_editor_schemas,
+        "write_editor_schemas",
         "write the schemas with which editors check configurations",
         "schema",
     )
     new = add(
         "new-method",
-        commands.new_method,
+        "new_method",
         "write the file that a new method starts from",
         "new-method fedexample",
     )
     new.add_argument("name", metavar="NAME", help="small letters, digits and underscores")
     selftest = add(
         "selftest",
-        commands.run_selftest,
+        "run_selftest",
         "check what a device computes, and measure what suits it",
         "selftest --device cuda",
     )
@@ -172,7 +180,7 @@ def parser() -> argparse.ArgumentParser:
     )
     preview = add(
         "preview-data",
-        commands.preview_data,
+        "preview_data",
         "draw what datasets and their augmentation look like",
         "preview-data digits cifar10 --data ~/data",
     )
@@ -218,9 +226,9 @@ def main() -> None:
             arguments["results"] = Path(arguments["results"])
         if arguments.get("data", ...) is None:
             arguments["data"] = data_roots(settings)
-        if command is commands.train_specs:
+        if command == "train_specs":
             end_quietly_on_ctrl_c()
-        command(**arguments)
+        function_of(command)(**arguments)
         sys.stdout.flush()
     except (BadInput, DamagedArtifact) as error:
         sys.exit(f"error: {error}")

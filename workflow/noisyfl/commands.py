@@ -37,7 +37,6 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import EXPERIMENTS, PlanFile
 from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.targets import runs_by_target, runs_of
-from noisyfl.figures.data_sheets import draw_data_sheets
 from noisyfl.methods import METHODS
 from noisyfl.models import MODELS
 from noisyfl.runs.artifact import read_artifact, read_spec, verify
@@ -45,7 +44,6 @@ from noisyfl.runs.edited import edited_runs, is_edited
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
-from noisyfl.runs.selftest import selftest
 from noisyfl.specs.catalogue import method_source, methods
 from noisyfl.specs.new_method import write_new_method
 from noisyfl.specs.sources import source_digest
@@ -165,6 +163,8 @@ def prepared(
 
 def preview_data(datasets: list[str], results: Path, data: Roots, download: bool) -> None:
     """Draw what datasets look like and what augmentation does to an image, beside their parts."""
+    from noisyfl.figures.data_sheets import draw_data_sheets  # matplotlib takes a second to import
+
     for path in draw_data_sheets(datasets, results, data, download):
         print(path)
 
@@ -261,6 +261,8 @@ def run_selftest(
     Needs no data. What is found out about a GPU goes to gpu.json in the results folder, by which
     runs choose their stream slots and layout, and plans their estimates.
     """
+    from noisyfl.runs.selftest import selftest  # scikit-learn takes two seconds to import
+
     for name in methods or ():
         METHODS.get(name, "--methods")
     for name in models or ():
