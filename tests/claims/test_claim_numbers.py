@@ -1,5 +1,7 @@
 """Labelled numbers: selecting, pairing, reducing, and what comparisons amount to."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -203,3 +205,17 @@ def test_correlations():
     gone[:10] = NAN
     assert np.isnan(told(by_client(gone).pearson(y))[()])
     assert np.isnan(told(by_client(np.ones(12)).pearson(y))[()])
+
+
+def test_a_correlation_over_few_clients_leaves_a_range_open():
+    rng = np.random.default_rng(1)
+    level = rng.random(20)
+    x, y = by_client(level), by_client(-level + 0.1 * rng.standard_normal(20))
+    found = x.pearson(y).values[0]
+    assert -0.93 < found[0] < -0.8
+    low, high = np.quantile(found, [0.025, 0.975])
+    # As Fisher's interval has it: tanh(atanh(r) ± 1.96 / sqrt(17)).
+    expected = np.tanh(np.arctanh(found[0]) + np.array([-1.96, 1.96]) / math.sqrt(17))
+    assert (low, high) == pytest.approx(expected, abs=0.02)
+    assert [case.held for case in (x.pearson(y) < -0.93).decide()] == [None]
+    assert [case.held for case in (x.pearson(y) < -0.3).decide()] == [True]

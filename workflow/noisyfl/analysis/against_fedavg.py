@@ -9,15 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+from noisyfl.analysis.room import BASELINE
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import best, mean_last_10
 from noisyfl.specs.descriptions import TableDescription
-
-BASELINE = "fedavg"
-"""The method that all others are compared with."""
-
-ORACLE = "oracle"
-"""The method that learns from clean samples alone, up to which there is room for others."""
 
 CLEAR = 0.05
 """The chance, of all comparisons together (Holm), at which a difference counts as clear."""

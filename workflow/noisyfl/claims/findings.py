@@ -41,6 +41,8 @@ class Case:
         margin: the difference by which it holds; negative where it fails; NaN if unknown.
         held: None where a number is missing, or the spread over trials leaves it open.
         cells: the cells that it rests on.
+        room: whether a method can gain enough in its settings for it to count; if not, it is not
+            decided.
     """
 
     label: str
@@ -48,6 +50,7 @@ class Case:
     margin: float
     held: bool | None
     cells: tuple[Place, ...] = ()
+    room: bool = True
 
     @property
     def known(self) -> bool:

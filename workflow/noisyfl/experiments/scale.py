@@ -122,21 +122,18 @@ class Scale:
             found += [folder / f"{part.name}.{ending}" for ending in endings]
         return found
 
-    def frames(self, published: bool = False) -> list[Path]:
-        """The frames of the wanted tables.
+    def frames(self) -> list[Path]:
+        """The frames of the wanted tables."""
+        return [self.folder / "tables" / f"{name}.parquet" for name in self.wanted_tables]
 
-        Args:
-            published: of those alone that have published numbers.
-        """
-        return [
-            self.folder / "tables" / f"{name}.parquet"
-            for name, table in self.wanted_tables.items()
-            if not published or table.published is not None
-        ]
+    @property
+    def compared(self) -> bool:
+        """Whether a wanted table has published numbers."""
+        return any(table.published is not None for table in self.wanted_tables.values())
 
     def comparisons(self) -> list[Path]:
         """The files that compare wanted tables with the papers, if any has published numbers."""
-        if not self.frames(published=True):
+        if not self.compared:
             return []
         names = ["cells.csv", "claims.html", "explorer.html"]
         if self.evidence:

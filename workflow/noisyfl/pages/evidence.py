@@ -7,22 +7,25 @@ table or the method that they explain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import jinja2
-import numpy as np
 import pandas as pd
-from pydantic import Field, RootModel
+from pydantic import Field, RootModel, model_validator
 
-from noisyfl.analysis.against_fedavg import CLEAR, ORACLE, ROUNDS, Against, Measured
-from noisyfl.analysis.frame import tidy
-from noisyfl.analysis.metrics import RANK
+from noisyfl.analysis.against_fedavg import CLEAR, ROUNDS, Against, Measured
+from noisyfl.analysis.names import DATASETS
+from noisyfl.analysis.room import ORACLE
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import number
 from noisyfl.claims.findings import CANNOT_TELL
 from noisyfl.claims.judgement import Judgement
+from noisyfl.claims.leads import Lead
+from noisyfl.claims.leads import leads as leads_of
 from noisyfl.core.artifacts import replacing
 from noisyfl.pages.beside_papers import Beside, tables_beside
 from noisyfl.pages.claims import in_short, tally
@@ -39,6 +42,24 @@ PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (METHODS, *PAPERS)))
 """All pages, by their paths from where the first one is."""
 
 
+class Why(Strict):
+    """A paragraph on why numbers are what they are; it has one of the two.
+
+    Attributes:
+        tested: an explanation that an experiment bears out, which the paragraph tells.
+        guess: one that fits the numbers, and that nothing was done to test.
+    """
+
+    tested: str = ""
+    guess: str = ""
+
+    @model_validator(mode="after")
+    def _one(self) -> Why:
+        if bool(self.tested) == bool(self.guess):
+            raise ValueError("expected either tested or guess, with a paragraph")
+        return self
+
+
 class PaperReasons(Strict):
     """Why our numbers beside a paper's are what they are, in people's paragraphs.
 
@@ -47,15 +68,15 @@ class PaperReasons(Strict):
         tables: on its tables, by ``<experiment>_<table>``.
     """
 
-    claims: tuple[str, ...] = ()
-    tables: dict[str, list[str]] = Field(default_factory=dict)
+    claims: tuple[Why, ...] = ()
+    tables: dict[str, list[Why]] = Field(default_factory=dict)
 
 
-class Reasons(RootModel[dict[str, list[str]]]):
+class Reasons(RootModel[dict[str, list[Why]]]):
     """Why the methods' numbers are what they are: people's paragraphs by the name of a row."""
 
 
-def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[str]]]:
+def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[Why]]]:
     """Read people's paragraphs: by paper, and by method.
 
     Args:
@@ -75,8 +96,9 @@ def evidence_pages(
     runs: Mapping[str, Run],
     judged: Sequence[Judgement],
     beside: Sequence[Beside],
+    leads: Sequence[Lead],
     papers: Mapping[str, PaperReasons],
-    methods: Mapping[str, Sequence[str]],
+    methods: Mapping[str, Sequence[Why]],
 ) -> dict[str, str]:
     """The pages as Markdown, by their paths: all of :data:`PAGES`.
 
@@ -85,6 +107,7 @@ def evidence_pages(
         runs: by id, all of the table's.
         judged: every claim.
         beside: the papers' tables with our numbers beside theirs.
+        leads: of each paper's own method over FedAvg.
         papers: people's paragraphs, see :func:`read_reasons`.
         methods: likewise.
 
@@ -98,11 +121,11 @@ def evidence_pages(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals |= {"in_short": in_short, "tally": tally, "CLEAR": CLEAR, "ROUNDS": ROUNDS}
+    environment.globals |= {"in_short": in_short, "tally": tally, "why": _why}
+    environment.globals |= {"CLEAR": CLEAR, "ROUNDS": ROUNDS}
     environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
     measured = Measured(table, runs)
     claims = {paper: [one for one in judged if one.claim.paper == paper] for paper in PAPERS}
-    ranks = _average_ranks(table, runs)
     pages = {
         "evidence.md": environment.get_template("first.md.jinja").render(
             table=table,
@@ -112,6 +135,8 @@ def evidence_pages(
             measured=measured,
             clear=_clearly_ahead(table, measured),
             settings=_settings(table, measured),
+            leads=[_lead(one) for one in leads],
+            own_size=partial(_own_size, leads),
             alike=sorted(
                 (one.correlation, part.paper, part.table, one.column, one.rows)
                 for part in beside
@@ -120,8 +145,7 @@ def evidence_pages(
         ),
         f"evidence/{METHODS}.md": environment.get_template("methods.md.jinja").render(
             table=table,
-            glance=_at_a_glance(table, measured, ranks),
-            ranked=bool(len(ranks)),
+            glance=_at_a_glance(table, measured),
             methods=list(_methods(table, measured, methods)),
             missing=[row.name for r, row in enumerate(table.rows) if not measured.row(r)],
         ),
@@ -135,6 +159,34 @@ def evidence_pages(
             reasons=papers.get(paper, PaperReasons()),
         )
     return pages
+
+
+def _why(reason: Why) -> str:
+    return f"Why (tested): {reason.tested}" if reason.tested else f"Why (guess): {reason.guess}"
+
+
+def _lead(lead: Lead) -> list[str]:
+    """A paper's lead and ours, as the texts of seven columns."""
+    dataset = DATASETS.get(lead.dataset, lead.dataset)
+    setting = lead.column if dataset in lead.column else f"{dataset}, {lead.column}"
+    seeds = " and ".join(map(str, sorted(set(lead.trials))))
+    error = "" if math.isnan(lead.error) else f" ± {number(lead.error)}"
+    return [
+        PAPERS[lead.paper],
+        setting,
+        f"{lead.published:+.1f}" + ("\\*" if lead.starred else ""),
+        f"{lead.ours:+.1f}{error} ({seeds} {'seed' if seeds == '1' else 'seeds'})",
+        f"{lead.room.points:+.1f}" if lead.room else "",
+        "the paper's" if lead.as_published else "smaller",
+        lead.verdict,
+    ]
+
+
+def _own_size(leads: Sequence[Lead]) -> str:
+    """How many leads are of the papers' own size, in a sentence."""
+    count = sum(lead.as_published for lead in leads)
+    some = f"{count} of these {len(leads)} are" if count else "None of these is"
+    return f"{some} of a paper's own size."
 
 
 def _decided(judged: Judgement) -> bool:
@@ -179,16 +231,9 @@ def _clearly_ahead(table: TableDescription, measured: Measured) -> dict[str, int
     }
 
 
-def _average_ranks(table: TableDescription, runs: Mapping[str, Run]) -> pd.Series:
-    """The average rank by the number of the row, as the table has it; empty if it has none."""
-    frame = tidy(table, runs)
-    ranks = frame[frame["metric"] == RANK].dropna(subset="value")
-    return ranks.set_index("row_number")["value"]
-
-
-def _at_a_glance(table: TableDescription, measured: Measured, ranks: pd.Series) -> list[list[str]]:
-    """The table of accuracies by row and column, without columns of which most cells are missing,
-    and of average ranks, if there are any; its header first.
+def _at_a_glance(table: TableDescription, measured: Measured) -> list[list[str]]:
+    """The table of accuracies by row and column, without columns of which most cells are missing;
+    its header first.
 
     In a column without missing cells the best is in bold. A cell of which a trial diverged says so.
     """
@@ -208,14 +253,7 @@ def _at_a_glance(table: TableDescription, measured: Measured, ranks: pd.Series) 
         without = "diverged" if seeds else ""
         for r in rows:
             lines[r].append(numbers.get(r, without if r in there else "–"))
-    header = ["Method", *(table.columns[c].name for c in columns)]
-    if len(ranks):
-        header.append("average rank")
-        lowest = number(ranks.min())
-        for r in rows:
-            text = number(ranks.get(r, np.nan))
-            lines[r].append(f"**{text}**" if text == lowest else text)
-    return [header, *lines.values()]
+    return [["Method", *(table.columns[c].name for c in columns)], *lines.values()]
 
 
 @dataclass(frozen=True)
@@ -234,11 +272,11 @@ class Method:
     against: Against | None
     columns: Sequence[Heading]
     lines: Sequence[Sequence[str]]
-    reasons: Sequence[str]
+    reasons: Sequence[Why]
 
 
 def _methods(
-    table: TableDescription, measured: Measured, reasons: Mapping[str, Sequence[str]]
+    table: TableDescription, measured: Measured, reasons: Mapping[str, Sequence[Why]]
 ) -> Iterator[Method]:
     """Every method that is run, in the order of the table."""
     for r, row in enumerate(table.rows):
@@ -307,7 +345,9 @@ def write_evidence(
         reasons: the folder of people's paragraphs.
     """
     papers, methods = read_reasons(reasons)
-    pages = evidence_pages(table, runs, judged, tables_beside(cells), papers, methods)
+    pages = evidence_pages(
+        table, runs, judged, tables_beside(cells), leads_of(cells), papers, methods
+    )
     for name, text in pages.items():
         with replacing(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
