@@ -51,7 +51,7 @@ MOST_RUNS = 200_000
 USED = ("scale", "note", "trials", "allow_years", "overlay")
 """The keys of a configuration that decide runs and how they are shown, without data folders."""
 
-LOOKS = {"kind", "title", "caption", "xlabel", "rounds", "x", "y", "metrics"}
+LOOKS = {"kind", "title", "caption", "footer", "xlabel", "rounds", "x", "y", "metrics"}
 """The keys of a figure that its description has as they are, if its kind has them."""
 
 

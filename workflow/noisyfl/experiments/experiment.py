@@ -113,6 +113,7 @@ class Figure(Typed):
     kind: str
     title: Heading
     caption: str
+    footer: bool = Field(True, description="whether a small line below says where it comes from")
 
 
 class Mark(Typed):
@@ -136,6 +137,7 @@ class ByRound(OfTable):
     kind: Literal["by_round"]
     metrics: Annotated[list[Metric], Field(min_length=1)] = Field(["test_accuracy"])
     x: Literal["ordinary_rounds", "batches"] = "ordinary_rounds"
+    xlabel: Line = Field("", description="instead of words on what a round or batch is")
     marks: list[Mark] = Field([])
 
 
@@ -182,6 +184,7 @@ class AmongClients(OfCell):
     """What is measured of clients, as distributions."""
 
     kind: Literal["among_clients"]
+    xlabel: Line = Field("", description="instead of words on what a round is")
     metrics: Annotated[list[OfClients], Field(min_length=1)]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from noisyfl.analysis.clients import features, last_values
 from noisyfl.analysis.curves import spread_over_clients
@@ -112,7 +113,8 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
             work, 100 * low, 100 * high, color=look.rgb, alpha=0.22, linewidth=0, label=label
         )
     panels[0].set_ylim(-3, 103)
-    figure.supxlabel(WORK["ordinary_rounds"], fontsize=8)
+    panels[0].xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    figure.supxlabel(description.xlabel or WORK["ordinary_rounds"], fontsize=8)
     labelled = [panel.get_legend_handles_labels()[0] for panel in panels]
     legend(figure, max(labelled, key=len), handlelength=3.4, title=_cell(description))
     return figure

@@ -28,8 +28,8 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     """Draw the figure; an ordinary round on its axis is the same amount of work for every method.
 
     Args:
-        description: with a ``table``, ``metrics``, ``x`` (``ordinary_rounds`` or ``batches``), and
-            ``marks``, each of which is drawn in the panels whose curves reach it.
+        description: with a ``table``, ``metrics``, ``x`` (``ordinary_rounds`` or ``batches``),
+            ``xlabel``, and ``marks``, each of which is drawn in the panels whose curves reach it.
         runs: by id.
 
     Raises:
@@ -60,7 +60,7 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
         panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         if unit == "batches":
             panel.xaxis.set_major_formatter(EngFormatter(sep=""))
-    figure.supxlabel(WORK[unit], fontsize=8)
+    figure.supxlabel(description.xlabel or WORK[unit], fontsize=8)
     shown = [(names[r], styles[r]) for r in sorted(drawn)]
     marked = [line.get_marker() for panel in panels.values() for line in panel.lines]
     diverged = "a trial diverged" if DIVERGED["marker"] in marked else None

@@ -203,12 +203,13 @@ def _settings(table: TableDescription, measured: Measured) -> list[list[str]]:
     """
     oracles = [r for r, row in enumerate(table.rows) if row.method_name == ORACLE]
     lines = []
-    for c, deviation in measured.deviations.items():
+    for c, deviation in measured.differences.deviations.items():
         baseline = measured.cells[measured.baseline, c]["accuracy"]
         spread = f" ± {number(baseline.std())}" if len(baseline) > 1 else ""
-        gains = {r: found.mean() for (r, at), found in measured.differences.items() if at == c}
+        found = measured.differences
+        gains = {r: found.mean((r, at)) for r, at in found.points if at == c}
         room = [gains[r] for r in oracles if r in gains]
-        clear = [gain for r, gain in gains.items() if (r, c) in measured.clear]
+        clear = [gain for r, gain in gains.items() if (r, c) in found.clear]
         lines.append(
             [
                 table.columns[c].name,

@@ -14,6 +14,7 @@ from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, OTHER_SCALE, POINTS
 from noisyfl.core.provenance import is_checked
+from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
 from noisyfl.simulation.schedule import Schedule
@@ -238,6 +239,7 @@ def notes(content: Content) -> list[str]:
     starred_there = any(c.published and c.published.starred for r in content.rows for c in r.cells)
     if starred or starred_there:
         found.append("*: the maximum, since most of the runs did not converge.")
+    found += beside_fedavg(content)
     remarks = (remark for cell in content.cells for remark in content.of_cell("remarks", cell))
     found += [f"{remark}." for remark in dict.fromkeys(remarks)]
     note = content.description.note

@@ -214,7 +214,9 @@ class FigureDescription:
         metrics: the metrics of the runs that are drawn.
         x: what the horizontal axis shows; in a figure of clients, several names, one panel each.
         y: what the vertical axis shows, likewise.
-        xlabel: the label of the horizontal axis, where the table does not give one.
+        xlabel: the label of the horizontal axis, where the table does not give one; empty for the
+            kind's own.
+        footer: whether a line below says where the figure comes from.
         rounds: how many rounds are drawn.
         marks: the marks of a figure by round.
     """
@@ -234,6 +236,7 @@ class FigureDescription:
     x: str | tuple[str, ...] = "ordinary_rounds"
     y: str | tuple[str, ...] = ""
     xlabel: str = ""
+    footer: bool = True
     rounds: int = 0
     marks: tuple[Mark, ...] = ()
 
