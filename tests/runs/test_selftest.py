@@ -49,10 +49,10 @@ def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
     def wrong(device, method=None):
         raise selftest.Failed("0.classifier.bias is 1.0e-02 apart")
 
-    monkeypatch.setattr(selftest, "captured", lambda device, model: "as it should be")
-    monkeypatch.setattr(selftest, "compared", wrong)
-    monkeypatch.setattr(selftest, "slots_agree", wrong)
-    monkeypatch.setattr(selftest, "normalized", lambda device: "as it should be")
+    monkeypatch.setattr(selftest, "check_captures", lambda device, model: "as it should be")
+    monkeypatch.setattr(selftest, "check_method", wrong)
+    monkeypatch.setattr(selftest, "check_slots", wrong)
+    monkeypatch.setattr(selftest, "check_batch_norm", lambda device: "as it should be")
     lines = []
     assert not selftest.selftest("cpu", tmp_path / "gpu.json", lines.append, ["rofl"], ["cnn"])
     assert "FAILED  rofl, loop on the CPU against fast: 0.classifier.bias is 1.0e-02 apart" in lines
@@ -62,8 +62,8 @@ def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
 def test_checks_end_where_the_time_does(tmp_path, monkeypatch):
     clock = iter(range(0, 10_000, 25))  # a check takes 25 seconds
     monkeypatch.setattr(selftest.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(selftest, "captured", lambda device, model: "as it should be")
-    for name in ("normalized", "products", "slots_agree"):
+    monkeypatch.setattr(selftest, "check_captures", lambda device, model: "as it should be")
+    for name in ("check_batch_norm", "check_products", "check_slots"):
         monkeypatch.setattr(selftest, name, lambda device: "as it should be")
     monkeypatch.setattr(timing, "measure", lambda device, say: {})
     lines = []
@@ -77,7 +77,7 @@ def test_checks_end_where_the_time_does(tmp_path, monkeypatch):
 
 def test_products_that_are_rounded_are_found(monkeypatch):
     plain = torch.nn.functional.conv2d
-    assert "off; in tf32" in selftest.products(torch.device("cpu"))
+    assert "off; in tf32" in selftest.check_products(torch.device("cpu"))
 
     def rounded(images, kernels, **options):
         made = plain(images, kernels, **options)
@@ -85,7 +85,7 @@ def test_products_that_are_rounded_are_found(monkeypatch):
 
     monkeypatch.setattr(torch.nn.functional, "conv2d", rounded)
     with pytest.raises(selftest.Failed, match=r"they are \d.\de-03 off"):
-        selftest.products(torch.device("cpu"))
+        selftest.check_products(torch.device("cpu"))
 
 
 def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):

@@ -109,7 +109,7 @@ class Against:
         return [ordered[0], *ordered[1:][-1:]]
 
 
-class Measured:
+class Measurements:
     """The measures of a table's cells, beside the row of the baseline.
 
     Attributes:

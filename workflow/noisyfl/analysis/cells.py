@@ -81,11 +81,11 @@ class Cell:
         ours = self.summary
         return {
             **self.facts,
-            "mean": rounded(ours.mean if ours else None),
-            "std": rounded(ours.std if ours else None),
+            "mean": round_number(ours.mean if ours else None),
+            "std": round_number(ours.std if ours else None),
             "trials": ours.trials if ours else 0,
             "starred": bool(ours and ours.starred),
-            "difference": rounded(self.difference),
+            "difference": round_number(self.difference),
             "verdict": self.verdict,
             "runs": " ".join(self.runs),
         }
@@ -105,7 +105,7 @@ class Cell:
         return self.summary.mean - self.published.value
 
 
-def rounded(value: float | None) -> float | None:
+def round_number(value: float | None) -> float | None:
     """A number with six decimals; None if there is none."""
     return None if value is None else round(value, 6)
 
@@ -238,9 +238,9 @@ class Content:
 
     def number(self, cell: Cell) -> str:
         """The mean of a cell as the table prints it."""
-        return "" if cell.summary is None else self.printed(cell.summary.mean)
+        return "" if cell.summary is None else self.format(cell.summary.mean)
 
-    def printed(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """A value as the table prints it."""
         return number(value, self.decimals)
 

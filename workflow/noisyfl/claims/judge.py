@@ -35,7 +35,7 @@ def with_room(finding: Finding, published: Finding, side: Side) -> Finding:
         published: what the paper's own say of it.
         side: whose numbers they are.
     """
-    margins = (case.margin for check in published.checks for case in check.cases if case.held)
+    margins = (case.margin for check in published.checks for case in check.cases if case.holds)
     least = min(margins, default=0.0)
 
     def lacks(case: Case) -> bool:
@@ -46,7 +46,7 @@ def with_room(finding: Finding, published: Finding, side: Side) -> Finding:
         replace(
             check,
             cases=tuple(
-                replace(case, held=None, room=False) if lacks(case) else case
+                replace(case, holds=None, room=False) if lacks(case) else case
                 for case in check.cases
             ),
         )

@@ -64,7 +64,7 @@ def lines_of(query: Query, parts: Mapping[str, Description]) -> Iterator[Line]:
                 yield line
 
 
-def needed(claim: Claim, parts: Mapping[str, Description]) -> list[str]:
+def runs_of_claim(claim: Claim, parts: Mapping[str, Description]) -> list[str]:
     """The runs that it takes to judge a claim by our numbers, each once.
 
     Args:

@@ -360,7 +360,7 @@ class Cases:
                 label=", ".join(map(text, labels)),
                 numbers=" and ".join(part.words(n) for part in self.comparisons),
                 margin=min(part.margin(n) for part in self.comparisons),
-                held=decide(truth),
+                holds=decide(truth),
                 cells=tuple(sorted(self.cells[n])),
             )
             for n, (labels, truth) in enumerate(zip(named, self.truth, strict=True))

@@ -183,7 +183,7 @@ def _values(place: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...
             yield from _values((*place, number), held)
 
 
-def checked(content: dict[str, Any], model: type[T], where: str) -> T:
+def as_model(content: dict[str, Any], model: type[T], where: str) -> T:
     """A file's content as a model.
 
     Args:

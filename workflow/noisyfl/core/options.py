@@ -1,4 +1,4 @@
-"""What is said of bad input, and how a component declares an option."""
+"""The error about bad input, and the declaration of a component's options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BadInput(ValueError):
         return f"{place}: {self.args[0]}" if place else str(self.args[0])
 
     def within(self, *outer: str | int, where: str = "") -> BadInput:
-        """The same error, seen from further outside."""
+        """The same error with a longer path to its place."""
         self.path, self.where = (*outer, *self.path), self.where or where
         return self
 
@@ -141,7 +141,7 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str
 
 
 def unknown(key: object, known: Iterable[str], kind: str = "key") -> str:
-    """What is said of a key that is not known.
+    """The error message about an unknown key.
 
     Args:
         key: the key.

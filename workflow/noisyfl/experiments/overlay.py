@@ -1,4 +1,4 @@
-"""What a scale lays over experiments: whether it is right, and which key of it is to blame."""
+"""Check what a scale lays over experiments, and name the key that a run's error comes from."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def check_methods(given: Mapping[str, Any], where: str) -> None:
         where: what the error messages call them.
     """
     for name, options in given.items():
-        declared_of(name, where).check_options(options, f"{where}.{name}")
+        component_of(name, where).check_options(options, f"{where}.{name}")
 
 
-def declared_of(key: str, where: str) -> type[Side]:
+def component_of(key: str, where: str) -> type[Side]:
     """The declaration of the method whose options stand under a key of ``methods``.
 
     That is the method that the key names; of a combination, such as ``centralized+dividemix``, the

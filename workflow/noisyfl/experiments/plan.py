@@ -49,7 +49,7 @@ class Plan:
         works: what runs do, each once, since few of a scale's runs differ in more than the seed.
         work: by run, the place of its work in ``works``.
         methods: by the name of a method or a combination, what it was made of.
-        claimed: the tables and figures that the papers' claims are about, by name.
+        claim_parts: the tables and figures that the papers' claims are about, by name.
         label_files: the files of human labels that were looked for, with their stamps.
     """
 
@@ -66,7 +66,7 @@ class Plan:
     works: list[Work] = field(default_factory=list)
     work: dict[str, int] = field(default_factory=dict)
     methods: dict[str, MethodSource] = field(default_factory=dict)
-    claimed: list[str] = field(default_factory=list)
+    claim_parts: list[str] = field(default_factory=list)
     label_files: dict[str, Stamp] = field(default_factory=dict)
     _estimates: dict[tuple[int, str], Estimate] = field(
         default_factory=dict, init=False, repr=False, compare=False

@@ -89,7 +89,7 @@ def make_plan(
             find(plan.tables, key, "table", f"{where}: overlay.{kind}")
     _describe_runs(plan)
     _describe_cells(plan)
-    plan.claimed = [name for name in tables_of_claims() if name in names]
+    plan.claim_parts = [name for name in tables_of_claims() if name in names]
     return plan
 
 
@@ -100,7 +100,7 @@ def _describe_cells(plan: Plan) -> None:
         methods = {plan.runs[run]["method"]["name"] for run in table.run_ids()}
         plan.tables[name] = replace(
             table,
-            changed=tuple(
+            changed_options=tuple(
                 tuple(changed_options(plan.runs[run]) if run else {} for run in row)
                 for row in first
             ),

@@ -51,7 +51,7 @@ def setting_of(
 
     Args:
         spec: of the run.
-        changed: the options that are marked (:attr:`TableDescription.changed`).
+        changed: the options that are marked (:attr:`TableDescription.changed_options`).
     """
     partition = spec["noisy_partition"]
 
@@ -99,7 +99,7 @@ def settings(content: Content) -> list[Setting]:
 def _setting_of_cell(content: Content, cell: Cell) -> dict[str, Words]:
     """The setting of a cell, and the share of wrong labels as a mean over its trials, if noted."""
     trials = content.runs_of(cell)
-    found = setting_of(trials[0].spec, content.of_cell("changed", cell))
+    found = setting_of(trials[0].spec, content.of_cell("changed_options", cell))
     shares = [run.provenance.get("realised_noise", NOT_NOTED) for run in trials]
     if NOT_NOTED in shares or None in shares:
         wrong = NOT_NOTED if NOT_NOTED in shares else "not known"
@@ -131,7 +131,7 @@ def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
         words = [
             (component(part, changed.get(part["name"], ())), part["revision"])
             for cell in row.cells
-            for changed in ([content.of_cell("changed", cell)] if cell.runs else [])
+            for changed in ([content.of_cell("changed_options", cell)] if cell.runs else [])
             for run in content.runs_of(cell)
             for part in parts_of(run.spec["method"])
         ]

@@ -90,7 +90,7 @@ class RunStatus:
         with suppress(RuntimeError):  # a machine that has no thread left
             threading.Thread(target=self._beat, name="status", daemon=True).start()
 
-    def running(self, rounds_done: int, rounds: int, seconds_left: float | None = None) -> None:
+    def report(self, rounds_done: int, rounds: int, seconds_left: float | None = None) -> None:
         """Note how many rounds are done. The first and the last report are written at once.
 
         Args:
@@ -108,11 +108,11 @@ class RunStatus:
             if first or rounds_done == rounds or now - self._written >= WRITE_SECONDS:
                 self._write()
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """Write that the run was asked to end; it goes on when it is started again."""
         self._end(state="interrupted")
 
-    def failed(self, error: str, hopeless: bool = False) -> None:
+    def fail(self, error: str, hopeless: bool = False) -> None:
         """Write that the run ended with an error, which is kept as one line.
 
         Args:
@@ -136,7 +136,7 @@ class RunStatus:
                 return before["error"] or "", str(before.get("traceback") or "")
         return None
 
-    def finished(self) -> None:
+    def remove(self) -> None:
         """Remove the status of a run that is whole: its artifact says everything."""
         with self._lock, suppress(OSError):
             self._over.set()
@@ -192,7 +192,7 @@ def read_status(path: Path) -> dict[str, Any] | None:
 
 
 def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """By run, the statuses in a results folder, and what is wrong with those that are none."""
+    """By run, the statuses in a results folder, and what is wrong with damaged ones."""
     pattern = results.status("*")
     found, damage = {}, {}
     for path in sorted(pattern.parent.glob(pattern.name)):

@@ -133,7 +133,7 @@ def samples_per_second(
 def images_tested_per_second(device: torch.device, model: str) -> float:
     """Images per second in evaluation: the best of three passes, the first of which warms up."""
     federation = random_federation(
-        device, model, clients=1, samples=20, batch_size=10, precision="tf32", tested=5000
+        device, model, clients=1, samples=20, batch_size=10, precision="tf32", test_samples=5000
     )
     executor, seconds = federation.executor, math.inf
     for _ in range(3):
@@ -169,7 +169,7 @@ def random_federation(
     samples: int,
     batch_size: int,
     precision: str = "float32",
-    tested: int = 100,
+    test_samples: int = 100,
     **options: Any,
 ) -> Federation:
     """A federation of clients of equal size, whose images are noise.
@@ -181,7 +181,7 @@ def random_federation(
         samples: of each.
         batch_size: of a local step.
         precision: of the schedule.
-        tested: images of the test part.
+        test_samples: images of the test part.
         options: of the fast executor.
     """
     rng = np.random.default_rng(1)
@@ -194,7 +194,7 @@ def random_federation(
             rng.integers(0, 256, (n, *shape_for(model)), dtype=np.uint8),
             rng.integers(0, 10, n),
         )
-        for n in (count, tested)
+        for n in (count, test_samples)
     )
     rows = np.split(np.arange(count), clients)
     levels = np.zeros(clients)

@@ -198,17 +198,17 @@ class Federation:
             self.records = records
             self.restore(snapshot)
 
-    def add_to_last_round(self, measured: Mapping[int, Mapping[str, Any]]) -> None:
+    def add_to_last_round(self, values: Mapping[int, Mapping[str, Any]]) -> None:
         """Add columns to the last round's rows of clients; a client that has no row gets one.
 
         Args:
-            measured: by client, values by column.
+            values: by client, values by column.
         """
         last = self.records.rounds[-1]["round"]
         before = [row for row in self.records.clients if row["round"] != last]
         rows = {row["client"]: row for row in self.records.clients if row["round"] == last}
-        for client, values in measured.items():
-            rows[client] = {"round": last, "client": client, **rows.get(client, {}), **values}
+        for client, row in values.items():
+            rows[client] = {"round": last, "client": client, **rows.get(client, {}), **row}
         self.records.clients = before + [row for _, row in sorted(rows.items())]
 
     def report(self, client: Client, **estimates: float) -> None:

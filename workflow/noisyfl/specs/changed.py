@@ -44,8 +44,8 @@ def changed_options(spec: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def _changed(
     given: Mapping[str, Any],
-    declared: type[Component],
+    component: type[Component],
     measures: Mapping[str, float] | None = None,
 ) -> list[str]:
-    defaults = declared.defaults(measures)
+    defaults = component.defaults(measures)
     return [name for name, default in defaults.items() if given.get(name, default) != default]
