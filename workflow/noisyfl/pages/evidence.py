@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 
 import jinja2
@@ -37,6 +38,12 @@ TEMPLATES = Path(__file__).parents[2] / "report" / "evidence"
 
 METHODS = "methods"
 """The name of the page of every method, and of its file of reasons."""
+
+COLUMNS = (
+    *("Setting", "Trials", "Accuracy", "FedAvg", "Best, after rounds"),
+    *("Right among the clean (of given)", "Found", "Right pseudo-labels", "Work"),
+)
+"""The columns of a method's table; those of which it has nothing are left out."""
 
 PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (METHODS, *PAPERS)))
 """All pages, by their paths from where the first one is."""
@@ -265,8 +272,8 @@ class Method:
     Attributes:
         name: of its row.
         against: how it compares with the baseline; None for itself.
-        columns: of the table.
-        lines: of the table of its settings.
+        columns: of the table of every method.
+        lines: of the table of its settings, the header first.
         reasons: people's paragraphs.
     """
 
@@ -286,14 +293,16 @@ def _methods(
             continue
         against = measurements.against(r) if r != measurements.baseline else None
         gains = against.gains if against else {}
+        lines = [
+            [table.columns[c].name, *_setting(measurements, c, trials, c in gains)]
+            for c, trials in measurements.row(r).items()
+        ]
+        has_text = [any(texts) for texts in zip(*lines, strict=True)]
         yield Method(
             row.name,
             against if gains else None,
             table.columns,
-            [
-                [table.columns[c].name, *_setting(measurements, c, trials, c in gains)]
-                for c, trials in measurements.row(r).items()
-            ],
+            [list(compress(line, has_text)) for line in (COLUMNS, *lines)],
             reasons.get(row.name, ()),
         )
 
