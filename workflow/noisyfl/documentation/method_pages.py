@@ -77,12 +77,7 @@ def page(name: str) -> str:
 
 
 def choices(component: type[Side], reasons: MethodReasons) -> list[str]:
-    """The sections on a method's options, what is fixed, its variants, and why all are so.
-
-    Args:
-        component: the method's declaration.
-        reasons: what people wrote about it.
-    """
+    """The sections on a method's options, what is fixed, its variants, and why all are so."""
     lines: list[str] = []
     if component.model_fields:
         options: dict[str, tuple[str, ...]] = {

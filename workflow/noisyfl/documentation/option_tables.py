@@ -21,7 +21,7 @@ from typing import Any
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import choices_of, type_of
-from noisyfl.experiments.config import PUBLISHED
+from noisyfl.experiments.config import PUBLISHED, ROOT
 from noisyfl.experiments.editor_schemas import COMMON
 from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.methods import METHODS
@@ -38,10 +38,6 @@ MARK = re.compile(r"(<!-- (options|components|methods|statuses)(?:: (\w+))? -->\
 def fill(text: str, where: str) -> str:
     """A page's text, with the tables under its comments written anew.
 
-    Args:
-        text: Markdown.
-        where: what the error messages call it.
-
     Raises:
         BadInput: a comment names something that is not declared.
     """
@@ -53,13 +49,7 @@ def fill(text: str, where: str) -> str:
 
 
 def table_lines(kind: str, name: str | None, where: str) -> list[str]:
-    """The lines of the table that a comment asks for.
-
-    Args:
-        kind: the comment's word.
-        name: the component that it names, if any.
-        where: what the error messages call the page.
-    """
+    """The lines of the table that a comment asks for."""
     if kind == "options":
         component = declaration(name or "", where)
         rows = [option_row(component, option) for option in component.model_fields]
@@ -184,8 +174,12 @@ def status_rows() -> list[tuple[str, str, str]]:
     ]
 
 
-def pages(root: Path) -> dict[Path, str]:
-    """The pages of a repository that have such comments, and the text that they should have."""
+def pages(root: Path = ROOT) -> dict[Path, str]:
+    """The pages of a repository that have such comments, and the text that they should have.
+
+    Raises:
+        BadInput: a comment names something that is not declared.
+    """
     found = {}
     for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
         text = path.read_text()
@@ -196,11 +190,6 @@ def pages(root: Path) -> dict[Path, str]:
 
 def shared_option(names: Sequence[str], components: Sequence[str], where: str) -> tuple[str, str]:
     """The default and the alternatives that options have in each of some components.
-
-    Args:
-        names: of the options.
-        components: that have all of them.
-        where: what the error messages call the file that names them.
 
     Raises:
         BadInput: there is no such component or option, or defaults or alternatives differ.

@@ -37,12 +37,7 @@ def page(name: str, subject: Subject) -> str:
 
 
 def describe_choice(choice: Choice, where: str) -> tuple[str, str, str]:
-    """What is chosen, its default and its alternatives: as declared, or as people wrote.
-
-    Args:
-        choice: of a subject.
-        where: the subject's name, for error messages.
-    """
+    """What is chosen, its default and its alternatives: as declared, or as people wrote."""
     if not choice.options:
         return choice.name, choice.default, choice.alternatives
     default, others = shared_option(choice.options, choice.of, f"workflow/reasons/{where}.yaml")
