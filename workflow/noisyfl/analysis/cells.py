@@ -174,12 +174,7 @@ class Content:
         return cell.facts["trained"] and column.has_runs and not cell.runs
 
     def of_cell(self, attribute: str, cell: Cell) -> Any:
-        """What the table's description says of a cell that has runs.
-
-        Args:
-            attribute: a name in :data:`noisyfl.specs.descriptions.BY_CELL`.
-            cell: of this content.
-        """
+        """What the table's description says of a cell that has runs."""
         matrix = getattr(self.description, attribute)
         return matrix[cell.facts["row_number"]][cell.facts["column_number"]]
 
@@ -253,13 +248,7 @@ def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:
 def content_of(
     description: TableDescription, frame: pd.DataFrame, runs: Mapping[str, Run]
 ) -> Content:
-    """Put a table together whose frame has been made already.
-
-    Args:
-        description: what it shows.
-        frame: its numbers.
-        runs: all runs of the table, by id.
-    """
+    """Put a table together whose frame has been made already."""
     rows = []
     for line in cells_of(frame):
         first = line[0][0]

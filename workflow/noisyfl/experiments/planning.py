@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +138,7 @@ def _describe_runs(plan: Plan) -> None:
             plan.remarks[run] = remarks
         if (key := work_key(spec)) not in keys:
             work = work_of(spec)
-            keys[key] = works.setdefault(canonical_json(work.to_json()), len(works))
+            keys[key] = works.setdefault(canonical_json(asdict(work)), len(works))
             if len(works) > len(plan.works):
                 plan.works.append(work)
         plan.work[run] = keys[key]

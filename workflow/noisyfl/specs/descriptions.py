@@ -72,10 +72,6 @@ class Heading:
         return not (self.mean_of or self.average_rank)
 
 
-BY_CELL = ("as_published", "labels", "changed", "remarks")
-"""Attributes of a table that hold something for each cell, by row and column."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class TableDescription:
     """A table: what its pages say, and the runs behind each cell.
@@ -162,12 +158,7 @@ class TableDescription:
     @classmethod
     def from_json(cls, text: str) -> TableDescription:
         """Read what :func:`description_text` has written."""
-        return cls.read(json.loads(text))
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> TableDescription:
-        """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
-        return _TABLES.validate_python(given)
+        return _TABLES.validate_json(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,12 +242,7 @@ class FigureDescription:
     @classmethod
     def from_json(cls, text: str) -> FigureDescription:
         """Read what :func:`description_text` has written."""
-        return cls.read(json.loads(text))
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> FigureDescription:
-        """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
-        return _FIGURES.validate_python(given)
+        return _FIGURES.validate_json(text)
 
 
 _TABLES = TypeAdapter(TableDescription)
