@@ -125,10 +125,6 @@ class Measurements:
     def __init__(self, table: TableDescription, runs: Mapping[str, Run]) -> None:
         """Measure the runs of a table, of which one row is the baseline's.
 
-        Args:
-            table: of every method in common settings.
-            runs: by id, all of the table's.
-
         Raises:
             ValueError: no row is the baseline's.
         """

@@ -59,10 +59,6 @@ def out_of_reach(printed: Path, parts: Mapping[str, Description]) -> list[str]:
     """The claims that these tables cannot decide, whatever numbers they get.
 
     Such a claim compares printed numbers, and for each comparison the tables lack one.
-
-    Args:
-        printed: the file of the papers' own numbers.
-        parts: descriptions of tables and figures, by ``<experiment>/<name>``.
     """
     tables = [part for part in parts.values() if isinstance(part, TableDescription)]
     made = (labels for part in tables for row in part.labels for labels in row)

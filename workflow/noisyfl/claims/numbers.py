@@ -66,11 +66,6 @@ class Numbers:
     def of(cls, found: Sequence[Entry], by: Sequence[str], where: str) -> Numbers:
         """Collect numbers by some of their labels; a number that lacks one of these is left out.
 
-        Args:
-            found: the numbers.
-            by: names of the labels.
-            where: what the error messages call them.
-
         Raises:
             BadInput: two numbers have the same labels.
         """

@@ -186,11 +186,6 @@ def _values(place: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...
 def as_model(content: dict[str, Any], model: type[T], where: str) -> T:
     """A file's content as a model.
 
-    Args:
-        content: of a file, as read from YAML.
-        model: what the file holds.
-        where: what the error messages call the file.
-
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """

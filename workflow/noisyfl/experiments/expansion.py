@@ -252,14 +252,7 @@ class Expansion:
     def _panel(
         self, given: LidScores | Laid, setting: Mapping[str, Any], seed: int, where: str
     ) -> Panel:
-        """A panel with its lines, or with a noisy partition and, if it names a method, a run.
-
-        Args:
-            given: the panel, or a line of one, as the file has it.
-            setting: over which it lays its own values.
-            seed: of the run.
-            where: what the error messages call the panel.
-        """
+        """A panel with its lines, or with a noisy partition and, if it names a method, a run."""
         setting = merge(setting, given.with_.given(), f"{where}.with")
         if isinstance(given, LinesPanel):
             lines = [
@@ -279,13 +272,7 @@ class Expansion:
     def _setting(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], where: str
     ) -> dict[str, Any]:
-        """A setting as the paper has it: the named one, with each part laid over it.
-
-        Args:
-            name: of the setting.
-            parts: by place in the file, what is laid over the setting.
-            where: what the error messages call the table or figure.
-        """
+        """A setting as the paper has it: the named one, with each part laid over it."""
         setting = dict(find(self.settings, name, "setting", f"{where}.setting"))
         for place, part in parts.items():
             setting = merge(setting, part, place)

@@ -91,12 +91,7 @@ def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
 
 
 def check_methods(given: Mapping[str, Any], where: str) -> None:
-    """Raise :class:`BadInput` if options of methods are wrong; required ones may be missing.
-
-    Args:
-        given: options, by method or combination.
-        where: what the error messages call them.
-    """
+    """Raise :class:`BadInput` if options of methods are wrong; required ones may be missing."""
     for name, options in given.items():
         component_of(name, where).check_options(options, f"{where}.{name}")
 

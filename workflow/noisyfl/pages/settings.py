@@ -47,12 +47,7 @@ class Setting:
 def setting_of(
     spec: Mapping[str, Any], changed: Mapping[str, Sequence[str]] = NOTHING
 ) -> dict[str, Words]:
-    """All items of a run's spec but its method and seed, in words.
-
-    Args:
-        spec: of the run.
-        changed: the options that are marked (:attr:`TableDescription.changed_options`).
-    """
+    """All items of a run's spec but its method and seed, in words."""
     partition = spec["noisy_partition"]
 
     def words(key: str, given: Mapping[str, Any]) -> Words:

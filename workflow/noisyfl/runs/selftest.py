@@ -199,11 +199,6 @@ def check_captures(device: torch.device, model: str) -> str:
 def check_method(device: torch.device, method: str, setting: Mapping[str, Any] = SETTING) -> str:
     """Compare a method's rounds by the loop, on the CPU, with those by the fast executor on the
     device, in float64.
-
-    Args:
-        device: where the fast executor is.
-        method: its name.
-        setting: of the rounds.
     """
     torch.set_default_dtype(torch.float64)
     loop = _train(CPU, method, "loop", setting)

@@ -113,12 +113,7 @@ class RunStatus:
         self._end(state="interrupted")
 
     def fail(self, error: str, hopeless: bool = False) -> None:
-        """Write that the run ended with an error, which is kept as one line.
-
-        Args:
-            error: why.
-            hopeless: whether another attempt would end in the same way.
-        """
+        """Write that the run ended with an error, which is kept as one line."""
         command = os.environ.get(COMMAND) if hopeless else None
         # Kept here too, since Snakemake begins a run's log anew with each attempt.
         self._content["traceback"] = traceback.format_exc() if command else None
@@ -206,14 +201,7 @@ def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str
 
 
 def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:
-    """The message about a run that failed: three lines.
-
-    Args:
-        setting: the run in words.
-        error: why it failed.
-        log: its log file, if it has one.
-        alone: the command that runs it again, and nothing else.
-    """
+    """The message about a run that failed: three lines."""
     lines = [f"failed: {setting}: {error}", f"log: {log or 'none'}", f"again, alone: {alone}"]
     return "\n".join([one_line(lines[0]), *(f"  {one_line(line)}" for line in lines[1:])])
 

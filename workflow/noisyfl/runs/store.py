@@ -51,11 +51,6 @@ def train_anew(runs: Iterable[str]) -> None:
 
 
 def must_train_again(run: str, artifact: Path) -> bool:
-    """Whether Snakemake was asked to train a run in any case, and has not done so since.
-
-    Args:
-        run: its id.
-        artifact: a file of the existing artifact.
-    """
+    """Whether Snakemake was asked to train a run in any case, and has not done so since."""
     since, *runs = json.loads(os.environ.get(ANEW, "[0]"))
     return bool({"all", run}.intersection(runs)) and artifact.stat().st_mtime < since

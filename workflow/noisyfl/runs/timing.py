@@ -107,14 +107,6 @@ def samples_per_second(
 ) -> float:
     """Samples per second that FedAvg trains on, with all clients at once: the best of three rounds,
     the first of which warms up.
-
-    Args:
-        device: where they train.
-        model: its name.
-        batch_size: of a step.
-        clients: how many train at once.
-        samples: of each client.
-        options: of :func:`random_federation`.
     """
     federation = random_federation(
         device, model, clients=clients, samples=samples, batch_size=batch_size, **options

@@ -348,14 +348,7 @@ def build_federation(
 def write_run(
     spec: Mapping[str, Any], federation: Federation, provenance: dict[str, Any], files: RunFiles
 ) -> None:
-    """Write the four files of a run's artifact; the provenance, which says how it ended, last.
-
-    Args:
-        spec: of the run, canonical.
-        federation: after the last round.
-        provenance: how, when and with what it was trained.
-        files: where the artifact lies.
-    """
+    """Write the four files of a run's artifact; the provenance, which says how it ended, last."""
     metadata = {"run": identity(spec)}
     write_json(files.spec, spec)
     records = federation.records

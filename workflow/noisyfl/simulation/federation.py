@@ -118,13 +118,7 @@ class Federation:
         return self.executor.passes(requests, round)
 
     def outputs_of(self, images: torch.Tensor, weights: Weights, network: int = 0) -> Outputs:
-        """Run a model on normalised images that come from the method, and count it.
-
-        Args:
-            images: float [n, channels, height, width].
-            weights: of the model.
-            network: which of the model's networks.
-        """
+        """Run a model on normalised images that come from the method, and count it."""
         self.records.forward += len(images)
         return self.executor.outputs_of(images, weights, network)
 

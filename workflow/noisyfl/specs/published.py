@@ -139,11 +139,6 @@ def select_one(
 ) -> Published | None:
     """The one row whose columns have the wanted values, or None.
 
-    Args:
-        rows: of the file of published numbers.
-        labels: the wanted texts by column.
-        where: what the error messages call the cell.
-
     Raises:
         BadInput: several rows fit.
     """
@@ -160,11 +155,6 @@ def select_one(
 
 def check_labels(rows: Iterable[Published], labels: Mapping[str, str], where: str) -> None:
     """Check that the labels that select published numbers exist among them.
-
-    Args:
-        rows: of the file of published numbers.
-        labels: the wanted texts by column.
-        where: what the error messages call the labels.
 
     Raises:
         BadInput: there is no such label column, or none of the rows has the value.
