@@ -147,14 +147,14 @@ class Content:
         return [column.name for column in self.description.columns]
 
     @property
-    def trained(self) -> list[Row]:
+    def trained_rows(self) -> list[Row]:
         """The rows that are ours, not the paper's alone."""
         return [row for row in self.rows if row.trained]
 
     @property
     def cells(self) -> list[Cell]:
         """The cells that have runs."""
-        return [cell for row in self.trained for cell in row.cells if cell.runs]
+        return [cell for row in self.trained_rows for cell in row.cells if cell.runs]
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -199,7 +199,7 @@ class Content:
         Where a group has a single row with a metric, or no mean to compare, there is none.
         """
         rivals = defaultdict(list)
-        for row in self.trained:
+        for row in self.trained_rows:
             for column, cell in enumerate(row.cells):
                 rivals[row.group, column, cell.metric].append(cell)
         found = {}

@@ -112,7 +112,7 @@ def component_of(key: str, where: str) -> type[Side]:
     return found[-1]
 
 
-def blamed(
+def key_to_blame(
     error: BadInput,
     overlay: Mapping[str, Any],
     experiments: Sequence[str],

@@ -77,7 +77,7 @@ def setting_of(
 
 def settings(content: Content) -> list[Setting]:
     """The settings of the cells that have runs; each value is listed once, with its places."""
-    rows = content.trained
+    rows = content.trained_rows
     by_cell = {
         (row.name, column): _setting_of_cell(content, cell)
         for row in rows
@@ -122,7 +122,7 @@ def _by_place(values: Mapping[tuple[str, str], Words]) -> dict[str, Words]:
 def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
     """The methods of each of our rows with every option as it was run, and their revisions."""
     found = {}
-    for row in content.trained:
+    for row in content.trained_rows:
         words = [
             (component(part, changed.get(part["name"], ())), part["revision"])
             for cell in row.cells

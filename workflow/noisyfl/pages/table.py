@@ -86,7 +86,7 @@ def markdown_page(content: Content) -> str:
     for name, values in settings.making(content).items():
         lines += [f"- {name}: {escape('; '.join(values))}"]
     lines += ["", "<details><summary>Runs of each cell</summary>", ""]
-    for one in content.trained:
+    for one in content.trained_rows:
         for column, cell in zip(content.columns, one.cells, strict=True):
             if not cell.runs:
                 continue
