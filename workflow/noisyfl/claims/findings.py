@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from noisyfl.claims.labels import Place
 
@@ -47,7 +50,7 @@ class Case:
 
     label: str
     numbers: str
-    margin: float
+    margin: Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
     holds: bool | None
     cells: tuple[Place, ...] = ()
     room: bool = True
