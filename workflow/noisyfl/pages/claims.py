@@ -127,14 +127,7 @@ def _in_detail(claim: Judgement) -> list[str]:
 def html_page(
     judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
-    """The page as one HTML file, with its style and without scripts.
-
-    Args:
-        judgements: every claim.
-        cells: the scale's ``cells.csv``.
-        scale: its name.
-        pages: the page of each table, as a link from this one, by the table's name.
-    """
+    """The page as one HTML file, with its style and without scripts; see :func:`markdown_page`."""
     return render(
         "claims.html.jinja",
         scale=scale,

@@ -1,7 +1,7 @@
 """Check that the fast executor computes correctly here: ``python -m noisyfl selftest``.
 
 It needs no data: the images are scikit-learn's digits. What is found out about a GPU is written
-down for the executor and the estimates (:class:`noisyfl.runs.gpu.GpuFacts`). On a CPU the same
+down for the executor and the estimates (:class:`noisyfl.specs.speeds.GpuFacts`). On a CPU the same
 checks are made, as far as they apply there.
 """
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 
 from noisyfl.data.datasets.dataset import DATASETS, Part
 from noisyfl.data.noisy_partition import ClientSamples, NoisyPartition
-from noisyfl.runs.gpu import LAYOUTS
 from noisyfl.runs.train import build_federation
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.extent import network_of
-from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer
+from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer, Layout
 
 SLOTS = (1, 2, 4, 8, 16)
 
@@ -45,7 +44,7 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
             name: _measure_speed(
                 device, say, LARGE, precision, 8, channels_last=name == "channels_last"
             )
-            for name in LAYOUTS
+            for name in get_args(Layout)
         }
         layout[precision] = max(speeds, key=speeds.__getitem__)
         rates[precision] = 3 * flops(LARGE[0]) * max(speeds.values())
