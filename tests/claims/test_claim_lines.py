@@ -16,7 +16,7 @@ from noisyfl.claims.declaration import check
 from noisyfl.claims.findings import Finding
 from noisyfl.claims.judge import examine
 from noisyfl.claims.labels import since
-from noisyfl.claims.lines import lines_of, needed
+from noisyfl.claims.lines import lines_of, runs_of_claim
 from noisyfl.claims.query import Query
 from noisyfl.claims.sources import ours
 from noisyfl.data import noisy_partition
@@ -215,10 +215,10 @@ def test_a_claim_about_curves(table, no_cells):
     # method's two trials say little of where other trials' curves would lie.
     margins = {case.label: case.margin for case in finding.checks[0].cases}
     assert margins == {"3.333": -25, "10": 0, "13.33": pytest.approx(15)}
-    assert {case.held for case in finding.checks[0].cases} == {None}
+    assert {case.holds for case in finding.checks[0].cases} == {None}
     # Wherever it lies, it rises.
     (rising,) = check("so", curves["Digits, Plain"].steps() > 0)
-    assert [case.held for case in rising.cases] == [True, True]
+    assert [case.holds for case in rising.cases] == [True, True]
 
 
 # ---------------------------------------------------------------- the claims of the papers
@@ -320,7 +320,7 @@ def test_what_a_claim_costs(plan, parts):
     tables = plan.tables
 
     def need(name):
-        return set(needed(all_claims()[name], parts))
+        return set(runs_of_claim(all_claims()[name], parts))
 
     # A claim needs the rows and columns that it compares, in all trials.
     table = tables["fedcorr/table2"]

@@ -207,13 +207,13 @@ def test_ahead_in_every_column(accuracy):
     finding = ahead(accuracy(*rows))
     assert finding.verdict == "holds"
     (case,) = finding.checks[0].cases
-    assert (case.label, case.numbers, case.margin, case.held) == ("", "80 > 79", 1, True)
+    assert (case.label, case.numbers, case.margin, case.holds) == ("", "80 > 79", 1, True)
     assert ahead(accuracy(cell("own", 70), *rows[1:])).verdict == "does not hold"
     rows += [cell(method, value, noise="b") for method, value in (("own", 70), ("one", 71))]
     finding = ahead(accuracy(*rows))
     assert finding.verdict == "holds in part"
     (case,) = finding.checks[0].telling(1)
-    assert (case.label, case.numbers, case.margin, case.held) == ("b", "70 > 71", -1, False)
+    assert (case.label, case.numbers, case.margin, case.holds) == ("b", "70 > 71", -1, False)
     assert ahead(accuracy(*rows), share=0.5).verdict == "holds"
     assert ahead(accuracy(*rows), share=MOST).verdict == "holds in part"
 
@@ -221,7 +221,7 @@ def test_ahead_in_every_column(accuracy):
 def test_what_was_not_run_is_open(accuracy):
     rows = [cell("own", 80), cell("one", 79), cell("own", "", noise="b"), cell("one", 1, noise="b")]
     finding = ahead(accuracy(*rows))
-    assert [case.held for case in finding.checks[0].cases] == [True, None]
+    assert [case.holds for case in finding.checks[0].cases] == [True, None]
     # Half of the cases are decided, which is enough; a third would not be.
     assert finding.verdict == ahead(accuracy(*rows), share=MOST).verdict == "holds"
     assert ahead(accuracy(cell("own", 1), *rows[1:])).verdict == "does not hold"
@@ -267,11 +267,11 @@ def test_a_single_trial_varies_as_others_of_its_column(accuracy):
     assert ahead(accuracy(*rows)).verdict == "cannot tell"
     elsewhere = [cell(name, 79, noise="b", std=1, trials=9) for name in ("own", "one")]
     rows = [cell("own", 79.2, trials=1), cell("one", 79, trials=1), *elsewhere]
-    assert [case.held for case in ahead(accuracy(*rows)).checks[0].cases] == [None, None]
+    assert [case.holds for case in ahead(accuracy(*rows)).checks[0].cases] == [None, None]
     # Of another data set's trials nothing follows.
     rows = rows[:2] + [{**row, "dataset": "mnist"} for row in elsewhere]
     cases = ahead(accuracy(*rows, dataset="digits")).checks[0].cases
-    assert [case.held for case in cases] == [True]
+    assert [case.holds for case in cases] == [True]
 
 
 @pytest.mark.parametrize(
@@ -294,11 +294,11 @@ def test_a_case_without_room_is_not_decided(side, room, other, held):
     claim.checks = lambda accuracy: check("so", accuracy["own"] > accuracy["one"])
     nothing = Finding(())
     (case,) = with_room(examine(claim, ours), nothing, ours).checks[0].cases
-    assert (case.held, case.room) == (held, held is not None)
+    assert (case.holds, case.room) == (held, held is not None)
     # The paper's own margin is one of the bounds.
-    printed = Finding((Check("", (Case("", "", margin=6.0, held=True),)),))
+    printed = Finding((Check("", (Case("", "", margin=6.0, holds=True),)),))
     (case,) = with_room(examine(claim, ours), printed, ours).checks[0].cases
-    assert case.held is (None if room else True)
+    assert case.holds is (None if room else True)
     assert count_cases([case]) == ("0 of 0 (1 without room)" if room else "1 of 1")
 
 

@@ -75,7 +75,7 @@ def test_every_kind_of_table_and_figure_comes_back(tmp_path):
     config = check_config({**given, "results": str(tmp_path)}, "my.yaml")
     made, again = (PlanFile(config, "my.yaml").plan(lambda line: None) for _ in range(2))
     assert repr(again) == repr(made)
-    assert made.claimed
+    assert made.claim_parts
     assert made.words.keys() == made.work.keys() == made.runs.keys()
     assert repr(make_plan(config, ROOT / "config" / "papers", "my.yaml")) == repr(made)
 

@@ -85,7 +85,8 @@ def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
     description = described(table)
     page = evidence_page(description, read_runs(runs.files))
     # Means of all evaluations, of which there are fewer than ten: 66.7 % and 55 % for FedAvg.
-    assert f"| {LOW} | 3 | 66.7 |  | 80.0," in page
+    assert f"| {LOW} | 3 | 66.7 | 80.0," in page
+    assert "| Setting | Trials | Accuracy | Best, after rounds |\n|---|---|---|---|" in page
     assert (
         "w/o mixup is ahead of FedAvg in 1 of 2 settings (clearly ahead in 0, clearly behind in "
         "1): +3.3 points on level=low, -30.0 on level=high." in page

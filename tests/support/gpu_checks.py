@@ -160,4 +160,4 @@ def check_streams(method, data, folder, monkeypatch):
 def check_products(method, data, folder, monkeypatch):
     """A run in float32 does not round the factors of its products."""
     with FakeGpu():
-        selftest.products(DEVICE)
+        selftest.check_products(DEVICE)

@@ -157,7 +157,7 @@ def differences(accuracies: Mapping[Place, pd.Series], baseline: int) -> Differe
     return Differences(points, deviations, holm(chances, CLEAR))
 
 
-class Measured:
+class Measurements:
     """The measures of a table's cells, beside the row of the baseline.
 
     Attributes:
@@ -169,10 +169,6 @@ class Measured:
 
     def __init__(self, table: TableDescription, runs: Mapping[str, Run]) -> None:
         """Measure the runs of a table, of which one row is the baseline's.
-
-        Args:
-            table: of every method in common settings.
-            runs: by id, all of the table's.
 
         Raises:
             ValueError: no row is the baseline's.

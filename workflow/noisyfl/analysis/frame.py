@@ -104,10 +104,6 @@ ABSENT: dict[str, Any] = {
 def tidy(table: TableDescription, runs: Mapping[str, Run]) -> pd.DataFrame:
     """The frame of a table.
 
-    Args:
-        table: what it shows.
-        runs: all runs of the table, by id.
-
     Raises:
         BadInput: two published numbers belong into one cell.
     """
@@ -167,11 +163,7 @@ def cells_of(frame: pd.DataFrame) -> list[list[Rows]]:
 
 
 def summaries(cell: Rows) -> dict[str, Summary]:
-    """Summaries of a cell by every statistic, over the rows that count; empty if none does.
-
-    Args:
-        cell: its rows in the frame.
-    """
+    """Summaries of a cell by every statistic, over the rows that count; empty if none does."""
     counted = [row for row in cell if not math.isnan(row["value"])]
     if not counted:
         return {}

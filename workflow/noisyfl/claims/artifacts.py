@@ -85,7 +85,7 @@ class Artifacts:
             for line in cells_and_lines(table, self.parts[table])
             if line.place.column == column and line.runs
         ]
-        own = self._pooled(lines, metric)
+        own = self._pool(lines, metric)
         datasets = {self._dataset(line) for line in lines}
         return own if own.freedom or len(datasets) != 1 else self._of_dataset(*datasets, metric)
 
@@ -94,11 +94,11 @@ class Artifacts:
         """How far trials of the cells of a data set lie apart, in the tables of all papers."""
         lines = itertools.chain(*(cells_and_lines(*part) for part in self.parts.items()))
         several = (line for line in lines if line.statistic and len(line.runs) > 1)
-        return self._pooled([one for one in several if self._dataset(one) == dataset], metric)
+        return self._pool([one for one in several if self._dataset(one) == dataset], metric)
 
-    def _pooled(self, lines: Sequence[Line], metric: str) -> Spread:
+    def _pool(self, lines: Sequence[Line], metric: str) -> Spread:
         summaries = (self.summary(line, metric) for line in lines if line.statistic)
-        return Spread.pooled((std, trials) for _, std, trials in filter(None, summaries))
+        return Spread.pool((std, trials) for _, std, trials in filter(None, summaries))
 
     def _dataset(self, line: Line) -> str:
         return str(self.run(line.runs[0]).spec["noisy_partition"]["dataset"])

@@ -35,7 +35,7 @@ def with_room(finding: Finding, published: Finding, side: Side) -> Finding:
         published: what the paper's own say of it.
         side: whose numbers they are.
     """
-    margins = (case.margin for check in published.checks for case in check.cases if case.held)
+    margins = (case.margin for check in published.checks for case in check.cases if case.holds)
     least = min(margins, default=0.0)
 
     def lacks(case: Case) -> bool:
@@ -46,7 +46,7 @@ def with_room(finding: Finding, published: Finding, side: Side) -> Finding:
         replace(
             check,
             cases=tuple(
-                replace(case, held=None, room=False) if lacks(case) else case
+                replace(case, holds=None, room=False) if lacks(case) else case
                 for case in check.cases
             ),
         )
@@ -59,10 +59,6 @@ def out_of_reach(printed: Path, parts: Mapping[str, Description]) -> list[str]:
     """The claims that these tables cannot decide, whatever numbers they get.
 
     Such a claim compares printed numbers, and for each comparison the tables lack one.
-
-    Args:
-        printed: the file of the papers' own numbers.
-        parts: descriptions of tables and figures, by ``<experiment>/<name>``.
     """
     tables = [part for part in parts.values() if isinstance(part, TableDescription)]
     made = (labels for part in tables for row in part.labels for labels in row)

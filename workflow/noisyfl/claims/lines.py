@@ -64,13 +64,8 @@ def lines_of(query: Query, parts: Mapping[str, Description]) -> Iterator[Line]:
                 yield line
 
 
-def needed(claim: Claim, parts: Mapping[str, Description]) -> list[str]:
-    """The runs that it takes to judge a claim by our numbers, each once.
-
-    Args:
-        claim: one of :func:`noisyfl.claims.catalogue.all_claims`.
-        parts: descriptions of all tables and figures, by ``<experiment>/<name>``.
-    """
+def runs_of_claim(claim: Claim, parts: Mapping[str, Description]) -> list[str]:
+    """The runs that it takes to judge a claim by our numbers, each once."""
     runs: dict[str, None] = {}
     for query in claim.queries.values():
         of_lines = (line.runs for line in lines_of(query, parts))

@@ -66,11 +66,6 @@ class Numbers:
     def of(cls, found: Sequence[Entry], by: Sequence[str], where: str) -> Numbers:
         """Collect numbers by some of their labels; a number that lacks one of these is left out.
 
-        Args:
-            found: the numbers.
-            by: names of the labels.
-            where: what the error messages call them.
-
         Raises:
             BadInput: two numbers have the same labels.
         """
@@ -360,7 +355,7 @@ class Cases:
                 label=", ".join(map(text, labels)),
                 numbers=" and ".join(part.words(n) for part in self.comparisons),
                 margin=min(part.margin(n) for part in self.comparisons),
-                held=decide(truth),
+                holds=decide(truth),
                 cells=tuple(sorted(self.cells[n])),
             )
             for n, (labels, truth) in enumerate(zip(named, self.truth, strict=True))

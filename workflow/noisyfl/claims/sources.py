@@ -98,7 +98,7 @@ def spreads_of(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, ...], Sprea
     for row in rows:
         for group in _groups(row):
             trials[group].append((float(row["ours_std"] or "nan"), int(row["ours_trials"])))
-    spreads = {group: Spread.pooled(of_cells) for group, of_cells in trials.items()}
+    spreads = {group: Spread.pool(of_cells) for group, of_cells in trials.items()}
     return {group: spread for group, spread in spreads.items() if spread.freedom}
 
 

@@ -26,7 +26,7 @@ class Spread:
     freedom: int = 0
 
     @classmethod
-    def pooled(cls, cells: Iterable[tuple[float, int]]) -> Spread:
+    def pool(cls, cells: Iterable[tuple[float, int]]) -> Spread:
         """Pool the standard deviations of cells, each with its number of trials."""
         squares, freedom = 0.0, 0
         for std, trials in cells:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import Results
-from noisyfl.core.checked_yaml import checked, read_yaml
+from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.core.typed import choices_of
 from noisyfl.data.roots import checked_folder
@@ -58,7 +58,7 @@ def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    given = checked(dict(config), Configuration, where).to_json()
+    given = as_model(dict(config), Configuration, where).to_json()
     if given["scale"] in TAKEN:
         raise BadInput(
             f"{where}: scale: got {given['scale']!r}, expected another name than those of the "

@@ -21,7 +21,7 @@ from noisyfl.experiments.setting import (
     Names,
     Setting,
     Trials,
-    declared,
+    schema_of,
 )
 
 
@@ -33,8 +33,8 @@ def _one_of(known: Mapping[str, Any], kind: str) -> Any:
     return BeforeValidator(check)
 
 
-Metric = Annotated[str, _one_of(METRICS, "metric"), declared("metric")]
-Statistic = Annotated[str, _one_of(STATISTICS, "statistic"), declared("statistic")]
+Metric = Annotated[str, _one_of(METRICS, "metric"), schema_of("metric")]
+Statistic = Annotated[str, _one_of(STATISTICS, "statistic"), schema_of("statistic")]
 Published = Annotated[
     dict[str, str],
     Field(description="columns of config/published.csv and the values that select a cell's row"),

@@ -62,9 +62,6 @@ class PlanFile:
     def plan(self, say: Callable[[str], None]) -> Plan:
         """The plan, which is made anew, and written, if the file is missing, damaged or stale.
 
-        Args:
-            say: takes a line for the user.
-
         Raises:
             BadInput: what is wrong with the configuration, an experiment or a method.
         """
@@ -99,7 +96,7 @@ class PlanFile:
         from noisyfl.experiments.planning import make_plan
 
         plan = make_plan(self.config, self.experiments, self.where, self.published)
-        text = json.dumps(plan.to_json())
+        text = plan.to_json()
         head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
         try:
             with replacing(self.path) as draft:
@@ -119,7 +116,7 @@ class PlanFile:
         sums = json.loads(head.removesuffix(PLAN) + "}")
         if sums["checksum"] != _sha256(text):
             raise ValueError("the plan does not fit its checksum")
-        return sums["inputs"], Plan.from_json(json.loads(text))
+        return sums["inputs"], Plan.from_json(text)
 
     def _digest(self) -> str:
         """SHA-256 of everything that decides the plan but its configuration."""

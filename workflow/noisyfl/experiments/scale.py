@@ -10,7 +10,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.finished import finished_part
+from noisyfl.experiments.partial import partial_plan
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import name_of, run_ids, unknown_target
 from noisyfl.runs.edited import edited_runs
@@ -50,7 +50,7 @@ class Scale:
         self._prepared = cache(self._prepared_files)
         self._texts: dict[str, str] = {}
         if not config["train_missing"]:
-            plan = finished_part(
+            plan = partial_plan(
                 plan,
                 lambda run: self.run_files(run).provenance.exists(),
                 lambda partition: self.partition_file(partition).exists(),
@@ -104,7 +104,7 @@ class Scale:
     @cached_property
     def claimed(self) -> dict[str, Description]:
         """By name, the wanted tables and figures that claims are held against."""
-        return {name: self.wanted[name] for name in self.plan.claimed if name in self.wanted}
+        return {name: self.wanted[name] for name in self.plan.claim_parts if name in self.wanted}
 
     def parts_of(self, target: str) -> dict[str, Description]:
         """The tables and figures of an experiment, or the one of that name, by name."""

@@ -121,10 +121,11 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
 
 
 def _first_trial(description: FigureDescription, runs: Mapping[str, Run]) -> tuple[Run, Look]:
-    (look,) = looks([row.method for row in description.drawn.rows])
-    return runs[description.drawn.runs[0][0][0]], look
+    (look,) = looks([row.method for row in description.source_table.rows])
+    return runs[description.source_table.runs[0][0][0]], look
 
 
 def _cell(description: FigureDescription) -> str:
     """The name of the table's only cell: its row and its setting."""
-    return f"{description.drawn.rows[0].name}, {setting_name(description.drawn.columns[0])}"
+    table = description.source_table
+    return f"{table.rows[0].name}, {setting_name(table.columns[0])}"

@@ -196,7 +196,7 @@ def looks(given: Sequence[Any]) -> list[Look]:
         plainest.setdefault(names[r], r)
     own = [_own(name) if plainest[name] == r else None for r, name in enumerate(names)]
     own = [look if look not in own[:r] else None for r, look in enumerate(own)]
-    free = _free({look for look in own if look is not None})
+    free = _available({look for look in own if look is not None})
     return [look or next(free) for look in own]
 
 
@@ -229,10 +229,10 @@ def _by_options(given: Sequence[Mapping[str, Any]]) -> list[Look]:
     return found if len(set(found)) == len(found) else []
 
 
-def _free(taken: set[Look]) -> Iterator[Look]:
+def _available(used: set[Look]) -> Iterator[Look]:
     """Looks that are not taken, unused colours first; from the start again once all are used up."""
     _, *dashes = DASHES
-    used = {look.colour for look in taken}
-    colours = sorted(COLOURS, key=lambda colour: colour in used)
+    used_colours = {look.colour for look in used}
+    colours = sorted(COLOURS, key=lambda colour: colour in used_colours)
     every = [Look(colour, dash) for dash in dashes for colour in colours]
-    return itertools.cycle([look for look in every if look not in taken])
+    return itertools.cycle([look for look in every if look not in used])

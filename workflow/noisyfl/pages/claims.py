@@ -127,14 +127,7 @@ def _in_detail(claim: Judgement) -> list[str]:
 def html_page(
     judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
-    """The page as one HTML file, with its style and without scripts.
-
-    Args:
-        judgements: every claim.
-        cells: the scale's ``cells.csv``.
-        scale: its name.
-        pages: the page of each table, as a link from this one, by the table's name.
-    """
+    """The page as one HTML file, with its style and without scripts; see :func:`markdown_page`."""
     return render(
         "claims.html.jinja",
         scale=scale,
@@ -222,10 +215,10 @@ def count_cases(cases: Sequence[Case]) -> str:
     """In how many of its decided cases a condition holds, and why the others are not decided."""
     if not cases:
         return "not run"
-    held = sum(case.held is True for case in cases)
+    held = sum(case.holds is True for case in cases)
     missing = sum(not case.known for case in cases)
     tight = sum(case.known and not case.room for case in cases)
-    unsure = sum(case.held is None and case.known for case in cases) - tight
+    unsure = sum(case.holds is None and case.known for case in cases) - tight
     reasons = ((unsure, "open"), (tight, "without room"), (missing, "not run"))
     more = [f"{count} {word}" for count, word in reasons if count]
     decided = len(cases) - missing - unsure - tight
@@ -239,7 +232,7 @@ def condition_text(check: Check) -> str:
 
 def case_text(case: Case) -> str:
     """A case with its numbers and a mark: whether it holds, fails, or is undecided."""
-    mark = {True: "✓", False: "✗", None: "?"}[case.held]
+    mark = {True: "✓", False: "✗", None: "?"}[case.holds]
     label = f"{case.label}: " if case.label else ""
     return f"{label}{case.numbers} {mark}"
 

@@ -11,13 +11,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 
 import jinja2
 import pandas as pd
 from pydantic import Field, RootModel, model_validator
 
-from noisyfl.analysis.against_fedavg import CLEAR, ROUNDS, Against, Measured
+from noisyfl.analysis.against_fedavg import CLEAR, ROUNDS, Against, Measurements
 from noisyfl.analysis.names import DATASETS
 from noisyfl.analysis.room import ORACLE
 from noisyfl.analysis.runs import Run
@@ -37,6 +38,12 @@ TEMPLATES = Path(__file__).parents[2] / "report" / "evidence"
 
 METHODS = "methods"
 """The name of the page of every method, and of its file of reasons."""
+
+COLUMNS = (
+    *("Setting", "Trials", "Accuracy", "FedAvg", "Best, after rounds"),
+    *("Right among the clean (of given)", "Found", "Right pseudo-labels", "Work"),
+)
+"""The columns of a method's table; those of which it has nothing are left out."""
 
 PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (METHODS, *PAPERS)))
 """All pages, by their paths from where the first one is."""
@@ -94,7 +101,7 @@ def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[
 def evidence_pages(
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judgement],
+    judgements: Sequence[Judgement],
     beside: Sequence[Beside],
     leads: Sequence[Lead],
     papers: Mapping[str, PaperReasons],
@@ -105,7 +112,7 @@ def evidence_pages(
     Args:
         table: of every method in common settings, with a row of the baseline.
         runs: by id, all of the table's.
-        judged: every claim.
+        judgements: every claim.
         beside: the papers' tables with our numbers beside theirs.
         leads: of each paper's own method over FedAvg.
         papers: people's paragraphs, see :func:`read_reasons`.
@@ -124,17 +131,19 @@ def evidence_pages(
     environment.globals |= {"in_short": in_short, "tally": tally, "why": _why}
     environment.globals |= {"CLEAR": CLEAR, "ROUNDS": ROUNDS}
     environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
-    measured = Measured(table, runs)
-    claims = {paper: [one for one in judged if one.claim.paper == paper] for paper in PAPERS}
+    measurements = Measurements(table, runs)
+    claims = {paper: [one for one in judgements if one.claim.paper == paper] for paper in PAPERS}
     pages = {
         "evidence.md": environment.get_template("first.md.jinja").render(
             table=table,
             papers=PAPERS,
             claims=claims,
-            begun=[one.claim.name for one in judged if not _decided(one) and _some_known(one)],
-            measured=measured,
-            clear=_clearly_ahead(table, measured),
-            settings=_settings(table, measured),
+            begun=[
+                one.claim.name for one in judgements if not _is_decided(one) and _has_numbers(one)
+            ],
+            measurements=measurements,
+            clear=_clearly_ahead(table, measurements),
+            settings=_settings(table, measurements),
             leads=[_lead(one) for one in leads],
             own_size=partial(_own_size, leads),
             alike=sorted(
@@ -145,16 +154,16 @@ def evidence_pages(
         ),
         f"evidence/{METHODS}.md": environment.get_template("methods.md.jinja").render(
             table=table,
-            glance=_at_a_glance(table, measured),
-            methods=list(_methods(table, measured, methods)),
-            missing=[row.name for r, row in enumerate(table.rows) if not measured.row(r)],
+            glance=_at_a_glance(table, measurements),
+            methods=list(_methods(table, measurements, methods)),
+            missing=[row.name for r, row in enumerate(table.rows) if not measurements.row(r)],
         ),
     }
     for paper, name in PAPERS.items():
         pages[f"evidence/{paper}.md"] = environment.get_template("paper.md.jinja").render(
             name=name,
             scale=table.scale,
-            decided=[one for one in claims[paper] if _decided(one)],
+            decided=[one for one in claims[paper] if _is_decided(one)],
             beside=[part for part in beside if part.paper == paper],
             reasons=papers.get(paper, PaperReasons()),
         )
@@ -189,24 +198,24 @@ def _own_size(leads: Sequence[Lead]) -> str:
     return f"{some} of a paper's own size."
 
 
-def _decided(judged: Judgement) -> bool:
-    return judged.ours.verdict != CANNOT_TELL
+def _is_decided(judgement: Judgement) -> bool:
+    return judgement.ours.verdict != CANNOT_TELL
 
 
-def _some_known(judged: Judgement) -> bool:
-    return any(case.known for check in judged.ours.checks for case in check.cases)
+def _has_numbers(judgement: Judgement) -> bool:
+    return any(case.known for check in judgement.ours.checks for case in check.cases)
 
 
-def _settings(table: TableDescription, measured: Measured) -> list[list[str]]:
+def _settings(table: TableDescription, measurements: Measurements) -> list[list[str]]:
     """What a difference from the baseline is to be held against in each setting in which it is
     known how much one varies, as the texts of six columns.
     """
     oracles = [r for r, row in enumerate(table.rows) if row.method_name == ORACLE]
     lines = []
-    for c, deviation in measured.differences.deviations.items():
-        baseline = measured.cells[measured.baseline, c]["accuracy"]
+    for c, deviation in measurements.differences.deviations.items():
+        baseline = measurements.cells[measurements.baseline, c]["accuracy"]
         spread = f" ± {number(baseline.std())}" if len(baseline) > 1 else ""
-        found = measured.differences
+        found = measurements.differences
         gains = {r: found.mean((r, at)) for r, at in found.points if at == c}
         room = [gains[r] for r in oracles if r in gains]
         clear = [gain for r, gain in gains.items() if (r, c) in found.clear]
@@ -223,22 +232,22 @@ def _settings(table: TableDescription, measured: Measured) -> list[list[str]]:
     return lines
 
 
-def _clearly_ahead(table: TableDescription, measured: Measured) -> dict[str, int]:
+def _clearly_ahead(table: TableDescription, measurements: Measurements) -> dict[str, int]:
     """In how many settings each method that is run, and that ranks count, is clearly ahead."""
     return {
-        row.name: measured.against(r).clearly_ahead
+        row.name: measurements.against(r).clearly_ahead
         for r, row in enumerate(table.rows)
-        if row.ranked and r != measured.baseline and measured.row(r)
+        if row.ranked and r != measurements.baseline and measurements.row(r)
     }
 
 
-def _at_a_glance(table: TableDescription, measured: Measured) -> list[list[str]]:
+def _at_a_glance(table: TableDescription, measurements: Measurements) -> list[list[str]]:
     """The table of accuracies by row and column, without columns of which most cells are missing;
     its header first.
 
     In a column without missing cells the best is in bold. A cell of which a trial diverged says so.
     """
-    cells, trained = measured.cells, measured.seeds
+    cells, trained = measurements.cells, measurements.seeds
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
     columns = [c for c in columns if 2 * sum((r, c) in trained for r in rows) >= len(rows)]
     lines = {r: [table.rows[r].name] for r in rows}
@@ -264,8 +273,8 @@ class Method:
     Attributes:
         name: of its row.
         against: how it compares with the baseline; None for itself.
-        columns: of the table.
-        lines: of the table of its settings.
+        columns: of the table of every method.
+        lines: of the table of its settings, the header first.
         reasons: people's paragraphs.
     """
 
@@ -277,32 +286,36 @@ class Method:
 
 
 def _methods(
-    table: TableDescription, measured: Measured, reasons: Mapping[str, Sequence[Why]]
+    table: TableDescription, measurements: Measurements, reasons: Mapping[str, Sequence[Why]]
 ) -> Iterator[Method]:
     """Every method that is run, in the order of the table."""
     for r, row in enumerate(table.rows):
-        if not measured.row(r):
+        if not measurements.row(r):
             continue
-        against = measured.against(r) if r != measured.baseline else None
+        against = measurements.against(r) if r != measurements.baseline else None
         gains = against.gains if against else {}
+        lines = [
+            [table.columns[c].name, *_setting(measurements, c, trials, c in gains)]
+            for c, trials in measurements.row(r).items()
+        ]
+        has_text = [any(texts) for texts in zip(*lines, strict=True)]
         yield Method(
             row.name,
             against if gains else None,
             table.columns,
-            [
-                [table.columns[c].name, *_setting(measured, c, trials, c in gains)]
-                for c, trials in measured.row(r).items()
-            ],
+            [list(compress(line, has_text)) for line in (COLUMNS, *lines)],
             reasons.get(row.name, ()),
         )
 
 
-def _setting(measured: Measured, column: int, trials: pd.DataFrame, compared: bool) -> list[str]:
+def _setting(
+    measurements: Measurements, column: int, trials: pd.DataFrame, compared: bool
+) -> list[str]:
     """What a method reached in a setting, as the texts of eight columns."""
     cell = trials.mean()
     level = work = ""
     if compared:
-        baseline = measured.cells[measured.baseline, column]
+        baseline = measurements.cells[measurements.baseline, column]
         level = number(baseline["accuracy"].reindex(trials.index).mean())
         work = f"{(trials['backward'] / baseline['backward']).mean():.2f}"
     return [str(len(trials)), number(cell.accuracy), level, *describe(cell), work]
@@ -331,7 +344,7 @@ def write_evidence(
     folder: Path,
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judgement],
+    judgements: Sequence[Judgement],
     cells: Path,
     reasons: Path,
 ) -> None:
@@ -341,13 +354,13 @@ def write_evidence(
         folder: gets :data:`PAGES`.
         table: see :func:`evidence_pages`.
         runs: likewise.
-        judged: likewise.
+        judgements: likewise.
         cells: the file of every published number with ours.
         reasons: the folder of people's paragraphs.
     """
     papers, methods = read_reasons(reasons)
     pages = evidence_pages(
-        table, runs, judged, tables_beside(cells), leads_of(cells), papers, methods
+        table, runs, judgements, tables_beside(cells), leads_of(cells), papers, methods
     )
     for name, text in pages.items():
         with replacing(folder / name) as draft:

@@ -149,22 +149,22 @@ class TrainingJob:
             try:
                 outcome = self._whole_run(log, status)
             except (BadInput, DamagedArtifact) as error:
-                status.failed(str(error), hopeless=True)
+                status.fail(str(error), hopeless=True)
                 log.error(f"error: {error}")
                 return Outcome(str(error))
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
-                status.failed(text, hopeless=is_hopeless(error))
+                status.fail(text, hopeless=is_hopeless(error))
                 log.exception(f"error: {text}")
                 return Outcome(text)
             except BaseException:  # Ctrl-C
-                status.interrupted()
+                status.interrupt()
                 raise
             if outcome.interrupted:
-                status.interrupted()
+                status.interrupt()
                 log.info(outcome.error)
             else:
-                status.finished()
+                status.remove()
         return outcome
 
     def _whole_run(self, log: logging.Logger, status: RunStatus) -> Outcome:
@@ -237,7 +237,7 @@ class TrainingJob:
                     layout.checkpoint(run),
                     options,
                     log.info,
-                    status.running,
+                    status.report,
                 )
         except Interrupted as interrupted:
             return Outcome(str(interrupted), True, interrupted.rounds_done)

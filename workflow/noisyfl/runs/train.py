@@ -53,7 +53,7 @@ EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
 """By name. Their results are equal up to rounding."""
 
 
-def choose_device(wanted: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
     """Return the device for ``auto`` or for any name that torch knows; a GPU has its index.
 
     ``auto`` is the first GPU that CUDA may see, or the CPU if there is none. Which GPU CUDA may see
@@ -63,11 +63,11 @@ def choose_device(wanted: str) -> torch.device:
     several runs at once fill the cores.
     """
     gpu.prepare_cuda()
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(wanted)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise BadInput(f"device: got {wanted!r}, but torch sees no GPU here")
+        raise BadInput(f"device: got {name!r}, but torch sees no GPU here")
     if device.type == "cuda" and device.index is None:
         # torch's functions for memory refuse a GPU without its index.
         device = torch.device("cuda", torch.cuda.current_device())
@@ -348,14 +348,7 @@ def build_federation(
 def write_run(
     spec: Mapping[str, Any], federation: Federation, provenance: dict[str, Any], files: RunFiles
 ) -> None:
-    """Write the four files of a run's artifact; the provenance, which says how it ended, last.
-
-    Args:
-        spec: of the run, canonical.
-        federation: after the last round.
-        provenance: how, when and with what it was trained.
-        files: where the artifact lies.
-    """
+    """Write the four files of a run's artifact; the provenance, which says how it ended, last."""
     metadata = {"run": identity(spec)}
     write_json(files.spec, spec)
     records = federation.records

@@ -72,10 +72,6 @@ class {title}(ServerSide, ClientSide):
 def write_new_method(name: str, folder: Path = PACKAGE / "methods") -> Path:
     """Write the file of a new method, and return its path.
 
-    Args:
-        name: what it will be called in a scale: small letters, digits and underscores.
-        folder: where methods are.
-
     Raises:
         BadInput: a method cannot have that name, or there is a method or file of that name.
     """

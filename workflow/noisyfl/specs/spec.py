@@ -110,11 +110,6 @@ def canonical_run(
 ) -> dict[str, Any]:
     """Check a run and fill in every default.
 
-    Args:
-        given: the values of a :class:`RunSpec`.
-        where: what the error messages call it.
-        roots: the data folders, where files of human labels may lie.
-
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """

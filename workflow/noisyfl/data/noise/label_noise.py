@@ -386,10 +386,5 @@ class Human(LabelNoise):
         return [labels]
 
     def digest(self, dataset: Dataset, roots: Roots) -> str:
-        """The labels' SHA-256; :class:`BadInput` if they cannot be read.
-
-        Args:
-            dataset: facts about it.
-            roots: the data folders.
-        """
+        """The labels' SHA-256; :class:`BadInput` if they cannot be read."""
         return digest(load_labels(self.file, self.key, None, dataset, roots))
