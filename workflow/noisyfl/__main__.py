@@ -14,7 +14,15 @@ from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
 from noisyfl.core.script import end_quietly_on_ctrl_c
 from noisyfl.data.roots import data_roots
-from noisyfl.experiments.config import DEFAULTS, EXECUTORS, ROOT, check_device, load_config
+from noisyfl.experiments.config import (
+    DEFAULTS,
+    EXECUTORS,
+    ROOT,
+    TRACKERS,
+    check_device,
+    check_trackers,
+    load_config,
+)
 
 CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands take if none is named, as Snakemake does."""
@@ -128,7 +136,12 @@ def parser() -> argparse.ArgumentParser:
         "--keep-models", action="store_true", help="write the models that the runs end with, too"
     )
     train.add_argument(
-        "--tensorboard", action="store_true", help="write TensorBoard's event files, too"
+        "--trackers",
+        nargs="+",
+        default=[],
+        choices=TRACKERS,
+        metavar="TRACKER",
+        help=f"give each round's numbers to these, too: {', '.join(TRACKERS)}",
     )
     evaluate = add(
         "evaluate",
@@ -226,6 +239,7 @@ def main() -> None:
             arguments["results"] = Path(arguments["results"])
         if arguments.get("data", ...) is None:
             arguments["data"] = data_roots(settings)
+        check_trackers(arguments.get("trackers", ()), "--trackers")
         if command == "train_specs":
             end_quietly_on_ctrl_c()
         function_of(command)(**arguments)

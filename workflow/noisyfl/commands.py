@@ -61,7 +61,7 @@ def train_specs(
     device: str,
     executor: str,
     keep_models: bool = False,
-    tensorboard: bool = False,
+    trackers: Sequence[str] = (),
 ) -> None:
     """Train each spec that is not trained yet, on data and partitions made where missing."""
     for path in specs:
@@ -69,7 +69,7 @@ def train_specs(
         alone += [word for root in data for word in ("--data", str(root))]
         alone += ["--executor", executor, *(["--download"] if download else [])]
         alone += [*(["--keep-models"] if keep_models else [])]
-        alone += [*(["--tensorboard"] if tensorboard else [])]
+        alone += [*(["--trackers", *trackers] if trackers else [])]
         spec = _read_spec(path)
         job = TrainingJob(
             spec=spec,
@@ -82,7 +82,7 @@ def train_specs(
             checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
             alone=shlex.join(["python", "-m", "noisyfl", *alone]),
             keep_models=keep_models,
-            tensorboard=tensorboard,
+            trackers=tuple(trackers),
         )
         train_job(job, data)
 

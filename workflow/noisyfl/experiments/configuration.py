@@ -80,9 +80,9 @@ class Configuration(Typed):
         False,
         description="write the global model that each run ends with as safetensors, beside the run",
     )
-    tensorboard: bool = Field(
-        False, description="write TensorBoard's event files of each run while it is trained"
-    )
+    trackers: Annotated[
+        list[Literal["tensorboard", "mlflow", "wandb"]], AfterValidator(each_once)
+    ] = Field([], description="what also takes the numbers of a run while it is trained")
     train_missing: bool = Field(
         True,
         description="train what tables and figures lack; else make them of the runs that are there",
