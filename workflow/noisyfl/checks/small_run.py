@@ -13,6 +13,7 @@ import torch
 from noisyfl.core.artifacts import Results, RunFiles, read_table
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.methods import METHODS
 from noisyfl.runs.train import Inputs, TrainingOptions, build_federation, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.client_side import ClientSide
@@ -125,7 +126,8 @@ def train(
 def train_in_pieces(
     spec: Mapping[str, Any], data: Results, root: Path, most: int, **options: Any
 ) -> tuple[RunFiles, int]:
-    """Train a run that is asked to end after every round, until it is whole.
+    """Train a run that is asked to end after every round, and goes on with another instance of its
+    method, until it is whole.
 
     Args:
         spec: canonical.
@@ -146,6 +148,7 @@ def train_in_pieces(
 
     with patch.object(Checkpoint, "after_round", end):
         for interruptions in range(most - 1):
+            METHODS.forget_built()
             try:
                 return train(spec, data, root, checkpoint_seconds=0, **options), interruptions
             except Interrupted:

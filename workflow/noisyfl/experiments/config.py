@@ -11,7 +11,8 @@ from typing import Any
 
 from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import checked, read_yaml
-from noisyfl.core.options import BadInput, find, reading
+from noisyfl.core.options import BadInput, find, reading, within
+from noisyfl.core.plugins import find as find_plugins
 from noisyfl.core.typed import choices_of
 from noisyfl.data.roots import checked_folder
 from noisyfl.experiments.configuration import Configuration
@@ -82,6 +83,8 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         for n, folder in enumerate(data["prepared"])
     ]
     check_device(given["device"], f"{where}: device")
+    with within(where=f"{where}: "):
+        find_plugins(given["plugins"])
     check_trackers(given["trackers"], f"{where}: trackers")
     results = checked_folder(given["results"], f"{where}: results", to_be_made=True)
     if set(results) & set("{}"):

@@ -68,6 +68,9 @@ class Configuration(Typed):
         description="what is made if no target is given: <experiment>, <experiment>/<table or "
         "figure>; null: all",
     )
+    plugins: list[str] = Field(
+        [], description="Python files with methods, models and other components of one's own"
+    )
     results: str = Field("results", min_length=1, description="the folder of all artifacts")
     data: Data = Field(default_factory=Data.model_construct)
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")

@@ -47,7 +47,7 @@ from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods_digest
 from noisyfl.specs.sources import source_digest
-from noisyfl.specs.spec import describe_run, identity
+from noisyfl.specs.spec import describe_run, identity, plugins_of
 
 EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
 """By name. Their results are equal up to rounding."""
@@ -255,11 +255,13 @@ def train_run(
 
 def _checkpoint_key(spec: Mapping[str, Any], device: torch.device) -> dict[str, str]:
     """What has to be the same for a run to go on from a checkpoint."""
+    plugins = {name: facts["sha256"] for name, facts in plugins_of(spec).items()}
     return {
         "spec": identity(spec),
         "source": source_digest(),
         "torch": str(torch.__version__),
         "device": device.type,
+        **plugins,
     }
 
 
@@ -272,6 +274,7 @@ def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, An
         "noisyfl": __version__,
         "source_digest": source_digest(),
         "method_digest": methods_digest(spec["method"]),
+        **({"plugins": plugins} if (plugins := plugins_of(spec)) else {}),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": numpy.__version__,
