@@ -10,7 +10,7 @@ from noisyfl.core.script import job
 from noisyfl.pages.claims import write_claims
 from noisyfl.specs.descriptions import read_description
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     cells = Path(snakemake.input.cells)
     artifacts = Artifacts(
         {name: read_description(text) for name, text in snakemake.params.parts.items()},

@@ -18,6 +18,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, to_numpy, write_table
 from noisyfl.core.options import BadInput, within
+from noisyfl.core.plugins import facts_of, module_of
 from noisyfl.core.randomness import stream
 from noisyfl.core.typed import Typed
 from noisyfl.data.datasets.dataset import Dataset, dataset
@@ -187,8 +188,9 @@ def make(
         roots: the data folders, where files of human labels may lie.
 
     Returns:
-        The table with :data:`COLUMNS`, int32, and its metadata: the spec, and for each client the
-        intended and the realised noise level. What is not known is null.
+        The table with :data:`COLUMNS`, int32, and its metadata: the spec, for each client the
+        intended and the realised noise level, and if plugins had a part in it, which. What is not
+        known is null.
 
     Raises:
         BadInput: no partition can be made from the spec, or it is of another revision.
@@ -235,7 +237,19 @@ def make(
         "noise_levels": levels.tolist() if known else nothing,
         "realised_noise": realised if facts.true_labels else nothing,
     }
+    if plugins := facts_of(component_modules(spec)):
+        metadata["plugins"] = plugins
     return pa.table(arrays, names=list(COLUMNS)), metadata
+
+
+def component_modules(spec: Mapping[str, Any]) -> list[str]:
+    """The names of the modules of what a canonical spec of a noisy partition is made of."""
+    return [
+        module_of(dataset(spec["dataset"])),
+        module_of(PARTITIONS.get(spec["partition"]["name"])),
+        module_of(LABEL_NOISES.get(spec["label_noise"]["name"])),
+        module_of(NOISE_LEVELS.get(spec["noise_level"]["name"])),
+    ]
 
 
 def write(

@@ -15,15 +15,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from noisyfl.core import plugins
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import reading
+from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.experiments.config import PUBLISHED, ROOT
 from noisyfl.experiments.plan import Plan, stamp_of
 from noisyfl.specs.sources import digest_of
 
 EXPERIMENTS = ROOT / "config" / "papers"
 
-DECIDING = ("scale", "note", "trials", "allow_years", "overlay", "experiments", "targets")
+DECIDING = (
+    *("scale", "note", "plugins", "trials", "allow_years", "overlay", "experiments", "targets"),
+)
 """The keys of a configuration that decide its plan, with its data folders."""
 
 SOURCES = ("claims", "core", "data", "experiments", "methods", "models", "simulation", "specs")
@@ -95,6 +99,7 @@ class PlanFile:
         # Here alone, since it imports every method and model, and with them torch.
         from noisyfl.experiments.planning import make_plan
 
+        plugins.load(self.config["plugins"])
         plan = make_plan(self.config, self.experiments, self.where, self.published)
         text = plan.to_json()
         head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
@@ -116,13 +121,19 @@ class PlanFile:
         sums = json.loads(head.removesuffix(PLAN) + "}")
         if sums["checksum"] != _sha256(text):
             raise ValueError("the plan does not fit its checksum")
-        return sums["inputs"], Plan.from_json(text)
+        plan = Plan.from_json(text)
+        # What a run costs depends on its dataset, and on no other component beside the plan.
+        if any(spec["dataset"] not in DATASETS for spec in plan.partitions.values()):
+            plugins.load(self.config["plugins"])
+        return sums["inputs"], plan
 
     def _digest(self) -> str:
         """SHA-256 of everything that decides the plan but its configuration."""
         digest = hashlib.sha256(digest_of(*SOURCES).encode())
         # Syntax trees, of which methods' digests are made, are printed otherwise by others.
         digest.update(".".join(platform.python_version_tuple()[:2]).encode())
+        for plugin in plugins.find(self.config["plugins"]):
+            digest.update(f"{plugin} {plugin.sha256}".encode())
         names = sorted(self.config["experiments"])
         for path in (self.published, *(self.experiments / f"{name}.yaml" for name in names)):
             with reading(str(path)):

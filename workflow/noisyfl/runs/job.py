@@ -71,7 +71,7 @@ class TrainingJob:
         checkpoint_seconds: time between two checkpoints.
         alone: the command that trains this run again, and nothing else.
         keep_models: write the model that the run ends with, too.
-        tensorboard: write event files for TensorBoard while it is under way.
+        trackers: names of :data:`noisyfl.runs.trackers.TRACKERS`.
     """
 
     spec: dict[str, Any]
@@ -84,7 +84,7 @@ class TrainingJob:
     checkpoint_seconds: float
     alone: str
     keep_models: bool = False
-    tensorboard: bool = False
+    trackers: tuple[str, ...] = ()
 
     @classmethod
     def of_snakemake(
@@ -114,7 +114,7 @@ class TrainingJob:
             checkpoint_seconds=config["checkpoint_seconds"],
             alone=snakemake_alone(files.provenance, on_slurm),
             keep_models=config["keep_models"],
-            tensorboard=config["tensorboard"],
+            trackers=tuple(config["trackers"]),
         )
 
     @property
@@ -228,7 +228,8 @@ class TrainingJob:
                     weight_files=WeightFiles([Path(root) for root in self.data], self.download),
                     checkpoint_seconds=self.checkpoint_seconds,
                     keep_model=self.keep_models,
-                    events=layout.events(run) if self.tensorboard else None,
+                    trackers=self.trackers,
+                    results=layout.root,
                 )
                 train_run(
                     self.spec,

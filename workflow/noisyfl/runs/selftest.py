@@ -119,7 +119,7 @@ def selftest(
         if time.monotonic() > end_of_checks:
             left_out.append(title)
             continue
-        with _torch_as_it_was():
+        with torch_as_it_was():
             try:
                 say(f"ok      {title}: {check(where)}")
             except Exception as error:
@@ -135,7 +135,7 @@ def selftest(
             "slower, and send these lines."
         )
         return False
-    with _torch_as_it_was():
+    with torch_as_it_was():
         found = timing.measure(where, say)
     made = "The checks that were made" if left_out else "All checks"
     if where.type != "cuda":
@@ -370,7 +370,7 @@ def _check_close(one: Federation, other: Federation) -> None:
 
 
 @contextmanager
-def _torch_as_it_was() -> Iterator[None]:
+def torch_as_it_was() -> Iterator[None]:
     """Put back what a check sets for all of torch."""
     dtype, mkldnn = torch.get_default_dtype(), torch.backends.mkldnn.enabled
     matrix, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32

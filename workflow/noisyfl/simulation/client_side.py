@@ -81,8 +81,6 @@ class Side(Component):
     """What client sides and server sides both declare.
 
     Attributes:
-        revision: raised when the arithmetic changes; runs of older revisions go stale. As long as
-            it is 0, the method is being written, and each edit of its code makes new runs.
         reference: where the method comes from.
         networks: how many networks a model of this method has.
         cost: for estimates.
@@ -100,7 +98,6 @@ class Side(Component):
             own options for which this holds.
     """
 
-    revision: ClassVar[int] = 1
     reference: ClassVar[str]
     networks: ClassVar[int] = 1
     cost: ClassVar[Cost] = Cost()

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, field_validator
 
 from noisyfl.core.options import BadInput, find, within
+from noisyfl.core.plugins import facts_of, module_of
 from noisyfl.core.registry import Component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
-from noisyfl.data.noisy_partition import PartitionSpec
+from noisyfl.data.noisy_partition import PartitionSpec, component_modules
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.data.roots import Roots
 from noisyfl.models import MODELS, Model
@@ -146,6 +147,17 @@ def measures_of(
         "local_epochs": schedule.local_epochs,
         **({} if clients is None else {"clients": clients}),
     }
+
+
+def plugins_of(spec: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The plugins that the components of a canonical run come from, by name, as provenance has
+    them: their ``version``, where they are packages, and the ``sha256`` of their sources.
+    """
+    classes = [
+        MODELS.get(spec["model"]["name"]),
+        *(methods()[p["name"]] for p in parts_of(spec["method"])),
+    ]
+    return facts_of([*component_modules(spec["noisy_partition"]), *map(module_of, classes)])
 
 
 def describe_run(spec: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, replacing, to_numpy, write_table
 from noisyfl.core.options import BadInput, find
+from noisyfl.core.plugins import COMPONENTS, add
 from noisyfl.data.datasets.classes import (
     CIFAR10_CLASSES,
     CIFAR100_CLASSES,
@@ -93,7 +94,7 @@ class Part:
     labels: np.ndarray
 
 
-DATASETS = {
+DATASETS: dict[str, Dataset] = {
     facts.name: facts
     for facts in (
         Dataset(
@@ -185,6 +186,14 @@ DATASETS = {
         ),
     )
 }
+
+
+COMPONENTS["dataset"] = DATASETS
+
+
+def add_dataset(facts: Dataset) -> None:
+    """Make a dataset known by its name; :class:`BadInput` if another one has it."""
+    add(DATASETS, "dataset", facts.name, facts)
 
 
 def dataset(name: str, where: str = "") -> Dataset:
