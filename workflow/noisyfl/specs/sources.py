@@ -19,6 +19,7 @@ COMPUTING = (
     "models",
     "simulation",
     "specs/build.py",
+    "specs/gpu_facts.py",
     "runs/gpu.py",
     "runs/processor.py",
     "runs/train.py",
