@@ -83,8 +83,9 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         for n, folder in enumerate(data["prepared"])
     ]
     check_device(given["device"], f"{where}: device")
-    with within(where=f"{where}: "):
-        find_plugins(given["plugins"])
+    if given["plugins"]:
+        with within(where=f"{where}: "):
+            find_plugins(given["plugins"])
     check_trackers(given["trackers"], f"{where}: trackers")
     results = checked_folder(given["results"], f"{where}: results", to_be_made=True)
     if set(results) & set("{}"):
@@ -102,7 +103,8 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 def check_trackers(names: Sequence[str], where: str) -> None:
     """Raise :class:`BadInput` if a tracker is not installed; its module and extra have its name."""
     for name in names:
-        if importlib.util.find_spec(name) is None:
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:  # a folder of that name, as W&B makes one
             raise BadInput(
                 f"{where}: got {name!r}, which is not installed; install it with: "
                 f'pip install "noisyfl[{name}]"'
