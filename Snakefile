@@ -21,10 +21,10 @@ try:
     from noisyfl.core.options import BadInput
     from noisyfl.core.places import ROOT
     from noisyfl.experiments.config import check_scale, scale_file
-except ModuleNotFoundError as error:
+except ImportError as error:
     raise WorkflowError(
-        f"Python cannot import {error.name}: expected Snakemake to be started from an environment "
-        "with noisyfl[snakemake], which `make .venv/installed` makes in a clone"
+        f"{error}: expected Snakemake to be started from an environment with "
+        "noisyfl[snakemake], which `make .venv/installed` makes in a clone"
     ) from None
 
 # A workflow that imports this one has a command line and a configuration of its own.

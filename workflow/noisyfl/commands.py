@@ -267,6 +267,8 @@ def new_method(name: str, outside: Path | None = None) -> None:
     it on digits in seconds.
     """
     if outside is None:
+        if not IN_A_CLONE:
+            raise BadInput(f"new-method: {ROOT} is an installed copy; give --outside FOLDER")
         print(write_new_method(name))
         return
     for path in write_package(name, outside):
