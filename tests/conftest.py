@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 
 from noisyfl.core.artifacts import Results
-from noisyfl.data.datasets.dataset import prepare
+from noisyfl.data.datasets.parts import prepare
 from written_runs import Runs, write_partition
 
 

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from noisyfl.data.datasets.dataset import prepare
+from noisyfl.data.datasets.parts import prepare
 from small_executors import DEVICES, made
 
 

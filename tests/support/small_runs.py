@@ -7,7 +7,7 @@ import torch
 
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, build_federation, train_run
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods

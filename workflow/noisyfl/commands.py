@@ -27,7 +27,7 @@ from noisyfl.core.artifacts import (
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import is_checked, read_provenance, write_provenance
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import DEFAULTS, ROOT, load_config

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from noisyfl.core.script import job
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 

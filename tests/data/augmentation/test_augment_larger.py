@@ -14,7 +14,8 @@ from torchvision.transforms.v2 import functional
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import KINDS, View, draw, normalize
 from noisyfl.data.augmentation.randaugment import apply_strong, draw_strong
-from noisyfl.data.datasets.dataset import DATASETS, prepare, read_part
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.methods.fedavg import FedAvg
 from noisyfl.runs import train as training
 from noisyfl.simulation.executor import NO_DRAWS

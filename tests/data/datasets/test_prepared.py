@@ -10,7 +10,7 @@ import official_trees as trees
 from noisyfl.core.artifacts import read_metadata, read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets import prepared, shards
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.prepared import provide
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from noisyfl.claims.catalogue import tables_of_claims
 from noisyfl.core.options import BadInput, find, reading
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.human_labels import LabelsMissing, places
 from noisyfl.data.roots import Roots, data_roots
 from noisyfl.experiments.config import PUBLISHED
@@ -126,8 +127,8 @@ def _describe_runs(plan: Plan) -> None:
         for row, line in zip(table.rows, table.runs, strict=True):
             for column, cell in zip(table.columns, line, strict=True):
                 for run in cell:
-                    dataset = plan.runs[run]["noisy_partition"]["dataset"]
-                    cells.setdefault(run, f"{row.name}, {dataset}, {column.name}")
+                    facts = dataset(plan.runs[run]["noisy_partition"]["dataset"])
+                    cells.setdefault(run, f"{row.name}, {facts.name}, {column.name}")
     keys: dict[str, int] = {}
     works: dict[str, int] = {}
     for run, spec in plan.runs.items():

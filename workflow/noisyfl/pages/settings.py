@@ -14,6 +14,7 @@ from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, OTHER_SCALE, POINTS
 from noisyfl.core.provenance import is_checked
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
 from noisyfl.simulation.schedule import Schedule
@@ -66,7 +67,7 @@ def setting_of(
         for name in Schedule.model_fields
     }
     return {
-        "dataset": plain(partition["dataset"]),
+        "dataset": plain(dataset(partition["dataset"]).name),
         "clients": plain(str(partition["partition"]["clients"])),
         "partition": words("partition", partition["partition"]),
         "label noise": words("label_noise", partition["label_noise"]),

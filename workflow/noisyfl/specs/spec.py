@@ -12,7 +12,7 @@ from noisyfl.core.options import BadInput, find, within
 from noisyfl.core.registry import Component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.noisy_partition import PartitionSpec
@@ -158,8 +158,9 @@ def describe_run(spec: Mapping[str, Any]) -> str:
     given = spec["noisy_partition"]
     method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
     partition = in_words(given["partition"], PARTITIONS.classes)
-    words = f"{method} on {given['dataset']}, {partition}"
-    if not DATASETS[given["dataset"]].true_labels:
+    facts = dataset(given["dataset"])
+    words = f"{method} on {facts.name}, {partition}"
+    if not facts.true_labels:
         return f"{words}, label noise as it comes, seed {spec['seed']}"
     if given["label_noise"]["name"] == "none":
         return f"{words}, no label noise, seed {spec['seed']}"

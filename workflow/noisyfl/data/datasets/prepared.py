@@ -10,7 +10,8 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, read_metadata, replacing
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import REVISION, dataset, prepare, read_part
+from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.datasets.parts import REVISION, prepare, read_part
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.roots import Roots
 
@@ -33,7 +34,7 @@ def provide(
 
     Args:
         name: of the dataset.
-        roots: see :func:`noisyfl.data.datasets.dataset.prepare`.
+        roots: see :func:`noisyfl.data.datasets.parts.prepare`.
         download: the same.
         prepared: folders that may have ``<name>/train.parquet`` and ``<name>/test.parquet``, made
             by this function elsewhere. The first folder that has both is taken.
@@ -42,7 +43,7 @@ def provide(
 
     Raises:
         BadInput: a prepared part is damaged, or not what this version would prepare; or see
-            :func:`noisyfl.data.datasets.dataset.prepare`.
+            :func:`noisyfl.data.datasets.parts.prepare`.
     """
     for folder in (root / name for root in prepared):
         parts = [folder / part for part in PARTS]
