@@ -27,8 +27,10 @@ from noisyfl.core.artifacts import (
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import is_checked, read_provenance, write_provenance
 from noisyfl.data import noisy_partition
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
+from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import DEFAULTS, ROOT, load_config
 from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
@@ -101,10 +103,12 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
         return
     partition = job.spec["noisy_partition"]
     if not layout.stored(identifier).whole():
-        train, _ = prepared(partition["dataset"], layout, data, job.download)
+        own = OwnFiles(data, layout.root)
+        train, _ = prepared(partition["dataset"], own, job.download)
         partition_path = layout.partition(identity(partition))
         if not partition_path.exists():
-            noisy_partition.write(partition_path, partition, read_part(train).labels, data)
+            part = read_part(train)
+            noisy_partition.write(partition_path, partition, part.labels, own, part.images)
     outcome = job.run(echo=True)
     if outcome.interrupted:
         sys.exit(f"{outcome.error}; run the same command to go on")
@@ -124,7 +128,8 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
                 "--keep-models, or keep_models: true in a scale"
             )
         spec = read_json(files.spec)
-        _, test = prepared(spec["noisy_partition"]["dataset"], Results(results), data, download)
+        own = OwnFiles(data, results)
+        _, test = prepared(spec["noisy_partition"]["dataset"], own, download)
         found = evaluate_model(files, read_part(test), device)
         recorded = last_evaluation(files)
         print(f"{run}  {describe_run(spec)}")
@@ -141,23 +146,23 @@ def last_evaluation(files: RunFiles) -> dict[str, float]:
 
 
 def prepared(
-    dataset: str, layout: Results, data: Roots, download: bool, folders: Sequence[Path] = ()
+    given: str | Mapping[str, Any], own: OwnFiles, download: bool, folders: Sequence[Path] = ()
 ) -> tuple[Path, Path]:
     """The files of a dataset's training and test part, which are made if they are missing.
 
     Args:
-        dataset: its name.
-        layout: where the parts lie.
-        data: the folders of official data files.
+        given: the dataset as a spec has it.
+        own: the folders of official data files, and the results folder.
         download: fetch official files that are missing.
         folders: where the dataset may lie prepared already.
 
     Raises:
         BadInput: official files are missing or damaged.
     """
-    train, test = layout.data(dataset, "train"), layout.data(dataset, "test")
+    name = dataset(given).name
+    train, test = own.results.data(name, "train"), own.results.data(name, "test")
     if not (train.exists() and test.exists()):
-        provide(dataset, data, download, folders, train, test)
+        provide(name, own, download, folders)
     return train, test
 
 

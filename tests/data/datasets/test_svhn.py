@@ -39,7 +39,9 @@ def test_the_official_files_are_read_wherever_they_lie(tmp_path, official, place
 
 def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, official):
     folder, _ = official
-    with pytest.raises(BadInput, match=r"svhn: there is no file .*train_32x32.mat .*download: true"):
+    with pytest.raises(
+        BadInput, match=r"svhn: there is no file .*train_32x32.mat .*download: true"
+    ):
         prepare_in(tmp_path, "svhn", tmp_path)
     (folder / "test_32x32.mat").write_bytes(b"another file")
     with pytest.raises(BadInput, match=r"svhn: .*test_32x32.mat has MD5 .*, expected"):

@@ -17,8 +17,10 @@ from typing import Any
 
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import reading
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import PUBLISHED, ROOT
-from noisyfl.experiments.plan import Plan, stamp_of
+from noisyfl.experiments.plan import Plan
 from noisyfl.specs.sources import digest_of
 
 EXPERIMENTS = ROOT / "config" / "papers"
@@ -71,10 +73,8 @@ class PlanFile:
         inputs = self._digest()
         try:
             found, plan = self._read()
-            stale = found != inputs or any(
-                stamp_of(Path(path)) != stamp for path, stamp in plan.label_files.items()
-            )
-            if not stale:
+            own = OwnFiles(data_roots(self.config), Path(self.config["results"]))
+            if found == inputs and not own.stale(plan.own_files, plan.own_images):
                 return plan
             why = "what it follows from has changed"
         except FileNotFoundError:

@@ -49,7 +49,7 @@ class Setting(Typed):
     Components stay as they are written, since another setting may be laid over them.
     """
 
-    dataset: Annotated[str, declared("dataset")] = ""
+    dataset: Annotated[Component, declared("dataset")] = ""
     clients: int = Field(0, ge=1)
     partition: Annotated[Component, declared("partition")] = ""
     label_noise: Annotated[Component, declared("label_noise")] = ""

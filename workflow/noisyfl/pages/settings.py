@@ -59,7 +59,8 @@ def setting_of(
     def words(key: str, given: Mapping[str, Any]) -> Words:
         return component(given, changed.get(key, ()))
 
-    human = partition["label_noise"]["name"] == "human"
+    labels = {"human": "as people labelled", "file": "as the file's labels are"}
+    whose = labels.get(partition["label_noise"]["name"])
     schedule = {
         name.replace("_", " "): Words(
             ((str(spec["schedule"][name]), name in changed.get("schedule", ())),)
@@ -71,9 +72,7 @@ def setting_of(
         "clients": plain(str(partition["partition"]["clients"])),
         "partition": words("partition", partition["partition"]),
         "label noise": words("label_noise", partition["label_noise"]),
-        "noise level": plain("as people labelled")
-        if human
-        else words("noise_level", partition["noise_level"]),
+        "noise level": plain(whose) if whose else words("noise_level", partition["noise_level"]),
         "model": words("model", spec["model"]),
         "augmentation": plain(spec["augmentation"]),
         "normalization": plain(spec["normalization"]),

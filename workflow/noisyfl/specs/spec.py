@@ -16,8 +16,8 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.noisy_partition import PartitionSpec
+from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.partitioning.partition import PARTITIONS
-from noisyfl.data.roots import Roots
 from noisyfl.models import MODELS, Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import canonical_method, methods, without_revisions
@@ -106,19 +106,19 @@ class RunSpec(PartitionSpec):
 
 
 def canonical_run(
-    given: Mapping[str, Any], where: str, roots: Roots | None = None
+    given: Mapping[str, Any], where: str, own: OwnFiles | None = None
 ) -> dict[str, Any]:
     """Check a run and fill in every default.
 
     Args:
         given: the values of a :class:`RunSpec`.
         where: what the error messages call it.
-        roots: the data folders, where files of human labels may lie.
+        own: reads a user's own files.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    return RunSpec.read(given, where, roots=roots).canonical()
+    return RunSpec.read(given, where, own=own).canonical()
 
 
 def _check_participants(method: Mapping[str, Any], there: int) -> None:

@@ -74,6 +74,15 @@ class Dataset:
         return self.own or self.name
 
 
+OWN = "images_"
+"""What the names of users' own data sets begin with; the first digits of the digest follow."""
+
+
+def is_own(name: str) -> bool:
+    """Whether a dataset of that name is a user's own."""
+    return name.startswith(OWN)
+
+
 class OwnImages(Typed):
     """What is known of a data set of one's own, as specs have it.
 
@@ -98,7 +107,7 @@ class OwnImages(Typed):
         """The facts about the dataset."""
         height, width, channels = self.shape
         return Dataset(
-            name=f"images_{self.sha256[:16]}",
+            name=f"{OWN}{self.sha256[:16]}",
             shape=(height, width, channels),
             classes=tuple(self.classes),
             train_size=self.train_size,

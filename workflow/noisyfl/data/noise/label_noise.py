@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -19,10 +19,18 @@ from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component, Registry
 from noisyfl.data.datasets.dataset import Dataset
-from noisyfl.data.noise.human_labels import OFFICIAL, SUFFIXES, digest, find_file, load_labels
+from noisyfl.data.noise.human_labels import (
+    OFFICIAL,
+    SUFFIXES,
+    LabelsMissing,
+    check_order,
+    digest,
+    find_file,
+    load_labels,
+)
 from noisyfl.data.noise.noise_level import consecutive_groups
 from noisyfl.data.noise.transitions import MAPS, Transition, by_table, shifted, uniform
-from noisyfl.data.roots import Roots
+from noisyfl.data.own_files import NotRead, OwnFiles
 
 
 @dataclass(frozen=True)
@@ -32,12 +40,15 @@ class Context:
     Attributes:
         dataset: facts about the dataset.
         seed: the trial's.
-        roots: the data folders, where files of human labels may lie.
+        own: a user's own files, and the data folders.
+        images: the images of a client's samples, uint8 [samples, height, width, channels], by the
+            client's number; nothing is decoded unless it is called.
     """
 
     dataset: Dataset
     seed: int
-    roots: Roots | None = None
+    own: OwnFiles | None = None
+    images: Callable[[int], np.ndarray] | None = None
 
 
 class LabelNoise(Component, ABC):
@@ -66,6 +77,19 @@ class LabelNoise(Component, ABC):
             raise BadInput(
                 f"needs at least {self.least_clients} clients, got clients={clients}",
             )
+
+    def known_with(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+        """The same noise as a spec has it, once the files that it names are read.
+
+        Args:
+            dataset: facts about it.
+            own: reads files; None: nothing is read.
+
+        Raises:
+            NotRead: a file has to be read first.
+            BadInput: it cannot be.
+        """
+        return self
 
     @abstractmethod
     def flip(
@@ -369,27 +393,93 @@ class Human(LabelNoise):
             BadInput: no such file or key, another checksum, or labels that are not the dataset's.
         """
         (true,) = clients
-        if context.roots is None:
+        if context.own is None:
+            raise BadInput("got no data folder that the labels could lie in", "file")
+        roots = context.own.roots
+        labels = load_labels(None, self.key, true, context.dataset, roots)
+        if self.sha256 and (found := digest(labels)) != self.sha256:
             raise BadInput(
-                f"got {self.file!r}, but not the data folder it lies in",
-                "file",
-            )
-        labels = load_labels(self.file, self.key, true, context.dataset, context.roots)
-        found = digest(labels)
-        if self.sha256 and found != self.sha256:
-            raise BadInput(
-                f"the labels {self.key!r} in "
-                f"{find_file(self.file, context.dataset.name, context.roots)} have {found}, "
-                f"expected {self.sha256}",
+                f"the labels {self.key!r} in {find_file(None, context.dataset.name, roots)} "
+                f"have {found}, expected {self.sha256}",
                 "sha256",
             )
         return [labels]
 
-    def digest(self, dataset: Dataset, roots: Roots) -> str:
-        """The labels' SHA-256; :class:`BadInput` if they cannot be read.
+    def known_with(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+        """The same noise with the digest of its labels; if it names a file, as ``file`` has it."""
+        self.check(dataset, 1)
+        if self.file is not None:
+            return _from_file(self.file, self.key, self.sha256, dataset, own)
+        if own is None or self.sha256:
+            return self
+        return self.model_copy(update={"sha256": own.human_labels(self.key, dataset)})
 
-        Args:
-            dataset: facts about it.
-            roots: the data folders.
+
+def _from_file(
+    path: str | None, key: str | None, sha256: str, dataset: Dataset, own: OwnFiles | None
+) -> LabelNoise:
+    """Labels of one's own, by their digest; the file need not be there if that is given."""
+    if own is None:
+        raise NotRead(f"got {path!r}, which has not been read yet; plan the scale that names it")
+    try:
+        found = own.labels(path, key, dataset)
+    except LabelsMissing:
+        if not sha256:
+            raise
+        found = sha256
+    if sha256 not in ("", found):
+        raise BadInput(f"the labels {key!r} in {path} have {found}, expected {sha256}", "sha256")
+    return OwnLabels(sha256=found)
+
+
+@LABEL_NOISES.register("file")
+class OwnLabels(LabelNoise):
+    """Given labels of one's own, from a file, or the column ``given`` of a data set of one's own.
+
+    One label for each training sample, in the order of the dataset, which is checked if a column
+    ``clean_label`` of the file has the true labels too. A spec names them by their digest, so that
+    the file's place and format do not matter.
+    """
+
+    uses_level = False
+    whole = True
+    path: str | None = option(
+        None,
+        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the given labels that "
+        "`images(given=...)` names",
+    )
+    key: str | None = option(None, doc="array of the file, or column of the .csv")
+    sha256: str = option(
+        "", doc="of the labels as int64; filled in from the file where it is not given"
+    )
+
+    def canonical(self) -> dict[str, Any]:
+        """The labels by their digest, wherever they come from."""
+        return {"name": self.name, "sha256": self.sha256}
+
+    def flip(
+        self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
+    ) -> list[np.ndarray]:
+        """The file's labels.
+
+        Raises:
+            BadInput: they are not kept in the results folder, or in another order than the
+                dataset's.
         """
-        return digest(load_labels(self.file, self.key, None, dataset, roots))
+        (true,) = clients
+        if context.own is None:
+            raise BadInput("got no results folder, in which the labels are kept", "sha256")
+        kept = context.own.kept(self.sha256)
+        if "clean_label" in kept:
+            check_order(kept["clean_label"], true, "the file", context.dataset.name)
+        return [kept["label"]]
+
+    def known_with(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+        """The same noise with the digest of its labels, which are read and kept."""
+        if self.sha256 and self.path is None:
+            return self
+        try:
+            return _from_file(self.path, self.key, self.sha256, dataset, own)
+        except BadInput as error:
+            error.path = tuple("path" if key == "file" else key for key in error.path)
+            raise
