@@ -14,7 +14,8 @@ from noisyfl.core.artifacts import DamagedArtifact, checksum, read_table, write_
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
-from noisyfl.data.own_files import NotRead, OwnFiles
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 from small_partitions import LABELS, SETTING, canonical, made
 
 

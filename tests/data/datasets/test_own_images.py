@@ -15,7 +15,8 @@ from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.noisy_partition import canonical
-from noisyfl.data.own_files import NotRead, OwnFiles
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 
 
 def wanted(text, **more):

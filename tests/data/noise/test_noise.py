@@ -15,7 +15,8 @@ from noisyfl.data.datasets.classes import CIFAR100_SUPERCLASSES
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Context
 from noisyfl.data.noise.transitions import MAPS
-from noisyfl.data.own_files import NotRead, OwnFiles
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 
 CIFAR10 = DATASETS["cifar10"]
 

@@ -7,7 +7,8 @@ import pytest
 
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
-from noisyfl.data.own_files import NotRead, OwnFiles
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 from small_partitions import LABELS, canonical
 
 CLIENT = np.arange(100) % 4

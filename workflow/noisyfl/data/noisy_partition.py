@@ -26,9 +26,10 @@ from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
-from noisyfl.data.own_files import NotRead, OwnFiles
-from noisyfl.data.partitioning.own_clients import repeated
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.partitioning.own_partition import repeated
 from noisyfl.data.partitioning.partition import PARTITIONS, Partition
+from noisyfl.data.roots import NotRead
 
 REVISION = 2
 """Increased when the arithmetic of a partition, a noise level or a label noise changes."""

@@ -30,16 +30,17 @@ from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Content, Images, fingerprint, read_images
 from noisyfl.data.datasets.parts import metadata_of, table_of_pixels
 from noisyfl.data.noise.human_labels import digest, load_columns, load_labels, places
-from noisyfl.data.partitioning.own_clients import read_clients
+from noisyfl.data.partitioning.own_partition import read_clients
 from noisyfl.data.roots import Roots, each
 
 Stamp = list[int] | None
 """Size and time of the last change (nanoseconds) of a file; None if there is none."""
 
 RECORD = "images.json"
-"""Beside the parts of a data set of one's own: what is known of it (``known``), and what it was
-read from (``sources``: each with its ``options``, the ``fingerprint`` of its files, and the digest of
-the ``given`` labels among them).
+"""Beside the parts of a data set of one's own: what is known of it, and what it was read from.
+
+Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, and the digest of the
+``given`` labels among them.
 """
 
 
@@ -50,10 +51,6 @@ def stamp_of(path: Path) -> Stamp:
     except OSError:
         return None
     return [found.st_size, found.st_mtime_ns]
-
-
-class NotRead(BadInput):
-    """A spec names a file of a user's own that has not been read yet."""
 
 
 class OwnFiles:

@@ -18,8 +18,8 @@ from noisyfl.claims.catalogue import tables_of_claims
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.human_labels import LabelsMissing
-from noisyfl.data.own_files import NotRead, OwnFiles
-from noisyfl.data.roots import data_roots
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead, data_roots
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.expansion import USED, Expansion
 from noisyfl.experiments.headers import only

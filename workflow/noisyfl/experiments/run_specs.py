@@ -8,7 +8,8 @@ from typing import Any
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import split_component
 from noisyfl.data.noise.human_labels import LabelsMissing
-from noisyfl.data.own_files import NotRead, OwnFiles
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 from noisyfl.experiments.overlay import blamed
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.extent import check_ends
