@@ -96,24 +96,53 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
         job: the run's training job.
         data: the folders of official data files.
     """
-    layout, identifier, run = Results(Path(job.results)), identity(job.spec), job.run_files
+    identifier, run = identity(job.spec), job.run_files
     if run.whole():
         verify(identifier, run)
         print(f"{identifier} is trained already: {run.folder}")
         return
-    partition = job.spec["noisy_partition"]
-    if not layout.stored(identifier).whole():
-        own = OwnFiles(data, layout.root)
-        train, _ = prepared(partition["dataset"], own, job.download)
-        partition_path = layout.partition(identity(partition))
-        if not partition_path.exists():
-            part = read_part(train)
-            noisy_partition.write(partition_path, partition, part.labels, own, part.images)
+    make_inputs(job, OwnFiles(data, Path(job.results)))
     outcome = job.run(echo=True)
     if outcome.interrupted:
         sys.exit(f"{outcome.error}; run the same command to go on")
     if outcome.error is not None:
         sys.exit(job.failure(outcome.error))
+
+
+def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
+    """Make the data and the partition that a run is trained on, if they are missing.
+
+    Args:
+        job: the run's training job.
+        own: the data folders, and the results folder of the job.
+    """
+    if own.results.stored(identity(job.spec)).whole():
+        return
+    partition = job.spec["noisy_partition"]
+    train, _ = prepared(partition["dataset"], own, job.download)
+    path = own.results.partition(identity(partition))
+    if not path.exists():
+        part = read_part(train)
+        noisy_partition.write(path, partition, part.labels, own, part.images)
+
+
+def export_partition(
+    partition: str, to: Path, results: Path, data: Sequence[Path], download: bool
+) -> None:
+    """Write a noisy partition with its images as datasets.load_dataset reads them: Parquet, a data
+    card and Croissant metadata.
+    """
+    from noisyfl.data.export import export
+
+    layouts = (Results(results), REPRODUCED)
+    path = next((p for one in layouts if (p := one.partition(partition)).is_file()), None)
+    if path is None:
+        places = " or ".join(str(one.partition(partition)) for one in layouts)
+        raise BadInput(f"{partition}: there is no noisy partition {places}")
+    found = noisy_partition.read(path)
+    train, test = prepared(found.spec["dataset"], OwnFiles(data, results), download)
+    for written in export(partition, found, read_part(train), read_part(test), to):
+        print(written)
 
 
 def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:
