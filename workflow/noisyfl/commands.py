@@ -126,6 +126,15 @@ def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
         noisy_partition.write(path, partition, part.labels, own, part.images)
 
 
+def partition_file(partition: str, results: Path) -> Path:
+    """The file of a noisy partition, in results or tracked; :class:`BadInput` if there is none."""
+    places = [layout.partition(partition) for layout in (Results(results), REPRODUCED)]
+    for path in places:
+        if path.is_file():
+            return path
+    raise BadInput(f"{partition}: there is no noisy partition {' or '.join(map(str, places))}")
+
+
 def export_partition(
     partition: str, to: Path, results: Path, data: Sequence[Path], download: bool
 ) -> None:
@@ -134,12 +143,7 @@ def export_partition(
     """
     from noisyfl.data.export import export
 
-    layouts = (Results(results), REPRODUCED)
-    path = next((p for one in layouts if (p := one.partition(partition)).is_file()), None)
-    if path is None:
-        places = " or ".join(str(one.partition(partition)) for one in layouts)
-        raise BadInput(f"{partition}: there is no noisy partition {places}")
-    found = noisy_partition.read(path)
+    found = noisy_partition.read(partition_file(partition, results))
     train, test = prepared(found.spec["dataset"], OwnFiles(data, results), download)
     for written in export(partition, found, read_part(train), read_part(test), to):
         print(written)
