@@ -21,6 +21,7 @@ from typing import Any
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import choices_of, type_of
+from noisyfl.data.datasets.own_images import Images
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.editor_schemas import COMMON
 from noisyfl.experiments.overlay import REGISTRIES
@@ -86,7 +87,7 @@ def declaration(name: str, where: str) -> type[Component]:
     known: dict[str, type[Component]] = {}
     for registry in REGISTRIES.values():
         known |= registry.classes
-    known |= {"schedule": Schedule, **METHODS.classes}
+    known |= {"schedule": Schedule, Images.name: Images, **METHODS.classes}
     if name in known:
         return known[name]
     raise BadInput(f"{where}: nothing is called {name!r}")
