@@ -85,7 +85,11 @@ def load_columns(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """The labels of a file, and the true labels in it, int64 [n]; None if it has none.
 
-    The arguments and errors are those of :func:`load_labels`.
+    Args:
+        file: see :func:`load_labels`, as for the errors.
+        key: the same.
+        dataset: the same.
+        roots: the same.
     """
     path = find_file(file, dataset.name, roots)
     arrays = _read(path)
