@@ -3,7 +3,7 @@ rule explorer:
     input:
         # The inputs of these are all runs, so no run is named here: fewer files are planned faster.
         frames=SCALE.frames(),
-        claims=[FOLDER / "claims.json"] if SCALE.frames(published=True) else [],
+        claims=[FOLDER / "claims.json"] if SCALE.compared else [],
         published=PUBLISHED,
         reasons=sorted(
             (Path(workflow.basedir) / "workflow" / "reasons").rglob("*.yaml")

@@ -12,7 +12,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 
 from noisyfl.core.artifacts import Results
-from noisyfl.data.datasets.parts import prepare
 from written_runs import Runs, write_partition
 
 
@@ -48,10 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Results that hold the digits."""
-    results = Results(tmp_path_factory.mktemp("data"))
-    parts = (results.data("digits", part) for part in ("train", "test"))
-    prepare("digits", results.root, False, *parts)
-    return results
+    from noisyfl.checks.small_run import prepare_digits  # with torch, which few tests need
+
+    return prepare_digits(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Labelled numbers: selecting, pairing, reducing, and what comparisons amount to."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -108,21 +110,21 @@ def test_halves_are_rounded_up():
 
 def test_a_case_says_what_was_compared():
     (case,) = (ACCURACY["a"]["y"] >= ACCURACY["b"]["y"]).decide()
-    assert (case.label, case.numbers, case.margin, case.held) == ("", "4 ≥ 6", -2, False)
+    assert (case.label, case.numbers, case.margin, case.holds) == ("", "4 ≥ 6", -2, False)
     assert [cell.row for cell in case.cells] == ["a_y", "b_y"]
     cases = (ACCURACY["a"] > ACCURACY[but("a")].max("method")).decide()
-    assert [(case.label, case.held) for case in cases] == [("x", True), ("y", False)]
+    assert [(case.label, case.holds) for case in cases] == [("x", True), ("y", False)]
     (case,) = ACCURACY["a"]["x"].between(2, 4).decide()
-    assert (case.numbers, case.margin, case.held) == ("5 ≥ 2 and 5 ≤ 4", -1, False)
+    assert (case.numbers, case.margin, case.holds) == ("5 ≥ 2 and 5 ≤ 4", -1, False)
     (case,) = ACCURACY["a"]["x"].about(4.8, within=0.3).decide()
-    assert (case.numbers, case.held) == ("0.2 ≤ 0.3", True)
+    assert (case.numbers, case.holds) == ("0.2 ≤ 0.3", True)
 
 
 def test_what_is_unknown_decides_nothing_but_a_failure_does():
     known, unknown = numbers("m", a=1), numbers("m", a=NAN)
-    assert [case.held for case in (known > unknown).decide()] == [None]
-    assert [case.held for case in ((known > 0) & (unknown > 0)).decide()] == [None]
-    assert [case.held for case in ((known > 2) & (unknown > 0)).decide()] == [False]
+    assert [case.holds for case in (known > unknown).decide()] == [None]
+    assert [case.holds for case in ((known > 0) & (unknown > 0)).decide()] == [None]
+    assert [case.holds for case in ((known > 2) & (unknown > 0)).decide()] == [False]
     assert not (Numbers.unknown(["m"]) > 1).known
     assert not (Numbers.unknown(["m"]) - known["a"] > 1).known
 
@@ -130,10 +132,10 @@ def test_what_is_unknown_decides_nothing_but_a_failure_does():
 def test_nearly_all_draws_must_agree():
     draws = np.ones(100)
     draws[:4] = -1
-    assert [c.held for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [True]
+    assert [c.holds for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [True]
     draws[:6] = -1
-    assert [c.held for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [None]
-    assert [c.held for c in (numbers("m", a=[-1, *-draws]) > 0).decide()] == [None]
+    assert [c.holds for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [None]
+    assert [c.holds for c in (numbers("m", a=[-1, *-draws]) > 0).decide()] == [None]
 
 
 def test_whether_every_case_holds():
@@ -141,7 +143,7 @@ def test_whether_every_case_holds():
     assert told((ACCURACY["a"] > 4).every()) == {(): 0}
     # One that fails decides, whatever the unknown one comes out to be; one that holds does not.
     some = numbers("m n", a_1=1, a_2=NAN, b_1=3, b_2=NAN)
-    assert [case.held for case in ((some > 2).every("n") < 1).decide()] == [True, None]
+    assert [case.holds for case in ((some > 2).every("n") < 1).decide()] == [True, None]
 
 
 def test_curves():
@@ -203,3 +205,17 @@ def test_correlations():
     gone[:10] = NAN
     assert np.isnan(told(by_client(gone).pearson(y))[()])
     assert np.isnan(told(by_client(np.ones(12)).pearson(y))[()])
+
+
+def test_a_correlation_over_few_clients_leaves_a_range_open():
+    rng = np.random.default_rng(1)
+    level = rng.random(20)
+    x, y = by_client(level), by_client(-level + 0.1 * rng.standard_normal(20))
+    found = x.pearson(y).values[0]
+    assert -0.93 < found[0] < -0.8
+    low, high = np.quantile(found, [0.025, 0.975])
+    # As Fisher's interval has it: tanh(atanh(r) ± 1.96 / sqrt(17)).
+    expected = np.tanh(np.arctanh(found[0]) + np.array([-1.96, 1.96]) / math.sqrt(17))
+    assert (low, high) == pytest.approx(expected, abs=0.02)
+    assert [case.holds for case in (x.pearson(y) < -0.93).decide()] == [None]
+    assert [case.holds for case in (x.pearson(y) < -0.3).decide()] == [True]

@@ -4,6 +4,7 @@ import csv
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,15 +13,15 @@ from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.catalogue import all_claims, tables_of_claims
 from noisyfl.claims.declaration import check, claim
 from noisyfl.claims.findings import MOST, Case, Check, Finding
-from noisyfl.claims.judge import examine, judge
+from noisyfl.claims.judge import examine, judge, with_room
 from noisyfl.claims.judgement import read_judgements
 from noisyfl.claims.labels import but
 from noisyfl.claims.numbers import Numbers
 from noisyfl.claims.query import cells
-from noisyfl.claims.sources import our_cells, ours, published
+from noisyfl.claims.sources import ours, published
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
-from noisyfl.pages.claims import write_claims
+from noisyfl.pages.claims import count_cases, write_claims
 
 PUBLISHED = ROOT / "config" / "published.csv"
 
@@ -168,21 +169,31 @@ def cell(method, value, noise="a", std="", trials=0, starred="", **other):
         "ours_trials": trials,
         "ours_starred": starred,
     }
-    return {**row, "ours_as_published": "True", **other}
+    return {**row, "ours_as_published": "True", "room": "", **other}
 
 
 @pytest.fixture
-def accuracy(tmp_path):
-    """Our cells, as given, by method and noise."""
+def side(tmp_path):
+    """Our cells, as given."""
 
-    def of(*rows, **where):
+    def of(*rows):
         path = tmp_path / "cells.csv"
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
+        return ours(path, {})
+
+    return of
+
+
+@pytest.fixture
+def accuracy(side):
+    """Our cells, as given, by method and noise."""
+
+    def of(*rows, **where):
         wanted = replace(cells(by="method noise", **where), tables=("x/table1",))
-        return ours(our_cells(path), {}).numbers(wanted, "here")
+        return side(*rows).numbers(wanted, "here")
 
     return of
 
@@ -196,13 +207,13 @@ def test_ahead_in_every_column(accuracy):
     finding = ahead(accuracy(*rows))
     assert finding.verdict == "holds"
     (case,) = finding.checks[0].cases
-    assert (case.label, case.numbers, case.margin, case.held) == ("", "80 > 79", 1, True)
+    assert (case.label, case.numbers, case.margin, case.holds) == ("", "80 > 79", 1, True)
     assert ahead(accuracy(cell("own", 70), *rows[1:])).verdict == "does not hold"
     rows += [cell(method, value, noise="b") for method, value in (("own", 70), ("one", 71))]
     finding = ahead(accuracy(*rows))
     assert finding.verdict == "holds in part"
     (case,) = finding.checks[0].telling(1)
-    assert (case.label, case.numbers, case.margin, case.held) == ("b", "70 > 71", -1, False)
+    assert (case.label, case.numbers, case.margin, case.holds) == ("b", "70 > 71", -1, False)
     assert ahead(accuracy(*rows), share=0.5).verdict == "holds"
     assert ahead(accuracy(*rows), share=MOST).verdict == "holds in part"
 
@@ -210,7 +221,7 @@ def test_ahead_in_every_column(accuracy):
 def test_what_was_not_run_is_open(accuracy):
     rows = [cell("own", 80), cell("one", 79), cell("own", "", noise="b"), cell("one", 1, noise="b")]
     finding = ahead(accuracy(*rows))
-    assert [case.held for case in finding.checks[0].cases] == [True, None]
+    assert [case.holds for case in finding.checks[0].cases] == [True, None]
     # Half of the cases are decided, which is enough; a third would not be.
     assert finding.verdict == ahead(accuracy(*rows), share=MOST).verdict == "holds"
     assert ahead(accuracy(cell("own", 1), *rows[1:])).verdict == "does not hold"
@@ -256,7 +267,39 @@ def test_a_single_trial_varies_as_others_of_its_column(accuracy):
     assert ahead(accuracy(*rows)).verdict == "cannot tell"
     elsewhere = [cell(name, 79, noise="b", std=1, trials=9) for name in ("own", "one")]
     rows = [cell("own", 79.2, trials=1), cell("one", 79, trials=1), *elsewhere]
-    assert [case.held for case in ahead(accuracy(*rows)).checks[0].cases] == [True, None]
+    assert [case.holds for case in ahead(accuracy(*rows)).checks[0].cases] == [None, None]
+    # Of another data set's trials nothing follows.
+    rows = rows[:2] + [{**row, "dataset": "mnist"} for row in elsewhere]
+    cases = ahead(accuracy(*rows, dataset="digits")).checks[0].cases
+    assert [case.holds for case in cases] == [True]
+
+
+@pytest.mark.parametrize(
+    ("room", "other", "held"),
+    [
+        ("", "", True),  # unknown
+        (2.1, "", True),
+        (1.9, "", None),  # two deviations of a trial are two points
+        (1.9, 5.0, True),  # one of the two settings that are compared has room
+    ],
+)
+def test_a_case_without_room_is_not_decided(side, room, other, held):
+    rows = [
+        cell("own", 90, std=1, trials=9, room=room),
+        cell("one", 50, std=1, trials=9, room=other),
+    ]
+    ours = side(*rows)
+    query = replace(cells(by="method noise"), tables=("x/table1",))
+    claim = SimpleNamespace(name="x-01", queries={"accuracy": query}, untested="")
+    claim.checks = lambda accuracy: check("so", accuracy["own"] > accuracy["one"])
+    nothing = Finding(())
+    (case,) = with_room(examine(claim, ours), nothing, ours).checks[0].cases
+    assert (case.holds, case.room) == (held, held is not None)
+    # The paper's own margin is one of the bounds.
+    printed = Finding((Check("", (Case("", "", margin=6.0, holds=True),)),))
+    (case,) = with_room(examine(claim, ours), printed, ours).checks[0].cases
+    assert case.holds is (None if room else True)
+    assert count_cases([case]) == ("0 of 0 (1 without room)" if room else "1 of 1")
 
 
 @pytest.mark.parametrize(("trials", "verdict"), [(2, "cannot tell"), (40, "holds")])
@@ -303,10 +346,10 @@ def test_bounds_of_a_share():
     assert Check("", six).verdict == "hardly holds"
 
 
-def test_what_cannot_be_had_is_left_out(found):
+def test_what_cannot_be_had_is_left_out(found, cells_file):
     # The paper has no numbers of what was sent, we have none of its formulas.
     assert len(found["rofl-09"].checks) == 3
-    finding = examine(all_claims()["rofl-09"], ours([], {}))
+    finding = examine(all_claims()["rofl-09"], ours(cells_file, {}))
     assert [one.says.split()[0] for one in finding.checks] == ["at", "at"]
     assert not next(check("so", Numbers.unknown(["method"]) > 1)).known
 
@@ -337,7 +380,7 @@ def cells_file(tmp_path):
 
 
 def sides(file):
-    return published(PUBLISHED), ours(our_cells(file), Artifacts({}, {}, {}).sources())
+    return published(PUBLISHED), ours(file, Artifacts({}, {}, {}).sources())
 
 
 def test_the_page(tmp_path, cells_file):

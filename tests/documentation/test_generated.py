@@ -15,14 +15,13 @@ from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.registry import Component, Registry
 from noisyfl.documentation import option_tables
-from noisyfl.documentation.generated import generated
 from noisyfl.experiments import editor_schemas
 from noisyfl.experiments.config import ROOT
 from noisyfl.experiments.experiment import AnyFigure
 from noisyfl.figures.draw import KINDS
 from noisyfl.specs.catalogue import methods
 
-FILES = generated()
+FILES = option_tables.pages()
 SCALES = sorted((ROOT / "config").glob("*.yaml"))
 EXPERIMENTS = sorted((ROOT / "config" / "papers").glob("*.yaml"))
 

@@ -89,11 +89,11 @@ ROFL = "workflow/reasons/methods/rofl.yaml"
 )
 def test_links_lead_to_pages_and_to_the_repository(page, link, expected, monkeypatch):
     monkeypatch.setattr(site, "commit", lambda: "COMMIT")
-    assert site.relinked(link, page, PAGES, "https://x/y") == expected
+    assert site.relink(link, page, PAGES, "https://x/y") == expected
 
 
 def test_without_a_repository_the_text_of_a_link_is_left():
-    assert site.relinked("see [U](uv.txt).", "environments.md", PAGES, None) == "see U."
+    assert site.relink("see [U](uv.txt).", "environments.md", PAGES, None) == "see U."
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,9 @@ def test_the_demands_of_each_table_and_of_all(plan):
     assert (found["all"].runs, found["all"].left) == (9, 7)
     seconds = [plan.estimate(r, "cpu").seconds for r in one.run_ids() if r not in done]
     assert found["paper_one"].hours == pytest.approx((sum(seconds) / 3600,))
-    assert found["paper_one"].asked == pytest.approx(sum(600 + 2 * s for s in seconds) / 3600)
+    assert found["paper_one"].cluster_hours == pytest.approx(
+        sum(600 + 2 * s for s in seconds) / 3600
+    )
     assert found["paper_two"].hours == (0,)
     assert found["paper_two"].megabytes == 0
     text = plan_text(plan, parts, done.__contains__, "cpu")

@@ -18,6 +18,8 @@ from noisyfl.experiments import plan_file, planning
 from noisyfl.experiments.config import ROOT, check_config
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.planning import make_plan
+from noisyfl.models import MODELS
+from outside import PARTS, as_before
 
 HUMAN = {"name": "human", "file": "labels.npy", "key": None, "sha256": 64 * "0"}
 
@@ -75,7 +77,7 @@ def test_every_kind_of_table_and_figure_comes_back(tmp_path):
     config = check_config({**given, "results": str(tmp_path)}, "my.yaml")
     made, again = (PlanFile(config, "my.yaml").plan(lambda line: None) for _ in range(2))
     assert repr(again) == repr(made)
-    assert made.claimed
+    assert made.claim_parts
     assert made.words.keys() == made.work.keys() == made.runs.keys()
     assert repr(make_plan(config, ROOT / "config" / "papers", "my.yaml")) == repr(made)
 
@@ -87,6 +89,86 @@ def test_it_is_made_anew_if_what_it_follows_from_changes(place, monkeypatch):
     monkeypatch.setattr(plan_file, "digest_of", lambda *parts: "other sources")
     place.plan(edited(PAPER, ("title",), "Another"))
     assert len(place.said) == 3
+
+
+def test_it_is_made_anew_if_a_plugin_changes_and_read_without_importing_it(place, tmp_path):
+    plugin = tmp_path / "my_parts.py"
+    plugin.write_text(PARTS)
+    paper = edited(PAPER, ("settings", "base", "model"), "one_layer")
+    config = {**CONFIG, "plugins": [str(plugin)]}
+    with as_before():
+        made = place.plan(paper, config)
+        (model,) = {json.dumps(spec["model"]) for spec in made.runs.values()}
+        assert json.loads(model) == {"name": "one_layer", "width": 32, "revision": 1}
+    assert place.plan(paper, config) == made
+    assert "one_layer" not in MODELS.classes
+    assert len(place.said) == 1
+    plugin.write_text(PARTS.replace("    minimum = 1", "    minimum = 1\n    revision = 2"))
+    with as_before():
+        again = place.plan(paper, config)
+    assert "since what it follows from has changed" in place.said[1]
+    assert len(again.runs) == len(made.runs)
+    assert not set(again.runs) & set(made.runs)
+
+
+def test_a_plan_on_a_plugins_dataset_loads_it(place, tmp_path):
+    plugin = tmp_path / "my_parts.py"
+    plugin.write_text(PARTS)
+    paper = edited(PAPER, ("settings", "base", "dataset"), "stripes")
+    paper["settings"]["base"] |= {"model": "one_layer", "augmentation": "none"}
+    paper["settings"]["base"]["normalization"] = "dataset"
+    config = {**CONFIG, "plugins": [str(plugin)]}
+    for _ in range(2):
+        with as_before():
+            made = place.plan(paper, config)
+            assert made.estimate(next(iter(made.runs)), "cpu").seconds > 0
+    assert len(place.said) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("", "expected a Python file, and there is none at"),
+        ("1 / 0", r"plugin my_parts\.py: .*my_parts\.py, line 1: ZeroDivisionError"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named_before_any_job(place, tmp_path, body, expected):
+    plugin = tmp_path / "my_parts.py"
+    if body:
+        plugin.write_text(body)
+    with as_before(), pytest.raises(BadInput, match=expected):
+        place.plan(config={**CONFIG, "plugins": [str(plugin)]})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "width", "expected"),
+    [
+        (
+            "def features(",
+            "def feature(",
+            5,
+            "one_layer: got a module without features(images)",
+        ),
+        ("nn.Flatten(), ", "", 6, "my_parts.py, line 32: RuntimeError: "),
+        ("self.body(images)", "images.flatten(1)", 7, "my_parts.py, line 35: RuntimeError: "),
+        ("self.body(images)", "images", 32, "one_layer: features(images) gives [2, 3, 32, 32] for"),
+        (
+            "self.classifier(self",
+            "(self",
+            8,
+            "one_layer: the module gives [2, 8] for two images",
+        ),
+    ],
+)
+def test_a_model_that_is_none_is_refused(place, tmp_path, old, new, width, expected):
+    assert old in PARTS
+    plugin = tmp_path / "my_parts.py"
+    plugin.write_text(PARTS.replace(old, new))
+    paper = edited(PAPER, ("settings", "base", "model"), f"one_layer(width={width})")
+    with as_before(), pytest.raises(BadInput) as refused:
+        place.plan(paper, {**CONFIG, "plugins": [str(plugin)]})
+    assert expected in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_configurations_that_ask_for_other_plans_have_other_files(place):

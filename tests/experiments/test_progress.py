@@ -10,13 +10,13 @@ from noisyfl import commands
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import progress
-from noisyfl.experiments.progress import Pace, look
+from noisyfl.experiments.progress import Pace, read_progress
 from noisyfl.experiments.targets import runs_by_target
 from noisyfl.runs import status
 from noisyfl.runs.status import failure_text
 from small_paper import DIGITS, PAPER, edited
 from small_paper import plan as small_plan
-from small_progress import NOW, counts, done, place_in, says, seen, text_of
+from small_progress import NOW, counts, done, place_in, progress_of, says, text_of
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_every_run_is_counted_once_a_table(place):
 @pytest.mark.parametrize(("age", "lost"), [(-30, False), (290, False), (310, True)])
 def test_a_run_without_a_sign_of_life_is_left_and_told_of(place, age, lost):
     says(place, place.krum[0], age=age)
-    assert seen(place)[place.krum[0]].lost == lost
-    assert seen(place)[place.krum[0]].state == ("left" if lost else "running")
+    assert progress_of(place)[place.krum[0]].is_lost == lost
+    assert progress_of(place)[place.krum[0]].state == ("left" if lost else "running")
     assert ("1 were begun and gave no sign of life" in text_of(place)) == lost
 
 
@@ -50,7 +50,7 @@ def test_a_run_that_failed_once_and_is_whole_is_done(place):
     says(place, place.krum[0], "failed", error="RuntimeError: once")
     assert "RuntimeError: once" in text_of(place)
     done(place, place.krum[0])
-    assert seen(place)[place.krum[0]].state == "done"
+    assert progress_of(place)[place.krum[0]].state == "done"
     assert "RuntimeError: once" not in text_of(place)
 
 
@@ -87,16 +87,16 @@ def test_a_run_that_becomes_whole_while_it_is_looked_at_is_not_left(place, monke
         path.unlink()
 
     monkeypatch.setattr(status, "read_status", read)
-    assert seen(place)[place.krum[0]].state == "done"
+    assert progress_of(place)[place.krum[0]].state == "done"
 
 
 def test_a_reproduced_run_is_done_and_tells_nothing_of_this_machine(place, tmp_path):
     tracked = Results(tmp_path / "reproduced")
     there = SimpleNamespace(plan=place.plan, results=tracked)
     done(there, place.krum[0], factor=9)
-    found = look(place.plan.runs, [place.results, tracked], NOW)
+    found = read_progress(place.plan.runs, [place.results, tracked], NOW)
     assert found[place.krum[0]].state == "done"
-    assert Pace(place.plan, found, "cuda").observed == 0
+    assert Pace(place.plan, found, "cuda").finished == 0
 
 
 def test_what_failed_is_told_in_three_lines(place):
@@ -107,7 +107,7 @@ def test_what_failed_is_told_in_three_lines(place):
 
 
 def test_no_more_runs_are_listed_than_can_be_read(place, monkeypatch):
-    monkeypatch.setattr(progress, "SHOWN", 3)
+    monkeypatch.setattr(progress, "MOST_LINES", 3)
     for run in place.fedprox[:3]:
         says(place, run)
     assert text_of(place).count("round 25 of 100, on node7") == 3

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from noisyfl.experiments.progress import device_of
-from small_progress import NOW, done, expected, hours, pace_of, place_in, says, seen, text_of
+from small_progress import NOW, done, expected, hours, pace_of, place_in, progress_of, says, text_of
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_runs_take_what_runs_like_them_took(place):
     for run, factor in zip(place.fedprox, (2.0, 3.0, 90.0), strict=False):
         done(place, run, factor)  # the last one slept
     pace = pace_of(place)
-    assert pace.observed == 6
+    assert pace.finished == 6
     for run, factor in ((place.fedavg[3], 0.5), (place.fedprox[3], 3.0), (place.krum[0], 1.25)):
         assert pace.seconds(run) == pytest.approx(factor * expected(place, run))
 
@@ -42,7 +42,7 @@ def test_runs_that_diverged_tell_nothing(place):
     done(place, place.fedavg[0], factor=0.5)
     for run in place.fedprox:
         done(place, run, factor=0.01, status="diverged")
-    assert pace_of(place).observed == 1
+    assert pace_of(place).finished == 1
     assert pace_of(place).overall == pytest.approx(0.5)
 
 
@@ -51,12 +51,12 @@ def test_runs_of_another_kind_of_device_tell_nothing(place):
     for run in place.fedprox[:3]:
         done(place, run, factor=3, device="x86_64 CPU, 8 cores")
     pace = pace_of(place, "cpu")
-    assert pace.observed == 3
+    assert pace.finished == 3
     krum = place.krum[0]
     assert pace.seconds(krum) == pytest.approx(3 * expected(place, krum, "cpu"))
     # Where the configuration leaves it open, most runs tell.
-    assert device_of(seen(place), "auto") == "cpu"
-    assert device_of(seen(place), "cuda:1") == "cuda:1"
+    assert device_of(progress_of(place), "auto") == "cpu"
+    assert device_of(progress_of(place), "cuda:1") == "cuda:1"
     assert "CPU hours left" in text_of(place, "auto")
     assert "GPU hours left" in text_of(place, "cuda:1")
 
@@ -75,7 +75,7 @@ def test_what_is_left_of_a_run_is_its_own_word_or_its_share_of_rounds(place):
         "fresh": {"rounds": None, "rounds_done": None},
     }.items():
         says(place, run, **more)
-        found[name] = pace_of(place).left(run, seen(place)[run], NOW)
+        found[name] = pace_of(place).seconds_left(run, progress_of(place)[run], NOW)
     assert found == {
         "running": pytest.approx(900),
         "overdue": 0,

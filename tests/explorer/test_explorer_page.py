@@ -69,9 +69,9 @@ def test_every_table_has_the_numbers_of_its_csv(page, made):
             cells = shown.nth(n).locator("td").all_inner_texts()
             for column, text in zip((small.LOW, small.HIGH), cells, strict=True):
                 mean, published = (line[f"{column} {key}"] for key in ("mean", "published"))
-                ours = content.printed(float(mean)) if mean else "±"
+                ours = content.format(float(mean)) if mean else "±"
                 assert (ours in text) == bool(mean)
-                theirs = f"({content.printed(float(published))})" if published else "0)"
+                theirs = f"({content.format(float(published))})" if published else "0)"
                 assert (theirs in text) == bool(published)
 
 

@@ -14,7 +14,7 @@ def run_of(values, diverged=False):
     """A run that has these values of any metric."""
     return SimpleNamespace(
         id="x",
-        spec={"seed": 1},
+        spec={"seed": 1, "schedule": {}},
         provenance={"status": "diverged" if diverged else "finished"},
         diverged=diverged,
         series=lambda metric: (np.arange(len(values)), np.array(values, dtype=float)),

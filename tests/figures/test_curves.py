@@ -44,6 +44,9 @@ def test_a_panel_a_column_and_a_line_a_row():
     assert legend_of(figure) == ["x", "y"]
     assert figure.axes[0].get_ylabel() == "test accuracy (%)"
     assert figure.get_supxlabel() == WORK["ordinary_rounds"]
+    named = drawn([[["r"]]], ["a"], ["x"], RUNS, xlabel="round")
+    assert named.get_supxlabel() == "round"
+    assert all(tick == int(tick) for tick in named.axes[0].get_xticks())
 
 
 def test_a_band_reaches_one_standard_deviation_to_both_sides_but_not_above_all():

@@ -304,3 +304,16 @@ def test_a_figure_says_below_what_it_is_of(cells, words):
 
 def test_a_figure_without_runs_tells_of_no_trials():
     assert origin(described({"kind": "class_counts"})) == "noisyfl · p/f · scale tiny"
+
+
+def test_the_line_below_a_figure_can_be_left_out(figures, tmp_path):
+    given, paths = figures["class_counts"]
+    heights = []
+    for footer in (True, False):
+        png = tmp_path / f"{footer}.png"
+        description = described(
+            {**figures["common"], "kind": "class_counts", **given, "footer": footer}
+        )
+        draw_figure(description, {}, paths, png=png, pdf=png.with_suffix(".pdf"))
+        heights.append(int.from_bytes(png.read_bytes()[20:24]))
+    assert heights[0] - heights[1] == pytest.approx(200 * style.STAMP, abs=1)

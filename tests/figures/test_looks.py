@@ -78,9 +78,12 @@ def test_one_methods_rows_differ_where_options_do_not_tell_them_apart():
     assert len(set(of(*given, *given))) == 4
 
 
-def test_colours_differ_from_each_other_in_grey_by_their_markers():
-    assert len({marker for _, marker, _ in COLOURS.values()}) == len(COLOURS)
-    assert len({rgb for rgb, _, _ in COLOURS.values()}) == len(COLOURS)
+def test_two_looks_that_share_one_of_three_differ_in_the_other_two():
+    every = [Look(colour, dashes) for colour in COLOURS for dashes in DASHES]
+    for one, other in combinations(every, 2):
+        shared = (one.rgb == other.rgb, one.dashes == other.dashes, one.point() == other.point())
+        assert sum(shared) <= 1
+    assert len(set(COLOURS.values())) == len(COLOURS)
 
 
 def luminance(rgb):
@@ -92,7 +95,7 @@ def luminance(rgb):
 
 @pytest.mark.parametrize("colour", COLOURS)
 def test_every_colour_can_be_seen_on_white(colour):
-    assert 1.05 / (luminance(COLOURS[colour][0]) + 0.05) > 2
+    assert 1.05 / (luminance(COLOURS[colour]) + 0.05) > 2
 
 
 def test_of_many_points_few_are_marked_and_not_those_of_other_lines():

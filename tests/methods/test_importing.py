@@ -16,7 +16,8 @@ from noisyfl.core.options import BadInput
             "from noisyfl.methods.registry import METHODS\n\n\n"
             "@METHODS.register('fedavg')\nclass Again:\n    '''Twice.'''\n",
             4,
-            "ValueError: two methods are called 'fedavg'",
+            "two methods are called 'fedavg': that of noisyfl.methods.fedavg and that of "
+            "noisyfl.methods.broken_method",
         ),
     ],
 )

@@ -237,3 +237,15 @@ def test_without_published_numbers_nothing_is_as_published(table):
     for heading in (*table.description["rows"], *table.description["columns"]):
         heading.pop("published")
     assert numbers(table)[f"{LOW} as published"].isna().all()
+
+
+def test_what_differs_clearly_from_fedavg_is_said_in_any_table(table, runs):
+    def note():
+        return [line for line in printed(table)["md"].splitlines() if "Clearly ahead" in line]
+
+    # FedAvg's three trials on level=low lie 10 points apart; the other method has no such spread.
+    (line,) = note()
+    assert line.endswith("of all 2 differences (Holm): behind in level=high: w/o mixup.")
+    # Without FedAvg there is nothing to hold it against.
+    table.description["rows"][0]["method"] = "gce"
+    assert not note()

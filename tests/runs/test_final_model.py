@@ -1,4 +1,4 @@
-"""The models that runs leave, and TensorBoard's event files."""
+"""The models that runs leave."""
 
 import re
 from pathlib import Path
@@ -11,8 +11,6 @@ from noisyfl import commands
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.parts import read_part
-from noisyfl.experiments import config
-from noisyfl.runs import events
 from noisyfl.runs.final_model import load_model
 from noisyfl.specs.spec import identity
 from small_runs import SMALL, inputs, spec_of, train
@@ -29,7 +27,7 @@ def kept(data, tmp_path_factory):
         spec = spec_of({"name": method, **SMALL.get(method, {})})
         found[method] = (
             root,
-            train(spec, data, root, keep_model=True, events=Results(root).events(identity(spec))),
+            train(spec, data, root, keep_model=True),
         )
     return found
 
@@ -76,7 +74,7 @@ def test_evaluating_a_run_gives_its_accuracy_again_to_the_last_digit(method, kep
 
 def test_a_method_that_is_tested_by_clients_models_keeps_none(data, tmp_path):
     log = []
-    files = train(spec_of("distributed"), data, tmp_path, log, keep_model=True)
+    files = train(spec_of("distributed"), data, tmp_path, log.append, keep_model=True)
     assert not files.model.exists()
     assert "no model kept: the clients' own ones are tested" in log
 
@@ -94,26 +92,6 @@ def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
         damaged.write_bytes(content)
         with pytest.raises(DamagedArtifact, match="not a model that a run has kept"):
             load_model(damaged)
-
-
-def test_event_files_have_the_columns_of_rounds(kept):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    root, files = kept["fedavg"]
-    seen = EventAccumulator(str(Results(root).events(files.folder.name)))
-    seen.Reload()
-    rounds = pd.read_parquet(files.rounds)
-    for name in ("test_accuracy", "train_loss", "bytes_down"):
-        scalars = seen.Scalars(name)
-        assert [scalar.step for scalar in scalars] == rounds["round"].tolist()
-        values = [scalar.value for scalar in scalars]
-        assert values == pytest.approx(rounds[name].tolist(), rel=1e-6)
-
-
-def test_tensorboard_that_is_not_installed_is_found_before_any_job(monkeypatch):
-    monkeypatch.setattr(events.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BadInput, match=r"x: tensorboard: got true, but TensorBoard is not"):
-        config.check_config({"scale": "a", "experiments": ["fedcorr"], "tensorboard": True}, "x")
 
 
 def test_a_model_is_linked_from_the_store(kept, data, tmp_path):

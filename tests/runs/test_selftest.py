@@ -9,16 +9,20 @@ import torch
 
 from noisyfl.core.options import BadInput
 from noisyfl.runs import gpu, selftest, timing
-from noisyfl.runs.gpu import GpuFacts
 from noisyfl.runs.train import choose_device
 from noisyfl.simulation.federation import Federation
 from noisyfl.specs import speeds
+from noisyfl.specs.speeds import GpuFacts
 
 FACTS = {
     "device": "NVIDIA H100",
     "slots": 8,
     "layout": {"float32": "contiguous", "tf32": "channels_last"},
-    "factors": {"launch_seconds": 1e-5},
+    "factors": {
+        "launch_seconds": 1e-5,
+        "matrix_flops": dict.fromkeys(speeds.PRECISIONS, 1e13),
+        "evaluation_images_per_second": 1000,
+    },
 }
 
 
@@ -49,10 +53,10 @@ def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
     def wrong(device, method=None):
         raise selftest.Failed("0.classifier.bias is 1.0e-02 apart")
 
-    monkeypatch.setattr(selftest, "captured", lambda device, model: "as it should be")
-    monkeypatch.setattr(selftest, "compared", wrong)
-    monkeypatch.setattr(selftest, "slots_agree", wrong)
-    monkeypatch.setattr(selftest, "normalized", lambda device: "as it should be")
+    monkeypatch.setattr(selftest, "check_captures", lambda device, model: "as it should be")
+    monkeypatch.setattr(selftest, "check_method", wrong)
+    monkeypatch.setattr(selftest, "check_slots", wrong)
+    monkeypatch.setattr(selftest, "check_batch_norm", lambda device: "as it should be")
     lines = []
     assert not selftest.selftest("cpu", tmp_path / "gpu.json", lines.append, ["rofl"], ["cnn"])
     assert "FAILED  rofl, loop on the CPU against fast: 0.classifier.bias is 1.0e-02 apart" in lines
@@ -62,8 +66,8 @@ def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
 def test_checks_end_where_the_time_does(tmp_path, monkeypatch):
     clock = iter(range(0, 10_000, 25))  # a check takes 25 seconds
     monkeypatch.setattr(selftest.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(selftest, "captured", lambda device, model: "as it should be")
-    for name in ("normalized", "products", "slots_agree"):
+    monkeypatch.setattr(selftest, "check_captures", lambda device, model: "as it should be")
+    for name in ("check_batch_norm", "check_products", "check_slots"):
         monkeypatch.setattr(selftest, name, lambda device: "as it should be")
     monkeypatch.setattr(timing, "measure", lambda device, say: {})
     lines = []
@@ -77,7 +81,7 @@ def test_checks_end_where_the_time_does(tmp_path, monkeypatch):
 
 def test_products_that_are_rounded_are_found(monkeypatch):
     plain = torch.nn.functional.conv2d
-    assert "off; in tf32" in selftest.products(torch.device("cpu"))
+    assert "off; in tf32" in selftest.check_products(torch.device("cpu"))
 
     def rounded(images, kernels, **options):
         made = plain(images, kernels, **options)
@@ -85,7 +89,7 @@ def test_products_that_are_rounded_are_found(monkeypatch):
 
     monkeypatch.setattr(torch.nn.functional, "conv2d", rounded)
     with pytest.raises(selftest.Failed, match=r"they are \d.\de-03 off"):
-        selftest.products(torch.device("cpu"))
+        selftest.check_products(torch.device("cpu"))
 
 
 def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
@@ -99,7 +103,7 @@ def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100")
     path = tmp_path / "gpu.json"
     path.write_text(json.dumps(timing.measure(torch.device("cuda"), str)))
-    facts = GpuFacts.read(path)
+    facts = GpuFacts.read_file(path)
     assert (facts.device, facts.slots) == ("NVIDIA H100", 8)
     assert facts.layout == dict.fromkeys(timing.PRECISIONS, "channels_last")
     name, speed = speeds.measured_speed(path)
@@ -135,20 +139,23 @@ def test_a_run_takes_slots_and_layout_of_its_own_kind_of_gpu(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"slots": 0}, "slots: got 0, expected a number from 1"),
+        ({"slots": 0}, "gpu.json: slots: got 0, expected at least 1"),
         ({"slots": "8"}, "slots: got '8'"),
-        ({"layout": {"tf32": "rows"}}, "layout.tf32: got 'rows' .known: contiguous, channels_last"),
-        ({"layout": 3}, "not what the self-test writes"),
+        (
+            {"layout": {"tf32": "rows"}},
+            "layout.tf32: got 'rows', expected one of 'contiguous', 'channels_last'",
+        ),
+        ({"layout": 3}, "layout: got 3, expected keys and values"),
     ],
 )
 def test_a_file_that_is_something_else_is_refused(tmp_path, change, message):
     path = tmp_path / "gpu.json"
     path.write_text(json.dumps({**FACTS, **change}))
     with pytest.raises(BadInput, match=message):
-        GpuFacts.read(path)
+        GpuFacts.read_file(path)
     path.write_text("{}")
-    with pytest.raises(BadInput, match=r"gpu.json: not what the self-test writes .*'device'"):
-        GpuFacts.read(path)
+    with pytest.raises(BadInput, match=r"gpu.json: key 'device' is missing"):
+        GpuFacts.read_file(path)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def path(tmp_path):
 def run(path):
     made = RunStatus(path, WORDS, "results/logs/runs/a.log", "snakemake a")
     yield made
-    made.finished()
+    made.remove()
 
 
 def content(path):
@@ -37,7 +37,7 @@ def content(path):
 
 def test_a_status_has_what_a_person_asks(run, path, monkeypatch):
     assert path.parts[-3:] == ("results", "status", "0123456789abcdef.json")
-    run.running(40, 100, 30.0)
+    run.report(40, 100, 30.0)
     said = content(path)
     moments = [datetime.fromisoformat(said.pop(key)) for key in ("begun", "updated")]
     assert all(abs(datetime.now(UTC) - moment) < timedelta(minutes=1) for moment in moments)
@@ -62,24 +62,24 @@ def test_the_first_and_the_last_are_written_at_once_and_few_between(run, path):
     assert (content(path)["rounds"], content(path)["resumed_after"]) == (None, None)
     seen = []
     for done in range(5, 13):
-        run.running(done, 12, 1.0)
+        run.report(done, 12, 1.0)
         seen.append(content(path)["rounds_done"])
     assert seen == [5, 5, 5, 5, 5, 5, 5, 12]
     assert content(path)["resumed_after"] == 5
 
 
 def test_what_is_due_is_written(run, path, monkeypatch):
-    run.running(0, 12)
+    run.report(0, 12)
     monkeypatch.setattr(status, "WRITE_SECONDS", 0.05)
     time.sleep(0.1)
-    run.running(1, 12)
+    run.report(1, 12)
     assert content(path)["rounds_done"] == 1
 
 
 def test_a_long_round_shows_signs_of_life_and_the_time_passes(run, path, monkeypatch):
     monkeypatch.setattr(status, "BEAT_SECONDS", 0.05)
     run.begin()
-    run.running(3, 9, 20.0)
+    run.report(3, 9, 20.0)
     before = content(path)["seconds_left"]
     time.sleep(1.2)
     later = content(path)
@@ -88,15 +88,17 @@ def test_a_long_round_shows_signs_of_life_and_the_time_passes(run, path, monkeyp
     assert (later["rounds_done"], later["state"]) == (3, "running")
 
 
-@pytest.mark.parametrize("end", ["interrupted", "failed", "finished"])
-def test_after_its_end_nothing_is_written(run, path, monkeypatch, end):
+@pytest.mark.parametrize(
+    ("end", "state"), [("interrupt", "interrupted"), ("fail", "failed"), ("remove", None)]
+)
+def test_after_its_end_nothing_is_written(run, path, monkeypatch, end, state):
     monkeypatch.setattr(status, "BEAT_SECONDS", 0.01)
     run.begin()
-    run.running(3, 9, 20.0)
-    getattr(run, end)(*["broken"] * (end == "failed"))
-    assert path.exists() == (end != "finished")
+    run.report(3, 9, 20.0)
+    getattr(run, end)(*["broken"] * (end == "fail"))
+    assert path.exists() == (state is not None)
     if path.exists():
-        assert content(path)["state"] == end
+        assert content(path)["state"] == state
         assert content(path)["rounds_done"] == 3
         path.unlink()
     time.sleep(0.1)
@@ -109,29 +111,29 @@ def test_a_beat_that_waits_for_the_end_writes_nothing(run, path, monkeypatch):
     for _ in range(20):  # a beat waits for the lock while the run ends
         with run._lock:
             time.sleep(0.02)
-    run.finished()
+    run.remove()
     time.sleep(0.05)
     assert not path.exists()
 
 
 def test_an_error_becomes_one_line(run, path):
-    run.running(1, 9)
-    run.failed("RuntimeError: out of memory\n  tried   to allocate\n")
+    run.report(1, 9)
+    run.fail("RuntimeError: out of memory\n  tried   to allocate\n")
     assert content(path)["error"] == "RuntimeError: out of memory tried to allocate"
 
 
 def test_a_run_may_fail_before_its_first_round(run, path):
-    run.failed("BadInput: no")
+    run.fail("BadInput: no")
     assert (content(path)["state"], content(path)["rounds_done"]) == ("failed", None)
 
 
 def through_a_run(run):
     run.begin()
-    run.running(0, 2)
-    run.running(2, 2, 0.0)
-    run.interrupted()
-    run.failed("e")
-    run.finished()
+    run.report(0, 2)
+    run.report(2, 2, 0.0)
+    run.interrupt()
+    run.fail("e")
+    run.remove()
 
 
 def test_a_folder_that_cannot_be_made_harms_no_run(tmp_path):
@@ -141,7 +143,7 @@ def test_a_folder_that_cannot_be_made_harms_no_run(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_a_file_that_cannot_be_written_harms_no_run(run, path, monkeypatch, number):
-    run.running(1, 9)
+    run.report(1, 9)
 
     def refuse(*args, **more):
         raise OSError(number, os.strerror(number))
@@ -163,7 +165,7 @@ def test_a_machine_without_a_thread_left_harms_no_run(run, path, monkeypatch):
 
 def test_a_reader_sees_a_whole_status_or_none(run, path, monkeypatch):
     monkeypatch.setattr(status, "WRITE_SECONDS", 0.0)
-    run.running(0, 300)
+    run.report(0, 300)
     over, broken = threading.Event(), []
 
     def read():
@@ -174,7 +176,7 @@ def test_a_reader_sees_a_whole_status_or_none(run, path, monkeypatch):
     reader = threading.Thread(target=read)
     reader.start()
     for done in range(1, 200):
-        run.running(done, 300, 1.0)
+        run.report(done, 300, 1.0)
     over.set()
     reader.join()
     assert broken == []
@@ -186,7 +188,7 @@ def test_no_status_is_none(path):
 
 def status_with(run, path, **changes):
     """The file of a status that says something else."""
-    run.running(1, 10, 1.0)
+    run.report(1, 10, 1.0)
     path.write_text(json.dumps({**content(path), **changes}))
 
 

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from noisyfl.data.datasets.parts import prepare
+from noisyfl.checks.small_run import prepare_digits
 from small_executors import DEVICES, made
 
 
@@ -25,6 +25,4 @@ def make(request):
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("digits")
-    prepare("digits", folder, False, folder / "train.parquet", folder / "test.parquet")
-    return folder
+    return prepare_digits(tmp_path_factory.mktemp("digits"))

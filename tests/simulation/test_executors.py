@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from gpu_checks import GPUS, check_method
+from gpu_checks import GPUS
+from noisyfl.checks.fast import compare
+from noisyfl.checks.recorded_graphs import RecordedGraphs
 from noisyfl.core.randomness import stream, torch_seed
 from noisyfl.data.augmentation.augment import normalize
 from noisyfl.data.augmentation.mild import apply_mild, draw_mild
@@ -23,7 +25,6 @@ from noisyfl.simulation.model import channels_last
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.updates import Epoch, Task, batches
 from noisyfl.specs.catalogue import methods
-from recorded_graphs import RecordedGraphs
 from small_executors import SEED, SIZES, close, counts, schedule
 from small_runs import METHODS as ROWS
 from small_runs import by_name, name_of
@@ -292,8 +293,8 @@ OFTEN = [name_of(row) for row in ROWS if not {"parts", "variant"} & row.keys()]
 
 @pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize("method", by_name(ROWS, OFTEN))
-def test_every_method_on_a_gpu(method, gpu, digits, tmp_path, monkeypatch):
-    check_method(method, digits, tmp_path, monkeypatch, gpu)
+def test_every_method_on_a_gpu(method, gpu, digits, tmp_path):
+    compare(method, digits, tmp_path, gpu)
 
 
 def test_every_registered_method_is_among_them():

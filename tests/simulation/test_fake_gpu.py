@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fake_gpu import DEVICE, FakeGpu
+from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
 
 CPU = torch.device("cpu")
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 import torch
 
+from noisyfl.checks.recorded_graphs import RecordedGraphs
 from noisyfl.methods import METHODS
 from noisyfl.runs.train import EXECUTORS
 from noisyfl.simulation import graphs
@@ -19,7 +20,6 @@ from noisyfl.simulation.graphs import GraphCache, Replay, differing
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Task
 from noisyfl.simulation.usage import Usage
-from recorded_graphs import RecordedGraphs
 from small_executors import close, counts, made, schedule
 from small_runs import CLIENT_SIDES, by_name, federation_of, name_of, spec_of
 

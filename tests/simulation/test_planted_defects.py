@@ -104,7 +104,7 @@ DEFECTS = {
     ),
     "a loss that the host reads": (
         (ClientSide, "losses", read_on_the_host),
-        (check_method, "fedavg", "synchronizing .*: _local_scalar_dense at .*client_side"),
+        (check_method, "fedavg", "synchronizing .*: _local_scalar_dense at .*test_planted"),
     ),
     "a loss that mixes devices": (
         (ClientSide, "losses", on_the_host),

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 import torch
 
+from noisyfl.checks.method import declares, resumes, trains
+from noisyfl.checks.small_run import content
 from noisyfl.core.artifacts import Results, read_table
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
@@ -41,18 +43,6 @@ one is tested after every round. These keep most: on the server, of clients and 
 """
 
 
-def content(files):
-    """Everything of a run that its spec decides: all but the seconds."""
-    rounds = read_table(files.rounds)[0].drop_columns(["seconds"])
-    return rounds, read_table(files.clients)[0], files.spec.read_bytes()
-
-
-def same(one, other):
-    return all(
-        a == b if isinstance(a, bytes) else a.equals(b) for a, b in zip(one, other, strict=True)
-    )
-
-
 @pytest.fixture(scope="module")
 def undisturbed(data, tmp_path_factory):
     """The files of a method's run that nothing has happened to, each trained once."""
@@ -68,14 +58,12 @@ def undisturbed(data, tmp_path_factory):
 @pytest.mark.parametrize("method", METHODS, ids=name_of)
 def test_every_method_trains(method, data, tmp_path):
     """So many rounds that its warm-up ends, from whichever model the seed gives."""
-    schedule = {**SETTING["schedule"], "rounds": 4, "evaluate_every": 2}
-    files = train(spec_of(method, schedule=schedule), data, tmp_path)
-    assert json.loads(files.provenance.read_text())["status"] == "finished"
-    rounds = read_table(files.rounds)[0].to_pylist()
-    assert rounds[-1]["ordinary_rounds"] >= 4
-    assert 0 <= rounds[-1]["test_accuracy"] <= 1
-    assert np.isfinite(rounds[-1]["test_loss"])
-    assert all(row["samples_backward"] > 0 for row in rounds)
+    trains(method, data, tmp_path)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=name_of)
+def test_every_method_declares_what_it_is(method, data, tmp_path):
+    declares(method, data, tmp_path)
 
 
 @pytest.mark.parametrize("method", by_name(FORGETTING, ["mixup"]))
@@ -85,7 +73,7 @@ def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path, undistu
     first = content(undisturbed(spec))
     torch.manual_seed(99)
     np.random.seed(99)
-    assert same(first, content(train(spec, data, tmp_path / "again")))
+    assert first == content(train(spec, data, tmp_path / "again"))
 
 
 def test_another_seed_is_another_run(data, tmp_path, undisturbed):
@@ -97,32 +85,9 @@ def test_another_seed_is_another_run(data, tmp_path, undisturbed):
     assert not set(losses[0]) & set(losses[1])
 
 
-def pieces(spec, data, root, most):
-    """A run in as many pieces as it takes; how many there were."""
-    for interruptions in range(most):
-        try:
-            return train(spec, data, root, checkpoint_seconds=0), interruptions
-        except Interrupted:
-            assert not (root / "runs").exists()
-    raise AssertionError(f"not finished after {most} pieces")
-
-
 @pytest.mark.parametrize("method", by_name(REMEMBERING, ["fedcorr", "krum+coteaching", "scaffold"]))
-def test_a_run_asked_to_end_after_every_round_ends_the_same(
-    method, data, tmp_path, undisturbed, monkeypatch
-):
-    spec = spec_of(method)
-    whole = content(undisturbed(spec))
-    monkeypatch.setattr(
-        Checkpoint,
-        "after_round",
-        lambda self, rounds, federation: self._ask_to_end(signal.SIGTERM, None),
-    )
-    torch.manual_seed(99)
-    np.random.seed(99)
-    files, interruptions = pieces(spec, data, tmp_path / "pieces", 30)
-    assert interruptions >= 7
-    assert same(whole, content(files))
+def test_a_run_asked_to_end_after_every_round_ends_the_same(method, data, tmp_path, undisturbed):
+    resumes(method, data, tmp_path, undisturbed(spec_of(method)))
     assert not (tmp_path / "pieces" / "run.pt").exists()
 
 
@@ -155,7 +120,7 @@ def test_sigterm_in_the_middle_of_rounds_changes_nothing(
         except Interrupted:
             interruptions += 1
     assert interruptions >= 2
-    assert same(whole, content(files))
+    assert whole == content(files)
 
 
 KILLER = """
@@ -236,7 +201,7 @@ def test_runs_killed_at_random_moments_end_the_same(data, tmp_path, undisturbed)
     assert min(kills) >= 2
     for spec in specs:
         killed = Results(tmp_path / identity(spec)).run(identity(spec))
-        assert same(content(undisturbed(spec)), content(killed))
+        assert content(undisturbed(spec)) == content(killed)
 
 
 def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
@@ -256,18 +221,18 @@ def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
 
     interrupt(spec_of("fedprox"))
     lines = []
-    assert same(whole, content(train(spec, data, tmp_path, lines)))
+    assert whole == content(train(spec, data, tmp_path, lines.append))
     assert "checkpoint of another spec refused; starting over" in lines
 
     interrupt(spec)
     monkeypatch.setattr("noisyfl.runs.train.source_digest", lambda: "another")
     lines = []
-    train(spec, data, tmp_path, lines)
+    train(spec, data, tmp_path, lines.append)
     assert "checkpoint of another source refused; starting over" in lines
 
     path.write_bytes(b"half a checkpo")
     lines = []
-    train(spec, data, tmp_path, lines)
+    train(spec, data, tmp_path, lines.append)
     assert any(line.startswith("checkpoint damaged (File is not a zip file)") for line in lines)
     assert path.with_suffix(".damaged").read_bytes() == b"half a checkpo"
 

@@ -5,8 +5,8 @@ test_planted_defects.py.
 import pytest
 import torch
 
-from fake_gpu import DEVICE, FakeGpu
 from gpu_checks import check_streams
+from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
 from small_runs import CLIENT_SIDES, by_name
 from streams import Race, Streams
 

@@ -210,13 +210,14 @@ def test_a_device_has_the_factors_that_were_measured(tmp_path):
         "evaluation_images_per_second": 40_000,
     }
     path = tmp_path / "gpu.json"
-    path.write_text(json.dumps({"device": "Mine", "factors": factors}))
+    facts = {"device": "Mine", "slots": 8, "layout": {}, "factors": factors}
+    path.write_text(json.dumps(facts))
     assert measured_speed(path) == ("Mine", DEVICES["H100"])
-    path.write_text(json.dumps({"device": "Mine", "factors": {**factors, "launch_seconds": -1}}))
+    path.write_text(json.dumps({**facts, "factors": {**factors, "launch_seconds": -1}}))
     with pytest.raises(BadInput, match=r"gpu.json: factors.launch_seconds: got -1"):
         measured_speed(path)
-    path.write_text(json.dumps({"device": "Mine"}))
-    with pytest.raises(BadInput, match=r"gpu.json: not the factors of a device"):
+    path.write_text("no JSON")
+    with pytest.raises(BadInput, match=r"gpu.json: cannot be read"):
         measured_speed(path)
 
 

@@ -28,7 +28,7 @@ def described_table(given, published=()):
     parts = {"rows": rows, "columns": columns, "runs": runs}
     parts["left_out"] = tuple(map(heading, given.get("left_out", ())))
     parts["as_published"] = tuple(map(tuple, given.get("as_published", strangers)))
-    parts["changed"] = tuple(tuple({} for _ in columns) for _ in rows)
+    parts["changed_options"] = tuple(tuple({} for _ in columns) for _ in rows)
     parts["remarks"] = tuple(tuple([] for _ in columns) for _ in rows)
     return TableDescription(**{**given, **parts, **joined._asdict()})
 

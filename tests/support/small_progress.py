@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.provenance import write_provenance
-from noisyfl.experiments.progress import Pace, look, progress_text
+from noisyfl.experiments.progress import Pace, progress_text, read_progress
 from noisyfl.experiments.targets import runs_by_target
 from noisyfl.runs.status import KEYS
 from noisyfl.specs.spec import describe_run
@@ -80,12 +80,12 @@ def says(place, run, state="running", age=10.0, **more):
     write_json(place.results.status(run), said)
 
 
-def seen(place):
-    return look(place.plan.runs, [place.results], NOW)
+def progress_of(place):
+    return read_progress(place.plan.runs, [place.results], NOW)
 
 
 def pace_of(place, device="cuda"):
-    return Pace(place.plan, seen(place), device)
+    return Pace(place.plan, progress_of(place), device)
 
 
 def text_of(place, device="cuda"):

@@ -3,35 +3,12 @@
 from collections import defaultdict
 
 import pytest
-import torch
 
-from noisyfl.core.artifacts import Results
-from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.parts import read_part
-from noisyfl.runs.train import Inputs, TrainingOptions, build_federation, train_run
-from noisyfl.specs.build import build_method
+from noisyfl.checks.small_run import SETTING, federation_of, inputs, spec_of, train
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.spec import canonical_run, identity
 
-SETTING = {
-    "dataset": "digits",
-    "partition": "dirichlet(alpha=5, clients=6, samples=600)",
-    "label_noise": "symmetric",
-    "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
-    "model": "cnn",
-    "augmentation": "crop",
-    "normalization": "dataset",
-    "schedule": {
-        "rounds": 8,
-        "participation": 0.5,
-        "local_epochs": 1,
-        "batch_size": 20,
-        "learning_rate": 0.05,
-        "momentum": 0.5,
-        "weight_decay": 0.0001,
-    },
-    "seed": 3,
-}
+__all__ = ["SETTING", "federation_of", "inputs", "spec_of", "train"]
+
 SMALL = defaultdict(
     dict,
     {
@@ -96,53 +73,3 @@ def by_name(rows, often):
         pytest.param(row, id=name, marks=[] if name in often else pytest.mark.slow)
         for row, name in zip(rows, names, strict=True)
     ]
-
-
-def spec_of(method, **changes):
-    return canonical_run({**SETTING, "method": method, **changes}, "test")
-
-
-def federation_of(spec, data, folder, executor="fast", device="cpu", **options):
-    """The federation of a run before its first round, and the method's two sides.
-
-    Args:
-        spec: canonical.
-        data: a folder with the digits' ``train.parquet`` and ``test.parquet``.
-        folder: where the partition goes.
-        executor: its name.
-        device: where.
-        options: of the executor.
-    """
-    train, test = read_part(data / "train.parquet"), read_part(data / "test.parquet")
-    path = folder / "partition.parquet"
-    noisy_partition.write(path, spec["noisy_partition"], train.labels)
-    partition = noisy_partition.read(path)
-    server, client = build_method(spec["method"], "test")
-    federation = build_federation(
-        spec, client.networks, train, test, partition, torch.device(device), executor, **options
-    )
-    return federation, server, client
-
-
-def inputs(spec, data):
-    """The files that a run is made from: of results that hold the digits."""
-    partition = data.partition(identity(spec["noisy_partition"]))
-    if not partition.exists():
-        labels = read_part(data.data("digits", "train")).labels
-        noisy_partition.write(partition, spec["noisy_partition"], labels)
-    return data.data("digits", "train"), data.data("digits", "test"), partition
-
-
-def train(spec, data, root, log=None, **options):
-    """The files of a run, once it is trained on a CPU."""
-    files = Results(root).run(identity(spec))
-    lines = [] if log is None else log
-    train_run(
-        spec,
-        Inputs(*inputs(spec, data)),
-        files,
-        root / "run.pt",
-        TrainingOptions(device="cpu", **options),
-        log=lines.append,
-    )
-    return files

@@ -90,7 +90,7 @@ def described_in(table):
         [changed_options(table.runs.specs[cell[0]]) if cell else {} for cell in row]
         for row in found.runs
     ]
-    return replace(found, changed=tuple(map(tuple, changed)))
+    return replace(found, changed_options=tuple(map(tuple, changed)))
 
 
 def printed(table):

@@ -8,8 +8,8 @@ may still be using, or is given memory that was freed while another one may stil
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from fake_gpu import is_on_gpu, place
-from recorded_graphs import Operations, storage, tensors_in, written
+from noisyfl.checks.fake_gpu import is_on_gpu, place
+from noisyfl.checks.recorded_graphs import Operations, storage, tensors_in, written
 
 
 class Race(AssertionError):
@@ -17,7 +17,7 @@ class Race(AssertionError):
 
 
 class Streams(Operations):
-    """Raises at a race while entered, on a :class:`fake_gpu.FakeGpu` that is entered before."""
+    """Raises at a race while entered, on a :class:`FakeGpu` that is entered before."""
 
     def __init__(self, gpu):
         super().__init__()

@@ -12,9 +12,18 @@ from pathlib import Path
 import noisyfl
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
+from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.script import end_quietly_on_ctrl_c
 from noisyfl.data.roots import data_roots
-from noisyfl.experiments.config import DEFAULTS, EXECUTORS, ROOT, check_device, load_config
+from noisyfl.experiments.config import (
+    DEFAULTS,
+    EXECUTORS,
+    ROOT,
+    TRACKERS,
+    check_device,
+    check_trackers,
+    load_config,
+)
 
 CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands take if none is named, as Snakemake does."""
@@ -128,7 +137,12 @@ def parser() -> argparse.ArgumentParser:
         "--keep-models", action="store_true", help="write the models that the runs end with, too"
     )
     train.add_argument(
-        "--tensorboard", action="store_true", help="write TensorBoard's event files, too"
+        "--trackers",
+        nargs="+",
+        default=[],
+        choices=TRACKERS,
+        metavar="TRACKER",
+        help=f"give each round's numbers to these, too: {', '.join(TRACKERS)}",
     )
     evaluate = add(
         "evaluate",
@@ -146,8 +160,8 @@ def parser() -> argparse.ArgumentParser:
         f"archive {paper}",
     )
     archive.add_argument("--commit", help="of other sources than these")
-    add("methods", "list_methods", "list the methods with their options", "methods | less")
-    add(
+    listed = add("methods", "list_methods", "list the methods with their options", "methods | less")
+    schema = add(
         "schema",
         "write_editor_schemas",
         "write the schemas with which editors check configurations",
@@ -157,9 +171,22 @@ def parser() -> argparse.ArgumentParser:
         "new-method",
         "new_method",
         "write the file that a new method starts from",
-        "new-method fedexample",
+        "new-method fedexample --outside ~/fedexample",
     )
     new.add_argument("name", metavar="NAME", help="small letters, digits and underscores")
+    new.add_argument(
+        "--outside",
+        type=Path,
+        metavar="FOLDER",
+        help="write a package with the method and a test of it there, instead of a file here",
+    )
+    check = add(
+        "check-method",
+        "check_method",
+        "check that a method trains, resumes and computes as every method has to",
+        "check-method fedexample --plugin my_method.py",
+    )
+    check.add_argument("method", metavar="METHOD", help="fedexample, 'fedexample(warm_up=3)', ...")
     selftest = add(
         "selftest",
         "run_selftest",
@@ -195,6 +222,16 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("partition", metavar="PARTITION", help="the id of a noisy partition")
     export.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder")
 
+    loading = (plan, progress, specs, archive, train, evaluate, selftest, listing, listed)
+    for command in (*loading, check, schema, preview):
+        command.add_argument(
+            "--plugin",
+            dest="plugins",
+            action="append",
+            default=[],
+            metavar="FILE.py",
+            help="a file with methods, models, ... of your own; may be repeated",
+        )
     for command in (plan, progress, specs, archive):
         command.add_argument("--config", type=Path, default=CONFIG, help="the scale's file")
     for command in (train, plan, progress, evaluate, selftest):
@@ -235,9 +272,14 @@ def main() -> None:
             arguments["results"] = Path(arguments["results"])
         if arguments.get("data", ...) is None:
             arguments["data"] = data_roots(settings)
+        check_trackers(arguments.get("trackers", ()), "--trackers")
+        function = function_of(command)
+        load_plugins([*settings["plugins"], *arguments.get("plugins", ())])
+        if "config" not in arguments and command != "train_specs":
+            arguments.pop("plugins", None)
         if command == "train_specs":
             end_quietly_on_ctrl_c()
-        function_of(command)(**arguments)
+        function(**arguments)
         sys.stdout.flush()
     except (BadInput, DamagedArtifact) as error:
         sys.exit(f"error: {error}")

@@ -47,7 +47,7 @@ from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import method_source, methods
-from noisyfl.specs.new_method import write_new_method
+from noisyfl.specs.new_method import write_new_method, write_package
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import check_run, describe_run, identity
 from noisyfl.specs.speeds import measured_speed
@@ -63,7 +63,8 @@ def train_specs(
     device: str,
     executor: str,
     keep_models: bool = False,
-    tensorboard: bool = False,
+    trackers: Sequence[str] = (),
+    plugins: Sequence[str] = (),
 ) -> None:
     """Train each spec that is not trained yet, on data and partitions made where missing."""
     for path in specs:
@@ -71,7 +72,8 @@ def train_specs(
         alone += [word for root in data for word in ("--data", str(root))]
         alone += ["--executor", executor, *(["--download"] if download else [])]
         alone += [*(["--keep-models"] if keep_models else [])]
-        alone += [*(["--tensorboard"] if tensorboard else [])]
+        alone += [*(["--trackers", *trackers] if trackers else [])]
+        alone += [word for plugin in plugins for word in ("--plugin", plugin)]
         spec = _read_spec(path)
         job = TrainingJob(
             spec=spec,
@@ -84,7 +86,7 @@ def train_specs(
             checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
             alone=shlex.join(["python", "-m", "noisyfl", *alone]),
             keep_models=keep_models,
-            tensorboard=tensorboard,
+            trackers=tuple(trackers),
         )
         train_job(job, data)
 
@@ -216,9 +218,9 @@ def _read_spec(path: Path) -> dict[str, Any]:
     return spec
 
 
-def write_specs(target: str, folder: Path, config: Path) -> None:
+def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] = ()) -> None:
     """Write the canonical spec of every run that a target needs as <id>.json."""
-    plan = read_plan(config)
+    plan = read_plan(config, plugins=plugins)
     runs = runs_of(plan, target)
     for run in runs:
         write_json(folder / f"{run}.json", plan.runs[run])
@@ -282,9 +284,29 @@ def write_editor_schemas() -> None:
         print(os.path.relpath(path))
 
 
-def new_method(name: str) -> None:
-    """Write a method's file that trains as FedAvg, with the hooks named that methods mostly use."""
-    print(write_new_method(name))
+def new_method(name: str, outside: Path | None = None) -> None:
+    """Write a method's file that trains as FedAvg, with the hooks named that methods mostly use.
+
+    With --outside write a package of its own: the method, how to install it, and a test that trains
+    it on digits in seconds.
+    """
+    if outside is None:
+        print(write_new_method(name))
+        return
+    for path in write_package(name, outside):
+        print(path)
+
+
+def check_method(method: str) -> None:
+    """Check what has to hold for every method: what it declares, that it trains, that it ends the
+    same when it is interrupted, and that the fast executor computes what the plain loop does.
+
+    Needs no data. Give options with which all that the method does happens within eight rounds.
+    """
+    from noisyfl.checks.method import check
+
+    if not check(method):
+        sys.exit(1)
 
 
 def run_selftest(
@@ -310,12 +332,13 @@ def run_selftest(
         sys.exit(1)
 
 
-def read_plan(config: Path, results: Path | None = None) -> Plan:
+def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] = ()) -> Plan:
     """The plan of a scale, the same that Snakemake reads; say what is left out of it.
 
     Args:
         config: the scale's file.
         results: the folder of all artifacts; None: as the scale's file says.
+        plugins: files of plugins, beside those of the scale.
     """
 
     def say(line: str) -> None:
@@ -323,6 +346,7 @@ def read_plan(config: Path, results: Path | None = None) -> Plan:
 
     given = load_config(config)
     given["results"] = str(results or given["results"])
+    given["plugins"] = [*dict.fromkeys([*given["plugins"], *plugins])]
     plan = PlanFile(given, str(config), EXPERIMENTS).plan(say)
     for why in plan.left_out.values():
         say(f"left out: {why}")
@@ -337,6 +361,7 @@ def print_plan(
     claims: bool = False,
     cheapest: float | None = None,
     gpu: Path | None = None,
+    plugins: Sequence[str] = (),
 ) -> None:
     """Print what each table needs: runs, those shared, those done, and what the others cost.
 
@@ -347,7 +372,7 @@ def print_plan(
     With --cheapest print files to ask Snakemake for instead: the missing cells with a published
     number that cost least, as many as the device should train in so many hours.
     """
-    plan, layout = read_plan(config, results), Results(results)
+    plan, layout = read_plan(config, results, plugins), Results(results)
     done = done_in(layout, REPRODUCED)
     if cheapest is None:
         speeds = None if gpu is None else dict([measured_speed(gpu)])
@@ -367,10 +392,15 @@ def print_plan(
 
 
 def print_progress(
-    config: Path, target: str | None, results: Path, device: str, follow: float | None
+    config: Path,
+    target: str | None,
+    results: Path,
+    device: str,
+    follow: float | None,
+    plugins: Sequence[str] = (),
 ) -> None:
     """Print how far each table is while runs are trained, and when all should be done."""
-    plan = read_plan(config, results)
+    plan = read_plan(config, results, plugins)
     wanted = runs_of(plan, target)
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
@@ -389,12 +419,14 @@ def done_in(*layouts: Results) -> Callable[[str], bool]:
     return lambda run: any(layout.run(run).provenance.exists() for layout in layouts)
 
 
-def archive_runs(config: Path, results: Path, commit: str | None) -> None:
+def archive_runs(
+    config: Path, results: Path, commit: str | None, plugins: Sequence[str] = ()
+) -> None:
     """Move the finished runs of a scale to reproduced/, with the commit that made them.
 
     A run that is made by other sources than these is refused unless its commit is given.
     """
-    plan = read_plan(config, results)
+    plan = read_plan(config, results, plugins)
     moved = 0
     for run, spec in plan.runs.items():
         files = Results(results).run(run)

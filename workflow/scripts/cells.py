@@ -5,7 +5,7 @@ from pathlib import Path
 from noisyfl.analysis.published_cells import write_cells
 from noisyfl.core.script import job
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     write_cells(
         [Path(path) for path in snakemake.input.frames],
         Path(snakemake.input.published),

@@ -4,13 +4,13 @@ from pathlib import Path
 
 from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.judge import judge
-from noisyfl.claims.sources import our_cells, ours, published
+from noisyfl.claims.sources import ours, published
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
 from noisyfl.pages.claims import write_claims
 from noisyfl.specs.descriptions import read_description
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     cells = Path(snakemake.input.cells)
     artifacts = Artifacts(
         {name: read_description(text) for name, text in snakemake.params.parts.items()},
@@ -19,7 +19,7 @@ with job(snakemake.log[0]) as log:
     )
     printed = published(Path(snakemake.input.published))
     write_claims(
-        judge(printed, ours(our_cells(cells), artifacts.sources())),
+        judge(printed, ours(cells, artifacts.sources())),
         cells,
         snakemake.params.scale,
         snakemake.params.tables,

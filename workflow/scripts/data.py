@@ -8,7 +8,7 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     log(f"preparing {snakemake.wildcards.dataset}")
     config = check_config(snakemake.config, "config")
     provide(

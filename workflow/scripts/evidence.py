@@ -9,7 +9,7 @@ from noisyfl.core.script import job
 from noisyfl.pages.evidence import write_evidence
 from noisyfl.specs.descriptions import TableDescription
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     folders = snakemake.params.folders
     write_evidence(
         Path(snakemake.output[0]).parent,

@@ -11,7 +11,7 @@ from noisyfl.explorer.gather import Sources
 from noisyfl.explorer.page import write_explorer
 from noisyfl.specs.descriptions import TableDescription
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     params, inputs = snakemake.params, snakemake.input
     scale, papers = in_both(
         json.loads(params.config),

@@ -7,7 +7,7 @@ from noisyfl.core.script import job
 from noisyfl.figures.draw import draw_figure
 from noisyfl.specs.descriptions import FigureDescription
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     draw_figure(
         FigureDescription.from_json(snakemake.params.description),
         {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},

@@ -10,7 +10,7 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     spec = json.loads(snakemake.params.spec)
     log(f"making {spec}")
     train = read_part(Path(snakemake.input.data))

@@ -7,7 +7,7 @@ from noisyfl.core.script import job
 from noisyfl.pages.print_table import print_table
 from noisyfl.specs.descriptions import TableDescription
 
-with job(snakemake.log[0]) as log:
+with job(snakemake) as log:
     print_table(
         TableDescription.from_json(snakemake.params.description),
         {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},

@@ -5,15 +5,22 @@ import os
 import sys
 import time
 
+from noisyfl.core import plugins
+from noisyfl.core.options import BadInput
 from noisyfl.core.script import end_quietly_on_ctrl_c
 from noisyfl.experiments.config import check_config
 from noisyfl.runs.job import TrainingJob
 
 end_quietly_on_ctrl_c()
+config = check_config(snakemake.config, "config")
+try:
+    plugins.load(config["plugins"])
+except BadInput as error:
+    sys.exit(f"error: {error}")
 job = TrainingJob.of_snakemake(
     json.loads(snakemake.params.spec),
     snakemake.log[0],
-    check_config(snakemake.config, "config"),
+    config,
     on_slurm="SLURM_JOB_ID" in os.environ,
 )
 outcome = job.run()

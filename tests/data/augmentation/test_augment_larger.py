@@ -269,7 +269,7 @@ def test_a_federation_trains_on_larger_images(tmp_path, monkeypatch, augmentatio
     test = replace(test, images=test.images[:, :7, :7])
     noisy_partition.write(tmp_path / "p.parquet", spec["noisy_partition"], train.labels)
     partition = noisy_partition.read(tmp_path / "p.parquet")
-    monkeypatch.setitem(training.DATASETS, "digits", facts)
+    monkeypatch.setitem(DATASETS, "digits", facts)
     weights, logits = [], []
     for executor in ("loop", "fast"):
         federation = training.build_federation(

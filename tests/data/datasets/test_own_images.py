@@ -84,7 +84,7 @@ def test_a_share_of_each_class_is_split_off_and_always_the_same(tmp_path):
     # Given labels are those of the samples that are left.
     own = OwnFiles(tmp_path, tmp_path / "results")
     own.images(wanted(text))
-    kept = own.kept(own.labels(None, None, dataset(found)))["label"]
+    kept = own.load(own.labels(None, None, dataset(found)))["label"]
     images, _ = own_sets.arrays()["train"]
     rows = [
         next(row for row, image in enumerate(images) if (image == one).all())
@@ -149,7 +149,7 @@ def test_given_labels_beside_the_true_ones_are_a_label_noise(tmp_path, make):
     own = OwnFiles(tmp_path, tmp_path / "results")
     made = spec(text, own, "file", None)
     assert (
-        own.kept(made["label_noise"]["sha256"])["label"].tolist()
+        own.load(made["label_noise"]["sha256"])["label"].tolist()
         == own_sets.given_labels().tolist()
     )
     np.save(tmp_path / "labels.npy", own_sets.given_labels())

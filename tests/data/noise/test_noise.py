@@ -303,7 +303,7 @@ SMALL = dataclasses.replace(CIFAR10, train_size=30)
 
 def human(text, folder):
     own = OwnFiles(folder, folder / "results")
-    noise = build_noise(text).known_with(SMALL, own)
+    noise = build_noise(text).resolve(SMALL, own)
     (labels,) = noise.flip([np.arange(30) % 10], np.zeros(1), Context(SMALL, 0, own))
     return labels
 
@@ -346,4 +346,4 @@ def test_bad_files_of_human_labels_are_refused(tmp_path):
         with pytest.raises(BadInput, match=message):
             human(f"human({text})", tmp_path)
     with pytest.raises(NotRead, match=r"got 'a\.npz', which has not been read yet"):
-        build_noise("human(file='a.npz', key='worse')").known_with(SMALL, None)
+        build_noise("human(file='a.npz', key='worse')").resolve(SMALL, None)

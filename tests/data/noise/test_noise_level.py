@@ -30,6 +30,7 @@ EVERY_LEVEL = [
     "truncnorm(mu=0.4, sigma=0.2)",
     "truncnorm(mu=0.2, sigma=0.2, seed=3)",
     "bernoulli_uniform(rho=0.6, tau=0.5)",
+    "uniform(low=0.3, high=0.5)",
 ]
 
 
@@ -97,6 +98,14 @@ def test_levels_drawn_once_are_the_same_in_every_trial():
     )
 
 
+def test_each_client_has_a_level_of_its_own_between_two():
+    levels = draw("uniform(low=0.3, high=0.5)", 1000)
+    assert 0.3 <= levels.min() < 0.302
+    assert 0.498 < levels.max() <= 0.5
+    assert levels.mean() == pytest.approx(0.4, abs=0.01)
+    assert len(set(levels)) == 1000
+
+
 def test_a_share_rho_of_clients_is_noisy_from_tau_on():
     levels = draw("bernoulli_uniform(rho=0.6, tau=0.5)", 10_000)
     noisy = levels[levels > 0]
@@ -134,6 +143,7 @@ def test_bad_options_of_a_level_are_refused(text, message):
             "client_linear(low=0.5, high=0.4)",
             r"low=0\.5 is more than high=0\.4",
         ),
+        ("uniform(low=0.5, high=0.4)", r"low=0\.5 is more than high=0\.4"),
         ("client_variance(level=0.4, eta=0.5)", r"level=0\.4 and eta=0\.5 make .* -0\.1 to 0\.9"),
         ("client_variance(level=0.8, eta=0.3)", r"from 0\.5 to 1\.1, expected levels from 0 to 1"),
         ("client_variance(level=0.4, eta=0.1)", "5 groups of clients need .* got clients=4"),

@@ -9,15 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+from noisyfl.analysis.room import BASELINE
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import best, mean_last_10
 from noisyfl.specs.descriptions import TableDescription
-
-BASELINE = "fedavg"
-"""The method that all others are compared with."""
-
-ORACLE = "oracle"
-"""The method that learns from clean samples alone, up to which there is room for others."""
 
 CLEAR = 0.05
 """The chance, of all comparisons together (Holm), at which a difference counts as clear."""
@@ -114,25 +109,66 @@ class Against:
         return [ordered[0], *ordered[1:][-1:]]
 
 
-class Measured:
+@dataclass(frozen=True)
+class Differences:
+    """How far methods are ahead of the baseline, and which of that is clear.
+
+    Attributes:
+        points: ahead of the baseline by seed, where both have it, by row and column.
+        deviations: the standard deviation of a trial's difference, by the number of the column:
+            pooled over all methods, of which each alone has few trials. Only where one has several.
+        clear: the rows and columns whose mean difference is clear by a t-test with that deviation.
+    """
+
+    points: Mapping[Place, pd.Series]
+    deviations: Mapping[int, float]
+    clear: Set[Place]
+
+    def mean(self, place: Place) -> float:
+        """The mean difference of a cell, in points."""
+        return float(self.points[place].mean())
+
+
+def differences(accuracies: Mapping[Place, pd.Series], baseline: int) -> Differences:
+    """Hold every row against the baseline's.
+
+    Args:
+        accuracies: in percent by seed, by row and column.
+        baseline: the number of its row.
+    """
+    level = {c: cell for (r, c), cell in accuracies.items() if r == baseline}
+    pairs = {
+        (r, c): (cell - level[c]).dropna()
+        for (r, c), cell in accuracies.items()
+        if r != baseline and c in level
+    }
+    points = {place: found for place, found in pairs.items() if len(found)}
+    deviations: dict[int, float] = {}
+    chances: dict[Place, float] = {}
+    for c in level:
+        column = {r: each for (r, place), each in points.items() if place == c}
+        free = sum(len(each) - 1 for each in column.values())
+        if not free:
+            continue
+        squares = sum(float((each - each.mean()).pow(2).sum()) for each in column.values())
+        deviations[c] = deviation = (squares / free) ** 0.5
+        for r, each in column.items():
+            chances[r, c] = _chance(float(each.mean()), deviation / len(each) ** 0.5, free)
+    return Differences(points, deviations, holm(chances, CLEAR))
+
+
+class Measurements:
     """The measures of a table's cells, beside the row of the baseline.
 
     Attributes:
         cells: by row and column, see :func:`measure`; without cells of which no run ended well.
         seeds: of the runs of each cell, diverged ones too, by row and column.
         baseline: the number of the baseline's row.
-        differences: points ahead of the baseline by seed, where both have it, by row and column.
-        deviations: the standard deviation of a trial's difference, by the number of the column:
-            pooled over all methods, of which each alone has few trials. Only where one has several.
-        clear: the rows and columns whose mean difference is clear by a t-test with that deviation.
+        differences: of all other rows from it.
     """
 
     def __init__(self, table: TableDescription, runs: Mapping[str, Run]) -> None:
         """Measure the runs of a table, of which one row is the baseline's.
-
-        Args:
-            table: of every method in common settings.
-            runs: by id, all of the table's.
 
         Raises:
             ValueError: no row is the baseline's.
@@ -147,25 +183,8 @@ class Measured:
         measures = {place: measure(some) for place, some in found.items()}
         self.cells = {place: cell for place, cell in measures.items() if len(cell)}
         self.seeds = {place: {run.spec["seed"] for run in some} for place, some in found.items()}
-        level = self.row(self.baseline)
-        pairs = {
-            (r, c): (cell["accuracy"] - level[c]["accuracy"]).dropna()
-            for (r, c), cell in self.cells.items()
-            if r != self.baseline and c in level
-        }
-        self.differences = {place: found for place, found in pairs.items() if len(found)}
-        self.deviations: dict[int, float] = {}
-        chances: dict[Place, float] = {}
-        for c in level:
-            column = {r: each for (r, place), each in self.differences.items() if place == c}
-            free = sum(len(each) - 1 for each in column.values())
-            if not free:
-                continue
-            squares = sum(float((each - each.mean()).pow(2).sum()) for each in column.values())
-            self.deviations[c] = deviation = (squares / free) ** 0.5
-            for r, each in column.items():
-                chances[r, c] = _chance(float(each.mean()), deviation / len(each) ** 0.5, free)
-        self.clear = holm(chances, CLEAR)
+        accuracies = {place: cell["accuracy"] for place, cell in self.cells.items()}
+        self.differences = differences(accuracies, self.baseline)
 
     def row(self, number: int) -> dict[int, pd.DataFrame]:
         """A row's cells, by the number of the column."""
@@ -173,9 +192,9 @@ class Measured:
 
     def against(self, number: int) -> Against:
         """A row beside the baseline, in the columns in which they share a seed."""
-        found = {c: each for (r, c), each in self.differences.items() if r == number}
-        gains = {c: float(each.mean()) for c, each in found.items()}
-        return Against(gains, {c for c in gains if (number, c) in self.clear})
+        found = self.differences
+        gains = {c: found.mean((r, c)) for r, c in found.points if r == number}
+        return Against(gains, {c for c in gains if (number, c) in found.clear})
 
 
 def _chance(mean: float, error: float, free: int) -> float:

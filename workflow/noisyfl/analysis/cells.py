@@ -81,11 +81,11 @@ class Cell:
         ours = self.summary
         return {
             **self.facts,
-            "mean": rounded(ours.mean if ours else None),
-            "std": rounded(ours.std if ours else None),
+            "mean": round_number(ours.mean if ours else None),
+            "std": round_number(ours.std if ours else None),
             "trials": ours.trials if ours else 0,
             "starred": bool(ours and ours.starred),
-            "difference": rounded(self.difference),
+            "difference": round_number(self.difference),
             "verdict": self.verdict,
             "runs": " ".join(self.runs),
         }
@@ -105,7 +105,7 @@ class Cell:
         return self.summary.mean - self.published.value
 
 
-def rounded(value: float | None) -> float | None:
+def round_number(value: float | None) -> float | None:
     """A number with six decimals; None if there is none."""
     return None if value is None else round(value, 6)
 
@@ -147,14 +147,14 @@ class Content:
         return [column.name for column in self.description.columns]
 
     @property
-    def trained(self) -> list[Row]:
+    def trained_rows(self) -> list[Row]:
         """The rows that are ours, not the paper's alone."""
         return [row for row in self.rows if row.trained]
 
     @property
     def cells(self) -> list[Cell]:
         """The cells that have runs."""
-        return [cell for row in self.trained for cell in row.cells if cell.runs]
+        return [cell for row in self.trained_rows for cell in row.cells if cell.runs]
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -174,12 +174,7 @@ class Content:
         return cell.facts["trained"] and column.has_runs and not cell.runs
 
     def of_cell(self, attribute: str, cell: Cell) -> Any:
-        """What the table's description says of a cell that has runs.
-
-        Args:
-            attribute: a name in :data:`noisyfl.specs.descriptions.BY_CELL`.
-            cell: of this content.
-        """
+        """What the table's description says of a cell that has runs."""
         matrix = getattr(self.description, attribute)
         return matrix[cell.facts["row_number"]][cell.facts["column_number"]]
 
@@ -204,7 +199,7 @@ class Content:
         Where a group has a single row with a metric, or no mean to compare, there is none.
         """
         rivals = defaultdict(list)
-        for row in self.trained:
+        for row in self.trained_rows:
             for column, cell in enumerate(row.cells):
                 rivals[row.group, column, cell.metric].append(cell)
         found = {}
@@ -238,9 +233,9 @@ class Content:
 
     def number(self, cell: Cell) -> str:
         """The mean of a cell as the table prints it."""
-        return "" if cell.summary is None else self.printed(cell.summary.mean)
+        return "" if cell.summary is None else self.format(cell.summary.mean)
 
-    def printed(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """A value as the table prints it."""
         return number(value, self.decimals)
 
@@ -253,13 +248,7 @@ def collect(description: TableDescription, runs: Mapping[str, Run]) -> Content:
 def content_of(
     description: TableDescription, frame: pd.DataFrame, runs: Mapping[str, Run]
 ) -> Content:
-    """Put a table together whose frame has been made already.
-
-    Args:
-        description: what it shows.
-        frame: its numbers.
-        runs: all runs of the table, by id.
-    """
+    """Put a table together whose frame has been made already."""
     rows = []
     for line in cells_of(frame):
         first = line[0][0]

@@ -57,11 +57,6 @@ def features(partition: NoisyPartition) -> dict[str, np.ndarray]:
 def last_values(run: Run, column: str, clients: int) -> np.ndarray:
     """The last value that each client has in a column of ``clients``.
 
-    Args:
-        run: the run to read.
-        column: the column's name.
-        clients: how many clients there are.
-
     Returns:
         float64 [clients]; NaN where the client, or the whole run, has no value.
     """

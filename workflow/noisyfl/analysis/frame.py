@@ -27,6 +27,8 @@ label columns        ``paper``, ``paper_table``, ``dataset``, ``setting_scope``,
                      only row of a cell that has neither
 ``run``              the run's id; empty if there is none
 ``seed``             the run's seed; 0 if there is none
+``setting``          names what the run's method is trained on, and for how long, see
+                     :func:`noisyfl.analysis.room.setting_of`; empty if there is no run
 ``status``           how the run ended: ``finished`` or ``diverged``; empty if there is none
 ``value``            what the row contributes to the cell's mean: the statistic of the run, NaN if
                      the run diverged or does not have the metric
@@ -55,6 +57,7 @@ import pandas as pd
 from noisyfl.analysis.metrics import MEASURES, RANK
 from noisyfl.analysis.names import SETTING, printed_names
 from noisyfl.analysis.ranks import rank
+from noisyfl.analysis.room import setting_of
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import STATISTICS, Summary, star_rule, summary
 from noisyfl.core.artifacts import replacing
@@ -74,7 +77,7 @@ NUMBER = [
 ]
 """The columns that hold a published number and what is known of it."""
 
-TRIAL = ["trial", "run", "seed", "status", "value", "starred", *STATISTICS]
+TRIAL = ["trial", "run", "seed", "setting", "status", "value", "starred", *STATISTICS]
 """Columns that differ between the rows of a cell."""
 
 CELL = ["experiment", "table", "row_number", "column_number"]
@@ -91,7 +94,7 @@ COLUMNS = [
 ]
 
 ABSENT: dict[str, Any] = {
-    **dict.fromkeys((*LABELS, "run", "status"), ""),
+    **dict.fromkeys((*LABELS, "run", "setting", "status"), ""),
     **dict.fromkeys(("published_trials", "published_decimals", "trial", "seed"), 0),
     **dict.fromkeys(("published_starred", "starred"), False),
 }
@@ -100,10 +103,6 @@ ABSENT: dict[str, Any] = {
 
 def tidy(table: TableDescription, runs: Mapping[str, Run]) -> pd.DataFrame:
     """The frame of a table.
-
-    Args:
-        table: what it shows.
-        runs: all runs of the table, by id.
 
     Raises:
         BadInput: two published numbers belong into one cell.
@@ -164,11 +163,7 @@ def cells_of(frame: pd.DataFrame) -> list[list[Rows]]:
 
 
 def summaries(cell: Rows) -> dict[str, Summary]:
-    """Summaries of a cell by every statistic, over the rows that count; empty if none does.
-
-    Args:
-        cell: its rows in the frame.
-    """
+    """Summaries of a cell by every statistic, over the rows that count; empty if none does."""
     counted = [row for row in cell if not math.isnan(row["value"])]
     if not counted:
         return {}
@@ -293,6 +288,7 @@ def rows_of(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
                 "trial": trial,
                 "run": run.id,
                 "seed": run.spec["seed"],
+                "setting": setting_of(run.spec),
                 "status": run.provenance["status"],
                 "starred": bool(values) and of_run["final_or_max"].starred,
                 "value": math.nan,

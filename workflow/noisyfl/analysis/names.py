@@ -1,4 +1,4 @@
-"""Names for the lines of a paper's table that are not trained here."""
+"""Names for data sets, and for the lines of a paper's table that are not trained here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from noisyfl.specs.descriptions import TableDescription
 SETTING = ("dataset", "partition", "noise")
 """Label columns that name a published number's setting. Those by which the columns of a table do
 not select may differ from line to line."""
+
+DATASETS = {
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "clothing1m": "Clothing1M",
+    "mini_webvision": "mini-WebVision",
+    "covidx": "COVIDx",
+}
+"""What the papers call their data sets."""
 
 NAMES = {
     "apfl": "APFL",

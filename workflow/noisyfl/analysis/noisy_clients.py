@@ -59,10 +59,6 @@ def rightly_called(scores: np.ndarray, level: np.ndarray) -> np.ndarray:
 def lid_scores_of(run: Run, clients: int) -> dict[str, np.ndarray]:
     """The scores of every client at the end of the last iteration of pre-processing.
 
-    Args:
-        run: the run to read.
-        clients: how many clients there are.
-
     Returns:
         For each name in :data:`SCORES`, float64 [clients].
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from noisyfl.analysis.cells import Cell
 from noisyfl.analysis.frame import LABELS, cells_of, read_frames
+from noisyfl.analysis.room import rooms
 from noisyfl.analysis.verdicts import NOT_RUN
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.spreadsheet import as_text, from_text
@@ -19,6 +20,7 @@ OURS = {
     **{name: name for name in ("shown_in", "row", "column")},
     **{"ours": "mean", "ours_std": "std", "ours_trials": "trials", "ours_starred": "starred"},
     "ours_as_published": "as_published",
+    "room": "room",
     **{name: name for name in ("difference", "verdict", "runs")},
 }
 """The columns beside those of the published numbers, and what :attr:`Cell.row` calls them."""
@@ -30,11 +32,13 @@ def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Ours is in the unit of the
     published number, except that shares are always in percent; ``ours_as_published`` says whether
-    it was made exactly in the paper's setting. Names that a spreadsheet would run have an
-    apostrophe in front, see :mod:`noisyfl.core.spreadsheet`.
+    it was made exactly in the paper's setting, and ``room`` how many points the oracle is ahead of
+    FedAvg there, if both are trained. Names that a spreadsheet would run have an apostrophe in
+    front, see :mod:`noisyfl.core.spreadsheet`.
 
     Args:
-        frames: the files of the tables' frames, see :mod:`noisyfl.analysis.frame`.
+        frames: the files of all tables' frames, see :mod:`noisyfl.analysis.frame`: one without
+            published numbers may have the oracle.
         published: the file of the papers' own numbers.
         cells: the file that gets the rows.
     """
@@ -42,13 +46,23 @@ def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
     frame = read_frames(frames)
     shown = frame[frame["trained"].astype(bool) & frame["published"].notna()]
     shown = shown.assign(shown_in=shown["experiment"] + "/" + shown["table"])
-    rows = [Cell(rows).row for line in cells_of(shown) for rows in line]
+    room = rooms(frame)
+    found = (rows for line in cells_of(shown) for rows in line)
+    rows = [
+        {**Cell(rows).row, "room": _mean(room.reindex([row["setting"] for row in rows]))}
+        for rows in found
+    ]
     ours = pd.DataFrame(rows, dtype=object).reindex(columns=[*LABELS, *OURS.values()])
     ours.columns = pd.Index([*KEY, *OURS])
     both = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
     both = both.fillna({"ours_trials": 0, "verdict": NOT_RUN})
     with replacing(cells) as draft:
         both.map(as_text).to_csv(draft, index=False, lineterminator="\n")
+
+
+def _mean(rooms: pd.Series) -> float | None:
+    """The mean room of a cell's trials; None if none is known."""
+    return None if rooms.isna().all() else round(float(rooms.mean()), 6)
 
 
 def read_cells(cells: Path) -> list[dict[str, str]]:

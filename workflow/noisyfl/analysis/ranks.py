@@ -118,11 +118,6 @@ def critical_difference(methods: int, settings: int, level: float) -> float:
 
     It is ``q sqrt(methods (methods + 1) / (6 settings))``, where q is the ``1 - level``
     quantile of the studentized range for that many methods, divided by the square root of 2.
-
-    Args:
-        methods: how many are ranked.
-        settings: in how many settings they are ranked.
-        level: of significance.
     """
     from scipy.stats import studentized_range
 

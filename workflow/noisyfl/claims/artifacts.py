@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
 from noisyfl.claims.query import Query
-from noisyfl.claims.sources import Source, Spread
+from noisyfl.claims.sources import Source
+from noisyfl.claims.spread import Spread
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
 from noisyfl.data import noisy_partition
@@ -69,20 +71,37 @@ class Artifacts:
 
     @functools.cache  # noqa: B019
     def spread(self, table: str, column: str, metric: str) -> Spread:
-        """How far trials of the cells of a table's column lie apart.
+        """How far trials of the cells of a column, or of the lines of a panel, lie apart.
+
+        Where none of them has several trials, it is that of all tables' cells of its data set.
 
         Args:
-            table: as ``<experiment>/<name>``.
-            column: its name.
+            table: the table or figure, as ``<experiment>/<name>``.
+            column: the name of the column or panel.
             metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
         """
-        lines = (
+        lines = [
             line
             for line in cells_and_lines(table, self.parts[table])
-            if line.place.column == column
-        )
-        summaries = (self.summary(line, metric) for line in lines)
-        return Spread.pooled((std, trials) for _, std, trials in filter(None, summaries))
+            if line.place.column == column and line.runs
+        ]
+        own = self._pool(lines, metric)
+        datasets = {self._dataset(line) for line in lines}
+        return own if own.freedom or len(datasets) != 1 else self._of_dataset(*datasets, metric)
+
+    @functools.cache  # noqa: B019
+    def _of_dataset(self, dataset: str, metric: str) -> Spread:
+        """How far trials of the cells of a data set lie apart, in the tables of all papers."""
+        lines = itertools.chain(*(cells_and_lines(*part) for part in self.parts.items()))
+        several = (line for line in lines if line.statistic and len(line.runs) > 1)
+        return self._pool([one for one in several if self._dataset(one) == dataset], metric)
+
+    def _pool(self, lines: Sequence[Line], metric: str) -> Spread:
+        summaries = (self.summary(line, metric) for line in lines if line.statistic)
+        return Spread.pool((std, trials) for _, std, trials in filter(None, summaries))
+
+    def _dataset(self, line: Line) -> str:
+        return str(self.run(line.runs[0]).spec["noisy_partition"]["dataset"])
 
     def sources(self) -> dict[str, Source]:
         """The source of each kind of numbers, see :mod:`noisyfl.claims.query`."""
@@ -120,9 +139,12 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterat
     work, values, _ = mean_curve(trials, metric, unit)
     if unit == "ordinary_rounds":
         work = 100 * work / trials[0].spec["schedule"]["rounds"]
+    spread = artifacts.spread(line.place.table, line.place.column, metric)
+    # A trial that lies higher than others does so along its whole curve.
+    errors = spread.errors(float("nan"), len(trials), seed=int(line.runs[0], 16))
     for at, value in zip(work, METRICS[metric].factor * values, strict=True):
         labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
-        yield Entry(labels, np.array([value]), line.place)
+        yield Entry(labels, value + errors, line.place)
 
 
 def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:

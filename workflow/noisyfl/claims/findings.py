@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from noisyfl.claims.labels import Place
 
@@ -39,15 +42,18 @@ class Case:
         label: what tells the case from the others.
         numbers: its two sides and the sign between them, as text.
         margin: the difference by which it holds; negative where it fails; NaN if unknown.
-        held: None where a number is missing, or the spread over trials leaves it open.
+        holds: None where a number is missing, or the spread over trials leaves it open.
         cells: the cells that it rests on.
+        room: whether a method can gain enough in its settings for it to count; if not, it is not
+            decided.
     """
 
     label: str
     numbers: str
-    margin: float
-    held: bool | None
+    margin: Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+    holds: bool | None
     cells: tuple[Place, ...] = ()
+    room: bool = True
 
     @property
     def known(self) -> bool:
@@ -73,9 +79,9 @@ class Check:
     share: float = ALL
     known: bool = True
 
-    def count(self, held: bool | None) -> int:
+    def count(self, holds: bool | None) -> int:
         """How many cases hold (True), fail (False), or are undecided (None)."""
-        return sum(case.held is held for case in self.cases)
+        return sum(case.holds is holds for case in self.cases)
 
     @property
     def verdict(self) -> str:
@@ -120,6 +126,6 @@ class Finding:
 
 def grade(checks: Sequence[Check]) -> str:
     """One of :data:`GRADES`, by the decided cases of checks of which not enough hold."""
-    held, failed = (sum(check.count(outcome) for check in checks) for outcome in (True, False))
-    share = held / (held + failed)
+    holds, failed = (sum(check.count(outcome) for check in checks) for outcome in (True, False))
+    share = holds / (holds + failed)
     return next(verdict for least, verdict in GRADES if share >= least)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.declaration import Claim
-from noisyfl.claims.findings import Finding
+from noisyfl.claims.findings import Case, Finding
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.sources import Side, published
 from noisyfl.specs.descriptions import Description, TableDescription
@@ -16,20 +17,48 @@ from noisyfl.specs.published import KEY
 
 def judge(printed: Side, ours: Side) -> list[Judgement]:
     """Judge every claim by the papers' own numbers and by ours."""
-    return [
-        Judgement(claim, examine(claim, printed), examine(claim, ours))
-        for claim in all_claims().values()
-    ]
+    found = []
+    for claim in all_claims().values():
+        published = examine(claim, printed)
+        found.append(Judgement(claim, published, with_room(examine(claim, ours), published, ours)))
+    return found
+
+
+def with_room(finding: Finding, published: Finding, side: Side) -> Finding:
+    """A finding in which no case is decided by settings without room.
+
+    A setting has room if the oracle is ahead of FedAvg by more than two deviations of its trials,
+    and by more than the smallest margin by which the paper's numbers bear out a case of the claim.
+
+    Args:
+        finding: what the numbers of a side say of a claim.
+        published: what the paper's own say of it.
+        side: whose numbers they are.
+    """
+    margins = (case.margin for check in published.checks for case in check.cases if case.holds)
+    least = min(margins, default=0.0)
+
+    def lacks(case: Case) -> bool:
+        rooms = [side.rooms[cell] for cell in case.cells if cell in side.rooms]
+        return bool(rooms) and all(room.points <= max(2 * room.deviation, least) for room in rooms)
+
+    checks = (
+        replace(
+            check,
+            cases=tuple(
+                replace(case, holds=None, room=False) if lacks(case) else case
+                for case in check.cases
+            ),
+        )
+        for check in finding.checks
+    )
+    return replace(finding, checks=tuple(checks))
 
 
 def out_of_reach(printed: Path, parts: Mapping[str, Description]) -> list[str]:
     """The claims that these tables cannot decide, whatever numbers they get.
 
     Such a claim compares printed numbers, and for each comparison the tables lack one.
-
-    Args:
-        printed: the file of the papers' own numbers.
-        parts: descriptions of tables and figures, by ``<experiment>/<name>``.
     """
     tables = [part for part in parts.values() if isinstance(part, TableDescription)]
     made = (labels for part in tables for row in part.labels for labels in row)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.declaration import Claim
-from noisyfl.claims.findings import Case, Check, Finding
-from noisyfl.claims.labels import Place
+from noisyfl.claims.findings import Finding
 from noisyfl.core.artifacts import read_json, write_json
 
 
@@ -41,11 +42,11 @@ def write_judgements(path: Path, judgements: Sequence[Judgement]) -> None:
 
 def read_judgements(path: Path) -> list[Judgement]:
     """Read what :func:`write_judgements` wrote, in the order of the claims."""
-    by_claim = read_json(path)
-    return [
-        Judgement(claim, *(_from_json(by_claim[name][side]) for side in ("published", "ours")))
-        for name, claim in all_claims().items()
-    ]
+    by_claim = _FILE.validate_python(read_json(path))
+    return [Judgement(claim, **by_claim[name]) for name, claim in all_claims().items()]
+
+
+_FILE = TypeAdapter(dict[str, dict[str, Finding]])
 
 
 def _to_json(finding: Finding) -> dict[str, Any]:
@@ -54,17 +55,3 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         for case in check["cases"]:
             case["margin"] = None if math.isnan(case["margin"]) else case["margin"]
     return {"verdict": finding.verdict, **fields}
-
-
-def _from_json(fields: Mapping[str, Any]) -> Finding:
-    checks = (
-        Check(**{**one, "cases": tuple(map(_case, one["cases"]))}) for one in fields["checks"]
-    )
-    return Finding(tuple(checks), fields["complete"])
-
-
-def _case(fields: Mapping[str, Any]) -> Case:
-    margin = math.nan if fields["margin"] is None else fields["margin"]
-    return Case(
-        **{**fields, "margin": margin, "cells": tuple(Place(*at) for at in fields["cells"])}
-    )

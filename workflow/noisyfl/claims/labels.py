@@ -19,6 +19,9 @@ Label = str | float
 WORK = "work"
 """The label along a curve: its ordinary rounds, in percent of all, or its training batches."""
 
+AS_PUBLISHED = "as_published"
+"""The label that is 1 for a number of the paper's own setting, and 0 for one of another."""
+
 OWN_LABELS = {
     "rounds": (WORK,),
     "batches": (WORK,),

@@ -1,9 +1,9 @@
 """The cells of tables and the lines of figures, whose runs have the numbers of claims.
 
 The labels of a cell are ``table``, ``row``, ``column`` and ``metric``; ``row_group`` and
-``row_label``, and the same of the column; and ``method_first`` and ``method_last``, which are the
-parts of the row's method. The labels of a figure's line are ``table`` (the figure's name),
-``panel``, ``line`` and ``metric``.
+``row_label``, and the same of the column; ``method_first`` and ``method_last``, which are the parts
+of the row's method; and ``as_published``, 1 if the cell is of the paper's own setting, else 0. The
+labels of a figure's line are ``table`` (the figure's name), ``panel``, ``line`` and ``metric``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from noisyfl.claims.declaration import Claim
-from noisyfl.claims.labels import OWN_LABELS, Label, Place, as_label, cell_labels, labels_of
+from noisyfl.claims.labels import (
+    AS_PUBLISHED,
+    OWN_LABELS,
+    Label,
+    Place,
+    as_label,
+    cell_labels,
+    labels_of,
+)
 from noisyfl.claims.query import Query
 from noisyfl.specs.descriptions import Description, FigureDescription, TableDescription
 from noisyfl.specs.published import KEY
@@ -56,13 +64,8 @@ def lines_of(query: Query, parts: Mapping[str, Description]) -> Iterator[Line]:
                 yield line
 
 
-def needed(claim: Claim, parts: Mapping[str, Description]) -> list[str]:
-    """The runs that it takes to judge a claim by our numbers, each once.
-
-    Args:
-        claim: one of :func:`noisyfl.claims.catalogue.all_claims`.
-        parts: descriptions of all tables and figures, by ``<experiment>/<name>``.
-    """
+def runs_of_claim(claim: Claim, parts: Mapping[str, Description]) -> list[str]:
+    """The runs that it takes to judge a claim by our numbers, each once."""
     runs: dict[str, None] = {}
     for query in claim.queries.values():
         of_lines = (line.runs for line in lines_of(query, parts))
@@ -76,11 +79,15 @@ def _runs_of_cells(query: Query, parts: Mapping[str, Description]) -> Iterator[S
     for part in map(parts.get, query.tables):
         if not isinstance(part, TableDescription):
             continue
-        for all_labels, by_column in zip(part.labels, part.runs, strict=True):
+        for all_labels, by_column, own in zip(
+            part.labels, part.runs, part.as_published, strict=True
+        ):
             runs = dict(zip((column.name for column in part.columns), by_column, strict=True))
-            for labels, column in zip(all_labels, part.columns, strict=True):
-                printed = set(labels) == set(KEY)
-                if printed and query.fits(cell_labels(labels), ("measure", "converged")):
+            for labels, column, as_published in zip(all_labels, part.columns, own, strict=True):
+                if set(labels) != set(KEY):
+                    continue
+                known = {**cell_labels(labels), AS_PUBLISHED: float(as_published)}
+                if query.fits(known, ("measure", "converged")):
                     yield from (runs[one] for one in column.mean_of or [column.name])
 
 
@@ -94,9 +101,10 @@ def cells_and_lines(name: str, part: Description) -> Iterator[Line]:
                     y = part.y if isinstance(part.y, str) else ""
                     yield Line(labels_of(texts), (line.run,), y, "")
         return
-    for row, by_column in zip(part.rows, part.runs, strict=True):
-        for column, runs in zip(part.columns, by_column, strict=True):
+    for row, by_column, published in zip(part.rows, part.runs, part.as_published, strict=True):
+        for column, runs, as_published in zip(part.columns, by_column, published, strict=True):
             labels = labels_of({"table": name, "row": row.name, "column": column.name})
+            labels[AS_PUBLISHED] = float(as_published)
             for kind, header in (("row", row), ("column", column)):
                 labels |= {
                     f"{kind}_group": header.group,

@@ -7,6 +7,7 @@ accuracy["fedavg"]`` is a difference in each setting in which both have a number
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from noisyfl.analysis.statistics import correlation
 from noisyfl.claims.comparison import Comparison, Operation, decide, text
 from noisyfl.claims.findings import Case
 from noisyfl.claims.labels import OWN_LABELS, WORK, Label, Place, fits
+from noisyfl.claims.spread import fisher
 from noisyfl.core.options import BadInput, find
 
 EMPTY = np.empty(0, dtype=int)
@@ -63,11 +65,6 @@ class Numbers:
     @classmethod
     def of(cls, found: Sequence[Entry], by: Sequence[str], where: str) -> Numbers:
         """Collect numbers by some of their labels; a number that lacks one of these is left out.
-
-        Args:
-            found: the numbers.
-            by: names of the labels.
-            where: what the error messages call them.
 
         Raises:
             BadInput: two numbers have the same labels.
@@ -226,7 +223,10 @@ class Numbers:
     # -- measures of the same clients, or of the same pairs of clients
 
     def pearson(self, other: Numbers) -> Numbers:
-        """Pearson's correlation; unknown for fewer than three values, or if a side is constant."""
+        """Pearson's correlation; unknown for fewer than three values, or if a side is constant.
+
+        Its draws are those of Fisher's z, for as many clients as there are.
+        """
         return self._correlate(other, "pearson")
 
     def spearman(self, other: Numbers) -> Numbers:
@@ -239,7 +239,11 @@ class Numbers:
         over = [name for name in both.names if name in COUNTED]
 
         def how(pairs: np.ndarray, axis: int) -> np.ndarray:
-            return np.array([correlation(pairs[:, 0], pairs[:, 1], method)])
+            found = correlation(pairs[:, 0], pairs[:, 1], method)
+            count = int((~np.isnan(pairs).any(axis=1)).sum())
+            if "pair" in over:  # pairs share clients: n of these make n(n - 1)/2 of them
+                count = round((1 + math.sqrt(1 + 8 * count)) / 2)
+            return fisher(found, count, method)
 
         return both._reduce(how, over)
 
@@ -351,7 +355,7 @@ class Cases:
                 label=", ".join(map(text, labels)),
                 numbers=" and ".join(part.words(n) for part in self.comparisons),
                 margin=min(part.margin(n) for part in self.comparisons),
-                held=decide(truth),
+                holds=decide(truth),
                 cells=tuple(sorted(self.cells[n])),
             )
             for n, (labels, truth) in enumerate(zip(named, self.truth, strict=True))

@@ -1,7 +1,8 @@
 """Where the numbers of claims come from: what is printed, and ours in its place.
 
 Their labels are described in :mod:`noisyfl.claims.labels`; the label ``converged`` is 1 or 0 where
-it is known.
+it is known, and ``as_published`` is 1 for what is printed, and for what is made in the paper's own
+setting.
 """
 
 from __future__ import annotations
@@ -9,21 +10,31 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.claims.labels import Place, cell_labels
+from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
+from noisyfl.claims.spread import Spread, deviations
 from noisyfl.specs.published import KEY, read_published
 
-DRAWS = 1000
-"""How many draws say what a number might be as well, given its spread."""
-
 Source = Callable[[Query], Iterable[Entry]]
+
+
+class Room(NamedTuple):
+    """How much a method can gain in a setting.
+
+    Attributes:
+        points: how far the oracle is ahead of FedAvg.
+        deviation: how far trials lie apart there; 0 if that is unknown.
+    """
+
+    points: float
+    deviation: float
 
 
 class Side:
@@ -31,10 +42,14 @@ class Side:
 
     Args:
         sources: by the kind of :class:`Query`; this side has no numbers of other kinds.
+        rooms: the room of the cells of which it is known.
     """
 
-    def __init__(self, sources: Mapping[str, Source]) -> None:
+    def __init__(
+        self, sources: Mapping[str, Source], rooms: Mapping[Place, Room] | None = None
+    ) -> None:
         self.sources = sources
+        self.rooms = rooms or {}
 
     def numbers(self, query: Query, where: str) -> Numbers:
         """The numbers of a query.
@@ -67,91 +82,64 @@ def published(path: Path, known: Collection[tuple[str, ...]] | None = None) -> S
     return Side({"cells": _by_labels(found), "quotes": _from_text})
 
 
-def our_cells(path: Path) -> list[Entry]:
-    """Our numbers in the place of the printed ones.
-
-    If several cells show the same number, the cell in the paper's own table counts.
-
-    Args:
-        path: the file of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
-    """
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of our numbers: if several cells show the same, the one in the paper's own table."""
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     for row in read_cells(path):
         key = tuple(row[name] for name in KEY)
         if key not in cells or row["shown_in"] == f"{row['paper']}/{row['table']}":
             cells[key] = row
+    return list(cells.values())
+
+
+def spreads_of(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, ...], Spread]:
+    """How far trials lie apart in each group of cells that has several, see :func:`_groups`."""
     trials: defaultdict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
-    for row in cells.values():
-        trials[_column(row)].append((float(row["ours_std"] or "nan"), int(row["ours_trials"])))
-    spreads = {column: Spread.pooled(of_cells) for column, of_cells in trials.items()}
+    for row in rows:
+        for group in _groups(row):
+            trials[group].append((float(row["ours_std"] or "nan"), int(row["ours_trials"])))
+    spreads = {group: Spread.pool(of_cells) for group, of_cells in trials.items()}
+    return {group: spread for group, spread in spreads.items() if spread.freedom}
+
+
+def spread_of(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]) -> Spread:
+    """The spread of the smallest group of a cell in which it is known."""
+    return next((spreads[group] for group in _groups(row) if group in spreads), Spread())
+
+
+def room_of(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]) -> Room | None:
+    """The room in the setting of a cell; None if it is unknown."""
+    return Room(float(row["room"]), spread_of(row, spreads).std) if row["room"] else None
+
+
+def _our_entries(
+    rows: Sequence[Mapping[str, str]], spreads: Mapping[tuple[str, ...], Spread]
+) -> list[Entry]:
     found: list[Entry] = []
-    for seed, row in enumerate(cells.values()):
+    for seed, row in enumerate(rows):
         mean, std = (float(row[key] or "nan") for key in ("ours", "ours_std"))
         starred = row["ours_starred"] == "True" if row["ours"] and row["ours_starred"] else None
         count = int(row["ours_trials"])
-        values = spreads[_column(row)].draws(mean, std, count, seed)
+        values = spread_of(row, spreads).draws(mean, std, count, seed)
         found += _entries_of(row, values, deviations(std, count, seed), starred)
     return found
 
 
-def ours(cells: Sequence[Entry], artifacts: Mapping[str, Source]) -> Side:
-    """Our numbers: those in the place of printed ones, and those that only runs have."""
-    return Side({"cells": _by_labels(cells), **artifacts})
-
-
-@dataclass(frozen=True)
-class Spread:
-    """How far trials of the cells of a column lie apart, all of its cells taken together.
-
-    Attributes:
-        std: the pooled standard deviation.
-        freedom: its degrees of freedom; 0 if no cell has several trials.
-    """
-
-    std: float = 0.0
-    freedom: int = 0
-
-    @classmethod
-    def pooled(cls, cells: Iterable[tuple[float, int]]) -> Spread:
-        """Pool the standard deviations of cells, each with its number of trials."""
-        squares, freedom = 0.0, 0
-        for std, trials in cells:
-            if trials > 1 and not math.isnan(std):
-                squares, freedom = squares + (trials - 1) * std**2, freedom + trials - 1
-        return cls(math.sqrt(squares / freedom), freedom) if freedom else cls()
-
-    def draws(self, mean: float, std: float, trials: int, seed: int) -> np.ndarray:
-        """A mean over trials, and draws of what it might be over others, float64 [1 + draws].
-
-        The draws are from Student's t distribution, scaled by the standard error of the pooled
-        standard deviation, or of the cell's own if that is larger: a few trials may agree by
-        chance. If no cell has several trials the mean is taken as it is.
-
-        Args:
-            mean: the mean over the cell's trials.
-            std: the standard deviation over them; NaN if it is not known.
-            trials: how many they are.
-            seed: the seed of the draws.
-        """
-        if not (self.freedom and trials):
-            return np.full(1 + DRAWS, mean)
-        error = np.fmax(self.std, std) / math.sqrt(trials)
-        draws = np.random.default_rng(seed).standard_t(self.freedom, size=DRAWS)
-        return np.append(mean, mean + error * draws)
-
-
-def deviations(std: float, trials: int, seed: int) -> np.ndarray:
-    """A standard deviation, and draws of what that of all trials might be, float64 [1 + draws].
+def ours(cells: Path, artifacts: Mapping[str, Source]) -> Side:
+    """Our numbers: those in the place of printed ones, and those that only runs have.
 
     Args:
-        std: over the trials of a cell; NaN if it is not known.
-        trials: how many they are.
-        seed: the seed of the draws.
+        cells: the file of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
+        artifacts: the sources of numbers that only runs have.
     """
-    if math.isnan(std) or trials < 2:
-        return np.full(1 + DRAWS, std)
-    squares = np.random.default_rng(seed).chisquare(trials - 1, size=DRAWS)
-    return np.append(std, std * np.sqrt((trials - 1) / squares))
+    rows = read_rows(cells)
+    spreads = spreads_of(rows)
+    rooms = {
+        Place(row["shown_in"], row["row"], row["column"]): room
+        for row in rows
+        if row["metric"] == "test_accuracy" and (room := room_of(row, spreads))
+    }
+    return Side({"cells": _by_labels(_our_entries(rows, spreads)), **artifacts}, rooms)
 
 
 def _entries_of(
@@ -159,7 +147,8 @@ def _entries_of(
 ) -> Iterator[Entry]:
     """What is known of a cell, one number per measure: value, std and converged."""
     converged = math.nan if starred is None else float(not starred)
-    labels = {**cell_labels(row), "converged": converged}
+    as_published = float(row.get("ours_as_published", "True") == "True")
+    labels = {**cell_labels(row), "converged": converged, AS_PUBLISHED: as_published}
     line = " ".join(filter(None, (row["method"], row["variant"], row["setting_scope"])))
     setting = ", ".join((row["dataset"], row["partition"], row["noise"]))
     shown = (row.get("shown_in"), row.get("row"), row.get("column"))
@@ -174,9 +163,11 @@ def _entries_of(
         yield Entry({**labels, "measure": measure}, known, cell)
 
 
-def _column(row: Mapping[str, str]) -> tuple[str, ...]:
-    """The column that a cell stands in."""
-    return row["shown_in"], row["column"], row["metric"]
+def _groups(row: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """The groups of cells over which a cell's spread may be pooled, the smallest first: its column,
+    and all cells of its data set.
+    """
+    return (row["shown_in"], row["column"], row["metric"]), (row["dataset"], row["metric"])
 
 
 def _by_labels(numbers: Sequence[Entry]) -> Source:

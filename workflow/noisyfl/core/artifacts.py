@@ -110,10 +110,6 @@ class Results:
         """Where the run of that id keeps a checkpoint while it is under way."""
         return self.root / "checkpoints" / f"{identity}.pt"
 
-    def events(self, identity: str) -> Path:
-        """The folder of the run's event files for TensorBoard, where they were asked for."""
-        return self.root / "tensorboard" / identity
-
     def log(self, identity: str) -> Path:
         """The log file of that run's training."""
         return self.root / "logs" / "runs" / f"{identity}.log"

@@ -183,13 +183,8 @@ def _values(place: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...
             yield from _values((*place, number), held)
 
 
-def checked(content: dict[str, Any], model: type[T], where: str) -> T:
+def as_model(content: dict[str, Any], model: type[T], where: str) -> T:
     """A file's content as a model.
-
-    Args:
-        content: of a file, as read from YAML.
-        model: what the file holds.
-        where: what the error messages call the file.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.

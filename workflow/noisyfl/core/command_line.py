@@ -22,9 +22,6 @@ def check_command_line(words: Sequence[str] = tuple(sys.argv)) -> None:
     """Exit with a one-line error if a word given as configuration cannot be one, or if Snakemake
     would overlook one.
 
-    Args:
-        words: of the command line.
-
     Raises:
         SystemExit: naming the word, what was expected, and how to write it.
     """

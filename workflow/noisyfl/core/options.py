@@ -1,4 +1,4 @@
-"""What is said of bad input, and how a component declares an option."""
+"""The error about bad input, and the declaration of a component's options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BadInput(ValueError):
         return f"{place}: {self.args[0]}" if place else str(self.args[0])
 
     def within(self, *outer: str | int, where: str = "") -> BadInput:
-        """The same error, seen from further outside."""
+        """The same error with a longer path to its place."""
         self.path, self.where = (*outer, *self.path), self.where or where
         return self
 
@@ -126,14 +126,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str = "key") -> None:
-    """Raise :class:`BadInput` if a key is given that is not known.
-
-    Args:
-        given: the keys.
-        known: the keys that are allowed.
-        where: what the error messages call the mapping.
-        kind: what the error messages call a key.
-    """
+    """Raise :class:`BadInput` if a key is given that is not known."""
     known = list(known)
     for key in given:
         if key not in known:
@@ -141,27 +134,14 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str
 
 
 def unknown(key: object, known: Iterable[str], kind: str = "key") -> str:
-    """What is said of a key that is not known.
-
-    Args:
-        key: the key.
-        known: the keys that are allowed.
-        kind: what the error messages call a key.
-    """
+    """The error message about an unknown key."""
     known = list(known)
     listed = ", ".join(known) or "none"
     return f"unknown {kind} {key!r}{did_you_mean(str(key), known)} (known: {listed})"
 
 
 def find(known: Mapping[str, T], name: object, kind: str, where: str = "") -> T:
-    """``known[name]``, or a :class:`BadInput` that lists what is known.
-
-    Args:
-        known: by name.
-        name: as the user has given it.
-        kind: what the error messages call a thing that has such a name.
-        where: what the error messages call the place of the name.
-    """
+    """``known[name]``, or a :class:`BadInput` that lists what is known."""
     if not isinstance(name, str) or name not in known:
         hint = did_you_mean(str(name), known)
         names = ", ".join(sorted(known))

@@ -49,10 +49,6 @@ def read_provenance(path: Path, run: str) -> dict[str, Any]:
     Files that were written before a provenance had a checksum are read without it
     (:func:`is_checked`).
 
-    Args:
-        path: of the file.
-        run: the id of the run that it should be of.
-
     Raises:
         DamagedArtifact: it is not a provenance, was altered, or is another run's.
         FileNotFoundError: there is no such file.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
+from noisyfl.core.plugins import COMPONENTS, add, plugin_of
 from noisyfl.core.typed import Typed, choices_of, extra_of, type_of
 
 LONGEST = 2_000
@@ -31,12 +32,16 @@ class Component(Typed):
 
     Attributes:
         name: set by the registry.
+        revision: of a method, or a plugin's component: raised when the arithmetic changes; runs of
+            older revisions go stale. As long as it is 0, the component is being written, and each
+            edit of its code makes new runs.
         variants: named sets of options, as the papers' ablations have them.
     """
 
     key_word: ClassVar[str] = "option"
 
     name: ClassVar[str]
+    revision: ClassVar[int] = 1
     variants: ClassVar[dict[str, dict[str, Any]]] = {}
 
     @classmethod
@@ -51,6 +56,12 @@ class Component(Typed):
         if not isinstance(given, Mapping):
             return given
         options = dict(given)
+        revision = cls.revision_in_specs()
+        if revision is not None and options.pop("revision", revision) != revision:
+            raise BadInput(
+                f"got {given['revision']!r}, expected {revision!r}, that of the plugin here",
+                "revision",
+            )
         if "variant" in options and cls.variants:
             variant = options.pop("variant")
             if not isinstance(variant, str) or variant not in cls.variants:
@@ -87,9 +98,21 @@ class Component(Typed):
         """The value of every option, as JSON has it."""
         return self.model_dump(mode="json")
 
+    @classmethod
+    def revision_in_specs(cls) -> int | str | None:
+        """The revision of a plugin's component, or if that is 0, what stands for it: part of the
+        plugin's digest. None for this package's own components, which have one revision together.
+        """
+        plugin = plugin_of(cls.__module__)
+        if plugin is None:
+            return None
+        return cls.revision or f"0-{plugin.sha256[:12]}"
+
     def canonical(self) -> dict[str, Any]:
         """``{"name": ..., option: value, ...}`` as JSON has it."""
-        return {"name": self.name, **self.options()}
+        revision = self.revision_in_specs()
+        known = {} if revision is None else {"revision": revision}
+        return {"name": self.name, **self.options(), **known}
 
     @classmethod
     def check_options(cls, given: Any, where: str = "") -> None:
@@ -142,19 +165,18 @@ class Registry(Generic[C]):
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.classes: dict[str, type[C]] = {}
+        COMPONENTS[kind] = self.classes
         self._built: dict[str, C] = {}
 
     def register(self, name: str) -> Callable[[type[D]], type[D]]:
         """Class decorator: register the class as ``name``."""
 
-        def add(cls: type[D]) -> type[D]:
-            if name in self.classes:
-                raise ValueError(f"two {self.kind}s are called {name!r}")
+        def register(cls: type[D]) -> type[D]:
+            add(self.classes, self.kind, name, cls)
             cls.name = name
-            self.classes[name] = cls  # type: ignore[assignment]
             return cls
 
-        return add
+        return register
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -181,6 +203,10 @@ class Registry(Generic[C]):
                 known = isinstance(name, str) and name in self.classes
                 raise error.within(*([name] if known else []), where=where) from None
         return self._built[key]
+
+    def forget_built(self) -> None:
+        """Build components anew from now on, so that nothing is left of what they keep."""
+        self._built.clear()
 
     def canonical(self, given: str | Mapping[str, Any], where: str = "") -> dict[str, Any]:
         """``{"name": ..., option: value, ...}`` with every default filled in."""

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
+from noisyfl.core.plugins import load
 
 
 def end_quietly_on_ctrl_c() -> None:
@@ -21,15 +23,18 @@ def end_quietly_on_ctrl_c() -> None:
 
 
 @contextmanager
-def job(path: str) -> Iterator[Callable[[str], None]]:
-    """Run a job's work with a log file; yield a function that writes a line to it.
+def job(snakemake: Any) -> Iterator[Callable[[str], None]]:
+    """Run a job's work with a log file and the scale's plugins; yield a function that writes a line
+    to the log.
 
     Any error ends the process with exit code 1. The log keeps the traceback; standard error gets
     one line, since Snakemake shows it among many jobs' output.
     """
     end_quietly_on_ctrl_c()
+    path = snakemake.log[0]
     with log_to(Path(path), "w") as log:
         try:
+            load(snakemake.config.get("plugins", ()))
             yield log.info
         except (BadInput, DamagedArtifact) as error:
             log.error(f"error: {error}")

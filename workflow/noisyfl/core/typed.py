@@ -118,7 +118,7 @@ BOUNDS = {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}
 def in_words(
     error: ValidationError, cls: type[Typed], given: Any, partial: bool = False
 ) -> BadInput:
-    """The first of the errors that pydantic found, those about unknown keys before all others.
+    """The first of pydantic's errors as our own; those about unknown keys come first.
 
     Args:
         error: of the validation.
@@ -129,11 +129,11 @@ def in_words(
     problems = error.errors(include_url=False)
     problems = [p for p in problems if not (partial and p["type"] == "missing")]
     one = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path, value = _followed(one, given)
+    path, value = _locate(one, given)
     # Of the errors of a union's members, that of the member which was nearest to being right.
-    within = [p for p in problems if _followed(p, given)[0][: len(path)] == path]
-    one = max(within, key=lambda p: (len(_followed(p, given)[0]), _cause(p) is not None))
-    path, value = _followed(one, given)
+    within = [p for p in problems if _locate(p, given)[0][: len(path)] == path]
+    one = max(within, key=lambda p: (len(_locate(p, given)[0]), _cause(p) is not None))
+    path, value = _locate(one, given)
     if (cause := _cause(one)) is not None:
         return cause.within(*path)
     field = cls.keys().get(str(path[0])) if path else None
@@ -149,7 +149,7 @@ def in_words(
             key, known = one["ctx"]["discriminator"].strip("'"), one["ctx"]["expected_tags"]
             hint = did_you_mean(str(value[key]), known.replace("'", "").split(", "))
             return BadInput(f"got {value[key]!r}, expected one of {known}{hint}", *path, key)
-    same = [p for p in problems if _followed(p, given)[0] == path]
+    same = [p for p in problems if _locate(p, given)[0] == path]
     expected = " or ".join(dict.fromkeys(_expected(p, field) for p in same))
     if field is not None and len(path) == 1 and is_nullable(field):
         expected += ", or null"
@@ -166,7 +166,7 @@ def _cause(problem: Mapping[str, Any]) -> BadInput | None:
     return cause if isinstance(cause, BadInput) else None
 
 
-def _followed(problem: Mapping[str, Any], given: Any) -> tuple[tuple[int | str, ...], Any]:
+def _locate(problem: Mapping[str, Any], given: Any) -> tuple[tuple[int | str, ...], Any]:
     """The path to a value and the value; pydantic's place, without its names of union members."""
     path: list[int | str] = []
     for key in problem["loc"]:

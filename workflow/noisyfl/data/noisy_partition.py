@@ -18,6 +18,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, to_numpy, write_table
 from noisyfl.core.options import BadInput, within
+from noisyfl.core.plugins import facts_of, module_of
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed
@@ -27,7 +28,7 @@ from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.data.partitioning.own_partition import repeated
+from noisyfl.data.partitioning.own_partition import repetitions
 from noisyfl.data.partitioning.partition import PARTITIONS, Partition
 from noisyfl.data.roots import NotRead
 
@@ -119,15 +120,15 @@ class PartitionSpec(Typed):
 
     @field_validator("partition", "label_noise")
     @classmethod
-    def _known(cls, one: Any, info: ValidationInfo) -> Any:
+    def _resolve(cls, one: Any, info: ValidationInfo) -> Any:
         facts = info.data.get("dataset")
         without = isinstance(info.data.get("noise_level"), NoNoise)
         if isinstance(one, LabelNoise) and one.uses_level and without:
             return Clean()
-        if facts is None:
-            return one
+        if facts is None or (isinstance(one, LabelNoise) and not facts.true_labels):
+            return one  # which verify() refuses
         with within(one.name):
-            return one.known_with(facts, (info.context or {}).get("own"))
+            return one.resolve(facts, (info.context or {}).get("own"))
 
     @property
     def level(self) -> NoiseLevel:
@@ -214,8 +215,9 @@ def make(
         images: the training part's, for label noises that see them.
 
     Returns:
-        The table with :data:`COLUMNS`, int32, and its metadata: the spec, and for each client the
-        intended and the realised noise level. What is not known is null.
+        The table with :data:`COLUMNS`, int32, and its metadata: the spec, for each client the
+        intended and the realised noise level, and if plugins had a part in it, which. What is not
+        known is null.
 
     Raises:
         BadInput: no partition can be made from the spec, or it is of another revision.
@@ -264,6 +266,8 @@ def make(
         "noise_levels": levels.tolist() if known else nothing,
         "realised_noise": realised if facts.true_labels else nothing,
     }
+    if plugins := facts_of(component_modules(spec)):
+        metadata["plugins"] = plugins
     return pa.table(arrays, names=list(COLUMNS)), metadata
 
 
@@ -281,6 +285,16 @@ def _accessor(
         return np.stack(decoded)
 
     return of_client
+
+
+def component_modules(spec: Mapping[str, Any]) -> list[str]:
+    """The names of the modules of what a canonical spec of a noisy partition is made of."""
+    return [
+        module_of(dataset(spec["dataset"])),
+        module_of(PARTITIONS.get(spec["partition"]["name"])),
+        module_of(LABEL_NOISES.get(spec["label_noise"]["name"])),
+        module_of(NOISE_LEVELS.get(spec["noise_level"]["name"])),
+    ]
 
 
 def write(
@@ -362,7 +376,7 @@ def check_content(
             )
 
     refuse((samples < 0) | (samples >= len(labels)), f"its data set has {len(labels)} samples")
-    refuse(repeated(samples), "a sample is there twice")
+    refuse(repetitions(samples), "a sample is there twice")
     refuse((true != UNKNOWN) & (true != labels[samples]), "a true label is not the data set's")
     refuse((given < 0) | (given >= classes), f"a given label is none of {classes} classes")
 

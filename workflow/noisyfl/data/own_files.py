@@ -266,7 +266,7 @@ class OwnFiles:
         self.stamps[str(path)] = stamp_of(path)
         return sha256
 
-    def kept(self, sha256: str) -> dict[str, np.ndarray]:
+    def load(self, sha256: str) -> dict[str, np.ndarray]:
         """The columns that are kept under a digest, int64 [n] each.
 
         Raises:

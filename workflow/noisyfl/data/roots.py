@@ -5,13 +5,13 @@ All but the last are only read, and may be shared; the last is the user's own, w
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.paths import expanded
 
 Roots = Path | Sequence[Path]
 """One data folder, or several in the order in which they are searched."""
@@ -72,32 +72,6 @@ def first(roots: Roots, look: Callable[[Path], Found]) -> Found:
             last = NotFound(str(root), f"{error.filename}: {error.strerror}")
         problems.append(last.problem)
     raise NotFound(last.name, "; ".join(problems), last.remedy)
-
-
-def expanded(text: str, where: str) -> str:
-    """A path with its environment variables and a leading ``~`` replaced.
-
-    Raises:
-        BadInput: a variable is not set or not closed, or there is no such user.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        if not os.environ.get(name):
-            raise BadInput(
-                f"{where}: got {text!r}, expected environment variables that are set, and "
-                f"{name} is not"
-            )
-        return os.environ[name]
-
-    variable = r"\$(?:(\w+)|\{(\w+)\})"
-    if "$" in re.sub(variable, "", text):
-        raise BadInput(f"{where}: got {text!r}, expected $NAME or ${{NAME}} behind each $")
-    path = re.sub(variable, value, text)
-    try:
-        return str(Path(path).expanduser())
-    except RuntimeError as error:
-        raise BadInput(f"{where}: got {text!r}, expected a user's home that is known") from error
 
 
 def checked_folder(text: str, where: str, to_be_made: bool = False) -> str:

@@ -2,11 +2,10 @@
 
 import argparse
 
-from noisyfl.documentation import costs, digests, ids
-from noisyfl.documentation.generated import generated
+from noisyfl.documentation import costs, digests, ids, option_tables
 
 GENERATORS = {
-    "declarations": generated,
+    "declarations": option_tables.pages,
     "ids": ids.files,
     "costs": costs.files,
     "digests": digests.files,

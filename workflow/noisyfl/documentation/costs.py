@@ -34,10 +34,10 @@ def files(root: Path = ROOT) -> dict[Path, str]:
         root / "docs" / "papers" / f"{page}.md": (BLOCK, block_of(page, found)) for page in PAGES
     }
     pages[root / "README.md"] = SENTENCE, sentence_of(found)
-    return {path: _replaced(path, *new) for path, new in pages.items()}
+    return {path: _replace(path, *new) for path, new in pages.items()}
 
 
-def _replaced(path: Path, place: re.Pattern[str], new: str) -> str:
+def _replace(path: Path, place: re.Pattern[str], new: str) -> str:
     text = path.read_text()
     if not (old := place.search(text)):
         raise BadInput(f"{path}: expected {place.pattern!r}, where the costs go")
@@ -86,8 +86,8 @@ def sentence_of(found: Sequence[Demand]) -> str:
 
 def hours(likely: float) -> str:
     """A range around likely hours, its ends to two digits."""
-    return f"{_rounded(LEAST * likely)} to {_rounded(MOST * likely)}"
+    return f"{_round(LEAST * likely)} to {_round(MOST * likely)}"
 
 
-def _rounded(value: float) -> str:
+def _round(value: float) -> str:
     return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"

@@ -57,15 +57,15 @@ def index() -> str:
 
 def page(name: str) -> str:
     """A method's page."""
-    declared = methods()[name]
-    path = Path(inspect.getsourcefile(declared) or "")
+    component = methods()[name]
+    path = Path(inspect.getsourcefile(component) or "")
     where, source = path.relative_to(ROOT).as_posix(), path.read_text()
     module = inspect.cleandoc(ast.get_docstring(ast.parse(source)) or "")
     reasons = method_reasons().get(name)
     lines = [f"# {name}", "", markdown(module), ""]
-    lines += table(*facts(declared, where, reasons.status if reasons else ""))
-    lines += ["", markdown(inspect.getdoc(declared) or "")]
-    lines += choices(declared, reasons or MethodReasons(title=name, status="open"))
+    lines += table(*facts(component, where, reasons.status if reasons else ""))
+    lines += ["", markdown(inspect.getdoc(component) or "")]
+    lines += choices(component, reasons or MethodReasons(title=name, status="open"))
     if reasons is None:
         lines += ["", "[Fidelity](../fidelity.md) does not give the reasons for the defaults yet."]
     named = places(source)
@@ -76,19 +76,14 @@ def page(name: str) -> str:
     return "\n".join([*lines, "    ```", ""])
 
 
-def choices(declared: type[Side], reasons: MethodReasons) -> list[str]:
-    """The sections on a method's options, what is fixed, its variants, and why all are so.
-
-    Args:
-        declared: the method's declaration.
-        reasons: what people wrote about it.
-    """
+def choices(component: type[Side], reasons: MethodReasons) -> list[str]:
+    """The sections on a method's options, what is fixed, its variants, and why all are so."""
     lines: list[str] = []
-    if declared.model_fields:
+    if component.model_fields:
         options: dict[str, tuple[str, ...]] = {
             option: (row[1], allowed(field), row[3])
-            for option, field in declared.model_fields.items()
-            for row in [option_row(declared, option)]
+            for option, field in component.model_fields.items()
+            for row in [option_row(component, option)]
         }
         names: tuple[str, ...] = ("option", "default", "may be", "what it decides")
         lines += ["", "## Options", ""]
@@ -101,14 +96,14 @@ def choices(declared: type[Side], reasons: MethodReasons) -> list[str]:
     if reasons.fixed:
         fixed: dict[str, tuple[str, ...]] = dict.fromkeys(reasons.fixed, ())
         lines += ["", "## Fixed", "", *with_reasons(("fixed",), fixed, reasons.fixed)]
-    if declared.variants:
-        variants = {name: (variant_row(declared, name)[1],) for name in declared.variants}
+    if component.variants:
+        variants = {name: (variant_row(component, name)[1],) for name in component.variants}
         names = ("variant", "sets")
         lines += ["", "## Variants", "", *with_reasons(names, variants, reasons.variants)]
     if reasons.notes:
         lines += ["", "## Choices", "", notes(reasons.notes)]
     for subject in ("views", "differences"):
-        if rows := rows_about(declared.name, subject):
+        if rows := rows_about(component.name, subject):
             lines += ["", f"## {subjects()[subject].title}", "", *rows]
     return lines
 
@@ -136,30 +131,30 @@ def with_reasons(
 
 
 def facts(
-    declared: type[Side], where: str, status: str
+    component: type[Side], where: str, status: str
 ) -> tuple[tuple[str, str], list[tuple[str, str]]]:
     """What a method declares besides its options: the table's header (its source) and the rows.
 
     Args:
-        declared: the method's declaration.
+        component: the method's declaration.
         where: the path of its module.
         status: how sure it is that it is its paper's; empty if nobody says.
     """
-    sides = ["server"] * declared.is_server + ["client"] * declared.is_client
+    sides = ["server"] * component.is_server + ["client"] * component.is_client
     found = [
         ("status", f"*{status}*: what that means is in [Fidelity](../fidelity.md)"),
         ("code", f"[{where}](../../{where})"),
         ("sides", " and ".join(sides)),
-        ("revision", f"{declared.revision}, raised when its arithmetic changes"),
-        ("networks of a model", str(declared.networks)),
-        ("models kept for each client", str(declared.cost.models_kept)),
-        ("seconds of a round", f"about {declared.cost.effort:g} times FedAvg's for each network"),
-        ("knows the true labels", "yes" if declared.needs_truth else "no"),
+        ("revision", f"{component.revision}, raised when its arithmetic changes"),
+        ("networks of a model", str(component.networks)),
+        ("models kept for each client", str(component.cost.models_kept)),
+        ("seconds of a round", f"about {component.cost.effort:g} times FedAvg's for each network"),
+        ("knows the true labels", "yes" if component.needs_truth else "no"),
     ]
-    if declared.partner:
-        behind = f"`{declared.name}+...`, with a {declared.partner} side behind it"
+    if component.partner:
+        behind = f"`{component.name}+...`, with a {component.partner} side behind it"
         found.append(("combines", behind))
-    return ("source", declared.reference), found if status else found[1:]
+    return ("source", component.reference), found if status else found[1:]
 
 
 def allowed(field: FieldInfo) -> str:

@@ -22,7 +22,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import choices_of, type_of
 from noisyfl.data.datasets.own_images import Images
-from noisyfl.experiments.config import PUBLISHED
+from noisyfl.experiments.config import PUBLISHED, ROOT
 from noisyfl.experiments.editor_schemas import COMMON
 from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.methods import METHODS
@@ -39,31 +39,21 @@ MARK = re.compile(r"(<!-- (options|components|methods|statuses)(?:: (\w+))? -->\
 def fill(text: str, where: str) -> str:
     """A page's text, with the tables under its comments written anew.
 
-    Args:
-        text: Markdown.
-        where: what the error messages call it.
-
     Raises:
         BadInput: a comment names something that is not declared.
     """
 
-    def written(found: re.Match) -> str:
-        return found[1] + "".join(f"{line}\n" for line in listed(found[2], found[3], where))
+    def fill_in(found: re.Match) -> str:
+        return found[1] + "".join(f"{line}\n" for line in table_lines(found[2], found[3], where))
 
-    return MARK.sub(written, text)
+    return MARK.sub(fill_in, text)
 
 
-def listed(kind: str, name: str | None, where: str) -> list[str]:
-    """The lines of the table that a comment asks for.
-
-    Args:
-        kind: the comment's word.
-        name: the component that it names, if any.
-        where: what the error messages call the page.
-    """
+def table_lines(kind: str, name: str | None, where: str) -> list[str]:
+    """The lines of the table that a comment asks for."""
     if kind == "options":
-        declared = declaration(name or "", where)
-        rows = [option_row(declared, option) for option in declared.model_fields]
+        component = declaration(name or "", where)
+        rows = [option_row(component, option) for option in component.model_fields]
         return table(("option", "default", "meaning"), [(row[0], row[1], row[3]) for row in rows])
     if kind == "components":
         made = [components_row(key, registry) for key, registry in REGISTRIES.items()]
@@ -93,35 +83,35 @@ def declaration(name: str, where: str) -> type[Component]:
     raise BadInput(f"{where}: nothing is called {name!r}")
 
 
-def option_row(declared: type[Component], option: str) -> tuple[str, str, str, str]:
+def option_row(component: type[Component], option: str) -> tuple[str, str, str, str]:
     """An option, its default, its alternatives, and what it decides."""
-    does = declared.model_fields[option].description or ""
-    return f"`{option}`", default_of(declared, option), alternatives(declared, option), does
+    does = component.model_fields[option].description or ""
+    return f"`{option}`", default_of(component, option), alternatives(component, option), does
 
 
-def default_of(declared: type[Component], option: str) -> str:
+def default_of(component: type[Component], option: str) -> str:
     """The default in words; if it is a share of something, also what it is a share of."""
-    if declared.model_fields[option].is_required():
+    if component.model_fields[option].is_required():
         return "required"
-    default = declared.defaults()[option]
-    if share := declared.extras("share_of").get(option):
+    default = component.defaults()[option]
+    if share := component.extras("share_of").get(option):
         measure, whole = share
         return f"{literal(default)} of {whole:g} {measure.replace('_', ' ')}"
     return "empty" if default == "" else literal(default).strip('"')
 
 
-def alternatives(declared: type[Component], option: str) -> str:
+def alternatives(component: type[Component], option: str) -> str:
     """What an option may be besides its default: the values, or *any*."""
-    field = declared.model_fields[option]
+    field = component.model_fields[option]
     values = (True, False) if type_of(field) is bool else choices_of(field)
     if values is None:
         return "any"
     return ", ".join(f"`{literal(v)}`".replace('"', "") for v in values if v != field.default)
 
 
-def variant_row(declared: type[Component], variant: str) -> tuple[str, str]:
+def variant_row(component: type[Component], variant: str) -> tuple[str, str]:
     """A variant and the options that it sets."""
-    options = declared.variants[variant]
+    options = component.variants[variant]
     sets = ", ".join(f"`{key}={literal(value)}`" for key, value in options.items())
     return f"`{variant}`", sets
 
@@ -129,11 +119,11 @@ def variant_row(declared: type[Component], variant: str) -> tuple[str, str]:
 def components_row(key: str, registry: Registry) -> tuple[str, str]:
     """All components of a kind with their options, as they are written in a configuration."""
     called = []
-    for name, declared in sorted(registry.classes.items()):
-        defaults = {key: python_literal(value) for key, value in declared.defaults().items()}
+    for name, component in sorted(registry.classes.items()):
+        defaults = {key: python_literal(value) for key, value in component.defaults().items()}
         options = [
             f"{option}={defaults.get(option, '...')}"
-            for option in declared.model_fields
+            for option in component.model_fields
             if option not in COMMON
         ]
         called.append(f"`{name}({', '.join(options)})`" if options else f"`{name}`")
@@ -150,13 +140,13 @@ def families() -> dict[str, list[type[Side]]]:
         "on both": [],
     }
     own, clients, servers, both = found.values()
-    for declared in methods().values():
-        if declared.name in papers:
-            own.append(declared)
-        elif declared.is_client and declared.is_server:
-            both.append(declared)
+    for component in methods().values():
+        if component.name in papers:
+            own.append(component)
+        elif component.is_client and component.is_server:
+            both.append(component)
         else:
-            (clients if declared.is_client else servers).append(declared)
+            (clients if component.is_client else servers).append(component)
     return found
 
 
@@ -185,8 +175,12 @@ def status_rows() -> list[tuple[str, str, str]]:
     ]
 
 
-def pages(root: Path) -> dict[Path, str]:
-    """The pages of a repository that have such comments, and the text that they should have."""
+def pages(root: Path = ROOT) -> dict[Path, str]:
+    """The pages of a repository that have such comments, and the text that they should have.
+
+    Raises:
+        BadInput: a comment names something that is not declared.
+    """
     found = {}
     for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
         text = path.read_text()
@@ -197,11 +191,6 @@ def pages(root: Path) -> dict[Path, str]:
 
 def shared_option(names: Sequence[str], components: Sequence[str], where: str) -> tuple[str, str]:
     """The default and the alternatives that options have in each of some components.
-
-    Args:
-        names: of the options.
-        components: that have all of them.
-        where: what the error messages call the file that names them.
 
     Raises:
         BadInput: there is no such component or option, or defaults or alternatives differ.

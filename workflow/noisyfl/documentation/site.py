@@ -60,10 +60,10 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Let every link lead to a page of the site or to the repository."""
-    return relinked(markdown, page.file.src_uri, set(files.src_uris), config.repo_url)
+    return relink(markdown, page.file.src_uri, set(files.src_uris), config.repo_url)
 
 
-def relinked(markdown: str, name: str, pages: set[str], repository: str | None) -> str:
+def relink(markdown: str, name: str, pages: set[str], repository: str | None) -> str:
     """A page with its links adapted to the site; a link that leads nowhere stays as it is.
 
     MkDocs reports such links.

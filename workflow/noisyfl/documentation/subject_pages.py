@@ -25,7 +25,7 @@ def page(name: str, subject: Subject) -> str:
         lines += table(
             ("option", "default", "alternatives", *used),
             [
-                (*declared(choice, name), *(choice.columns().get(one, "") for one in used))
+                (*describe_choice(choice, name), *(choice.columns().get(one, "") for one in used))
                 for choice in subject.choices
             ],
         )
@@ -36,13 +36,8 @@ def page(name: str, subject: Subject) -> str:
     return "\n".join([*lines, ""])
 
 
-def declared(choice: Choice, where: str) -> tuple[str, str, str]:
-    """What is chosen, its default and its alternatives: as declared, or as people wrote.
-
-    Args:
-        choice: of a subject.
-        where: the subject's name, for error messages.
-    """
+def describe_choice(choice: Choice, where: str) -> tuple[str, str, str]:
+    """What is chosen, its default and its alternatives: as declared, or as people wrote."""
     if not choice.options:
         return choice.name, choice.default, choice.alternatives
     default, others = shared_option(choice.options, choice.of, f"workflow/reasons/{where}.yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -9,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import Results
-from noisyfl.core.checked_yaml import checked, read_yaml
-from noisyfl.core.options import BadInput, find, reading
+from noisyfl.core.checked_yaml import as_model, read_yaml
+from noisyfl.core.options import BadInput, find, reading, within
+from noisyfl.core.plugins import find as find_plugins
 from noisyfl.core.typed import choices_of
 from noisyfl.data.roots import checked_folder
 from noisyfl.experiments.configuration import Configuration
-from noisyfl.runs.events import check_tensorboard
 
 ROOT = Path(__file__).parents[3]
 
 EXECUTORS = choices_of(Configuration.model_fields["executor"]) or ()
 """The names in :data:`noisyfl.runs.train.EXECUTORS`, whose import would need torch."""
+
+TRACKERS = choices_of(Configuration.model_fields["trackers"]) or ()
+"""The names in :data:`noisyfl.runs.trackers.TRACKERS`, likewise."""
 
 PUBLISHED = ROOT / "config" / "published.csv"
 
@@ -40,6 +44,7 @@ TAKEN = sorted(
             Results(Path("results")).log("x"),
             Results(Path("results")).status("x"),
             Path("results/benchmarks"),
+            *(Path("results") / tracker for tracker in TRACKERS),
         )
     }
 )
@@ -59,7 +64,7 @@ def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    given = checked(dict(config), Configuration, where).to_json()
+    given = as_model(dict(config), Configuration, where).to_json()
     if given["scale"] in TAKEN:
         raise BadInput(
             f"{where}: scale: got {given['scale']!r}, expected another name than those of the "
@@ -79,8 +84,9 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         for n, folder in enumerate(data["prepared"])
     ]
     check_device(given["device"], f"{where}: device")
-    if given["tensorboard"]:
-        check_tensorboard(f"{where}: tensorboard")
+    with within(where=f"{where}: "):
+        find_plugins(given["plugins"])
+    check_trackers(given["trackers"], f"{where}: trackers")
     results = checked_folder(given["results"], f"{where}: results", to_be_made=True)
     if set(results) & set("{}"):
         raise BadInput(
@@ -92,6 +98,16 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: results: got {given['results']!r}, expected a folder below the root"
         )
     return {**given, "results": results, "data": data}
+
+
+def check_trackers(names: Sequence[str], where: str) -> None:
+    """Raise :class:`BadInput` if a tracker is not installed; its module and extra have its name."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise BadInput(
+                f"{where}: got {name!r}, which is not installed; install it with: "
+                f'pip install "noisyfl[{name}]"'
+            )
 
 
 def check_device(name: str, where: str) -> None:

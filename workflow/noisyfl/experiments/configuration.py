@@ -68,6 +68,9 @@ class Configuration(Typed):
         description="what is made if no target is given: <experiment>, <experiment>/<table or "
         "figure>; null: all",
     )
+    plugins: list[str] = Field(
+        [], description="Python files with methods, models and other components of one's own"
+    )
     results: str = Field("results", min_length=1, description="the folder of all artifacts")
     data: Data = Field(default_factory=Data.model_construct)
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
@@ -80,9 +83,9 @@ class Configuration(Typed):
         False,
         description="write the global model that each run ends with as safetensors, beside the run",
     )
-    tensorboard: bool = Field(
-        False, description="write TensorBoard's event files of each run while it is trained"
-    )
+    trackers: Annotated[
+        list[Literal["tensorboard", "mlflow", "wandb"]], AfterValidator(each_once)
+    ] = Field([], description="what also takes the numbers of a run while it is trained")
     train_missing: bool = Field(
         True,
         description="train what tables and figures lack; else make them of the runs that are there",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.judge import out_of_reach
-from noisyfl.claims.lines import needed
+from noisyfl.claims.lines import runs_of_claim
 from noisyfl.core.text import aligned
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.plan import Plan
@@ -34,7 +34,7 @@ class Demand:
         shared: how many of these another table or figure is made from too.
         done: how many of these are done.
         hours: likely hours of the runs left, on each device that was asked about.
-        asked: hours that a cluster is asked for, for the runs left.
+        cluster_hours: hours that a cluster is asked for, for the runs left.
         megabytes: on disk, for the artifacts of the runs left.
     """
 
@@ -43,7 +43,7 @@ class Demand:
     shared: int
     done: int
     hours: tuple[float, ...]
-    asked: float
+    cluster_hours: float
     megabytes: float
 
     @property
@@ -65,7 +65,7 @@ def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]],
     """
     parts = parts_of(plan, target)
     claims, undecided = all_claims(), out_of_reach(PUBLISHED, parts)
-    found = {name: needed(claims[name], parts) for name in claims if name not in undecided}
+    found = {name: runs_of_claim(claims[name], parts) for name in claims if name not in undecided}
     runs = dict(sorted(((name, runs) for name, runs in found.items() if runs), key=_by_size))
     return runs, [name for name in claims if name not in runs]
 
@@ -148,7 +148,7 @@ def plan_text(
     lines = [
         [
             *(d.target, d.runs, d.shared, d.done, d.left),
-            *(f"{hours:,.1f}" for hours in (*d.hours, d.asked)),
+            *(f"{hours:,.1f}" for hours in (*d.hours, d.cluster_hours)),
             f"{d.megabytes:,.1f}",
         ]
         for d in demands(plan, parts, done, speeds, device)

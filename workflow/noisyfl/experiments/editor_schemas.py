@@ -54,11 +54,11 @@ def for_editors(form: str) -> Schema:
     schema = json.loads(re.sub(r'"declared": "(\w+)"', r'"$ref": "#/$defs/\1"', text))
     for value in schema["$defs"]["Setting"]["properties"].values():
         value.pop("default", None)  # what a setting lacks is taken from another one
-    schema["$defs"] |= declared()
+    schema["$defs"] |= component_schemas()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def declared() -> Schema:
+def component_schemas() -> Schema:
     """Schemas made from what components declare, by the names that the models give them."""
     return {
         **{key: _component(registry) for key, registry in REGISTRIES.items()},
@@ -149,9 +149,9 @@ def _named(classes: Iterable[type[Component]], whats: Mapping[str, str]) -> list
     return texts + mappings
 
 
-def _options(declared: type[Component]) -> Schema:
+def _options(component: type[Component]) -> Schema:
     """A mapping of a component's options, none of which is required."""
-    properties = declared.model_json_schema().get("properties", {})
-    if declared.variants:
-        properties["variant"] = {"enum": list(declared.variants)}
+    properties = component.model_json_schema().get("properties", {})
+    if component.variants:
+        properties["variant"] = {"enum": list(component.variants)}
     return {"type": "object", "additionalProperties": False, "properties": properties}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.checked_yaml import checked, read_yaml
+from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.typed import type_of
 from noisyfl.data.own_files import OwnFiles
@@ -28,7 +28,7 @@ from noisyfl.experiments.experiment import (
 )
 from noisyfl.experiments.experiment import Mark as FileMark
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
-from noisyfl.experiments.overlay import declared_of
+from noisyfl.experiments.overlay import component_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs, merge
 from noisyfl.specs.catalogue import canonical_method, methods, parts_of
@@ -51,7 +51,7 @@ MOST_RUNS = 200_000
 USED = ("scale", "note", "trials", "allow_years", "overlay")
 """The keys of a configuration that decide runs and how they are shown, without data folders."""
 
-LOOKS = {"kind", "title", "caption", "xlabel", "rounds", "x", "y", "metrics"}
+LOOKS = {"kind", "title", "caption", "footer", "xlabel", "rounds", "x", "y", "metrics"}
 """The keys of a figure that its description has as they are, if its kind has them."""
 
 
@@ -86,11 +86,11 @@ class Expansion:
         self.name = name
         self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
-        self.experiment = checked(read_yaml(path), Experiment, self.where)
+        self.experiment = as_model(read_yaml(path), Experiment, self.where)
         self.specs = RunSpecs(config, own, config_name, name, self.experiment.methods)
         self.settings = {key: one.given() for key, one in self.experiment.settings.items()}
         for key in self.experiment.methods:
-            declared_of(key, f"{self.where}: methods")
+            component_of(key, f"{self.where}: methods")
 
     def expand(self) -> Plan:
         """The plan of every table and figure, and of what they are made from."""
@@ -104,9 +104,9 @@ class Expansion:
 
     def _table(self, name: str, given: Table) -> TableDescription:
         where = f"{self.where}: tables.{name}"
-        columns = self._kept("columns", name, columns_of(given.columns, f"{where}.columns"))
+        columns = self._select("columns", name, columns_of(given.columns, f"{where}.columns"))
         every = rows_of(given.rows, f"{where}.rows")
-        rows = self._kept("rows", name, every)
+        rows = self._select("rows", name, every)
         own = self.overlay.get("trials", {}).get(f"{self.name}/{name}")
         trials = own or self.trials or given.trials
         if len(self.plan.runs) + len(rows) * len(columns) * trials > MOST_RUNS:
@@ -140,14 +140,14 @@ class Expansion:
             numbers=joined.numbers,
         )
 
-    def _kept(self, kind: str, table: str, headers: list[Header]) -> list[Header]:
+    def _select(self, kind: str, table: str, headers: list[Header]) -> list[Header]:
         """The rows or columns that the scale keeps: those it names, or all if it names none."""
-        kept = self.overlay.get(kind, {}).get(f"{self.name}/{table}")
-        if kept is None:
+        names = self.overlay.get(kind, {}).get(f"{self.name}/{table}")
+        if names is None:
             return headers
         where = f"{self.config_name}: overlay.{kind}.{self.name}/{table}"
-        only((header.name for header in headers), kept, kind.removesuffix("s"), where)
-        return [header for header in headers if header.name in kept]
+        only((header.name for header in headers), names, kind.removesuffix("s"), where)
+        return [header for header in headers if header.name in names]
 
     def _cell(
         self, setting: str, row: Header, column: Header, seeds: Sequence[int], where: str
@@ -205,8 +205,8 @@ class Expansion:
             at: Any = mark.at
             if isinstance(at, str):
                 find(dict.fromkeys(sorted(options)), at, "option", where)
-                drawn = (part for run in runs for part in parts_of(self.plan.runs[run]["method"]))
-                at = next((part[at] for part in drawn if part.get(at)), None)
+                parts = (part for run in runs for part in parts_of(self.plan.runs[run]["method"]))
+                at = next((part[at] for part in parts if part.get(at)), None)
             if at is not None:
                 yield Mark(at, mark.label)
 
@@ -251,14 +251,7 @@ class Expansion:
     def _panel(
         self, given: LidScores | Laid, setting: Mapping[str, Any], seed: int, where: str
     ) -> Panel:
-        """A panel with its lines, or with a noisy partition and, if it names a method, a run.
-
-        Args:
-            given: the panel, or a line of one, as the file has it.
-            setting: over which it lays its own values.
-            seed: of the run.
-            where: what the error messages call the panel.
-        """
+        """A panel with its lines, or with a noisy partition and, if it names a method, a run."""
         setting = merge(setting, given.with_.given(), f"{where}.with")
         if isinstance(given, LinesPanel):
             lines = [
@@ -278,13 +271,7 @@ class Expansion:
     def _setting(
         self, name: str, parts: Mapping[str, Mapping[str, Any]], where: str
     ) -> dict[str, Any]:
-        """A setting as the paper has it: the named one, with each part laid over it.
-
-        Args:
-            name: of the setting.
-            parts: by place in the file, what is laid over the setting.
-            where: what the error messages call the table or figure.
-        """
+        """A setting as the paper has it: the named one, with each part laid over it."""
         setting = dict(find(self.settings, name, "setting", f"{where}.setting"))
         for place, part in parts.items():
             setting = merge(setting, part, place)
@@ -297,7 +284,7 @@ def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _places(
-    headers: Sequence[Header], there: Sequence[Heading], wanted: list[str], where: str
+    headers: Sequence[Header], headings: Sequence[Heading], chosen: list[str], where: str
 ) -> list[int]:
     """The numbers of a table's rows or columns that a figure shows.
 
@@ -306,12 +293,12 @@ def _places(
 
     Args:
         headers: all of the experiment's file.
-        there: those that the scale keeps.
-        wanted: the names of those to be shown; none: all that have runs.
-        where: what the error messages call ``wanted``; it ends with ``rows`` or ``columns``.
+        headings: those that the scale keeps.
+        chosen: the names of those to be shown; none: all that have runs.
+        where: what the error messages call ``chosen``; it ends with ``rows`` or ``columns``.
     """
-    names = [heading.name for heading in there]
+    names = [heading.name for heading in headings]
     known = [header.name for header in headers if header.has_runs]
-    only(known, wanted, where.rpartition(".")[2].removesuffix("s"), where)
-    left = [name for name in wanted if name in names] or known
+    only(known, chosen, where.rpartition(".")[2].removesuffix("s"), where)
+    left = [name for name in chosen if name in names] or known
     return [names.index(name) for name in left if name in names]

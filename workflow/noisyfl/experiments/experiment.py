@@ -21,7 +21,7 @@ from noisyfl.experiments.setting import (
     Names,
     Setting,
     Trials,
-    declared,
+    schema_of,
 )
 
 
@@ -33,8 +33,8 @@ def _one_of(known: Mapping[str, Any], kind: str) -> Any:
     return BeforeValidator(check)
 
 
-Metric = Annotated[str, _one_of(METRICS, "metric"), declared("metric")]
-Statistic = Annotated[str, _one_of(STATISTICS, "statistic"), declared("statistic")]
+Metric = Annotated[str, _one_of(METRICS, "metric"), schema_of("metric")]
+Statistic = Annotated[str, _one_of(STATISTICS, "statistic"), schema_of("statistic")]
 Published = Annotated[
     dict[str, str],
     Field(description="columns of config/published.csv and the values that select a cell's row"),
@@ -113,6 +113,7 @@ class Figure(Typed):
     kind: str
     title: Heading
     caption: str
+    footer: bool = Field(True, description="whether a small line below says where it comes from")
 
 
 class Mark(Typed):
@@ -136,6 +137,7 @@ class ByRound(OfTable):
     kind: Literal["by_round"]
     metrics: Annotated[list[Metric], Field(min_length=1)] = Field(["test_accuracy"])
     x: Literal["ordinary_rounds", "batches"] = "ordinary_rounds"
+    xlabel: Line = Field("", description="instead of words on what a round or batch is")
     marks: list[Mark] = Field([])
 
 
@@ -182,6 +184,7 @@ class AmongClients(OfCell):
     """What is measured of clients, as distributions."""
 
     kind: Literal["among_clients"]
+    xlabel: Line = Field("", description="instead of words on what a round is")
     metrics: Annotated[list[OfClients], Field(min_length=1)]
 
 

@@ -63,26 +63,26 @@ def columns_of(given: Sequence[Column | Sequence[Column]], where: str) -> list[H
     return columns
 
 
-def only(known: Iterable[str], wanted: Iterable[str], kind: str, where: str) -> list[str]:
-    """``wanted``, if all of its names are known.
+def only(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> list[str]:
+    """The names, if all of them are known.
 
     Args:
         known: the names that there are.
-        wanted: some of them.
+        names: some of them.
         kind: what the error messages call a thing that has such a name.
-        where: what the error messages call the place of ``wanted``.
+        where: what the error messages call the place of ``names``.
 
     Raises:
         BadInput: a wanted name is not known.
     """
-    known, wanted = list(known), list(wanted)
-    for name in wanted:
+    known, names = list(known), list(names)
+    for name in names:
         if name not in known:
             raise BadInput(
                 f"{where}: no {kind} is called {name!r}{did_you_mean(name, known)} "
                 f"(known: {', '.join(known)})"
             )
-    return wanted
+    return names
 
 
 def _row(given: Row, where: str) -> Header:

@@ -1,4 +1,4 @@
-"""What a scale lays over experiments: whether it is right, and which key of it is to blame."""
+"""Check what a scale lays over experiments, and name the key that a run's error comes from."""
 
 from __future__ import annotations
 
@@ -97,17 +97,12 @@ def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
 
 
 def check_methods(given: Mapping[str, Any], where: str) -> None:
-    """Raise :class:`BadInput` if options of methods are wrong; required ones may be missing.
-
-    Args:
-        given: options, by method or combination.
-        where: what the error messages call them.
-    """
+    """Raise :class:`BadInput` if options of methods are wrong; required ones may be missing."""
     for name, options in given.items():
-        declared_of(name, where).check_options(options, f"{where}.{name}")
+        component_of(name, where).check_options(options, f"{where}.{name}")
 
 
-def declared_of(key: str, where: str) -> type[Side]:
+def component_of(key: str, where: str) -> type[Side]:
     """The declaration of the method whose options stand under a key of ``methods``.
 
     That is the method that the key names; of a combination, such as ``centralized+dividemix``, the
@@ -123,7 +118,7 @@ def declared_of(key: str, where: str) -> type[Side]:
     return found[-1]
 
 
-def blamed(
+def key_to_blame(
     error: BadInput,
     overlay: Mapping[str, Any],
     experiments: Sequence[str],

@@ -7,9 +7,10 @@ have to know of a run is in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from noisyfl.data.own_files import Stamp
 from noisyfl.specs.cost import Estimate, Work, estimate
@@ -37,7 +38,7 @@ class Plan:
         works: what runs do, each once, since few of a scale's runs differ in more than the seed.
         work: by run, the place of its work in ``works``.
         methods: by the name of a method or a combination, what it was made of.
-        claimed: the tables and figures that the papers' claims are about, by name.
+        claim_parts: the tables and figures that the papers' claims are about, by name.
         own_files: a user's own files that were looked for, and those that are kept of them, with
             their stamps.
         own_images: a user's own data sets, by the JSON of their options, with their fingerprints.
@@ -56,12 +57,12 @@ class Plan:
     works: list[Work] = field(default_factory=list)
     work: dict[str, int] = field(default_factory=dict)
     methods: dict[str, MethodSource] = field(default_factory=dict)
-    claimed: list[str] = field(default_factory=list)
+    claim_parts: list[str] = field(default_factory=list)
     own_files: dict[str, Stamp] = field(default_factory=dict)
     own_images: dict[str, str] = field(default_factory=dict)
-    _estimates: dict[tuple[int, str], Estimate] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+
+    def __post_init__(self) -> None:
+        self._estimates: dict[tuple[int, str], Estimate] = {}
 
     def add(self, other: Plan) -> None:
         """Add the tables, figures, runs and partitions of another plan."""
@@ -101,41 +102,24 @@ class Plan:
             self._estimates[key] = estimate(self.work_of(run), device)
         return self._estimates[key]
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        described: dict[str, Mapping[str, Any]] = {
-            "tables": self.tables,
-            "figures": self.figures,
-            "methods": self.methods,
-        }
-        plain = {key: value for key, value in vars(self).items() if key != "_estimates"}
-        return {
-            **plain,
-            **{key: {name: asdict(one) for name, one in d.items()} for key, d in described.items()},
-            "works": [work.to_json() for work in self.works],
-        }
+    def to_json(self) -> str:
+        """The plan as JSON."""
+        return _PLANS.dump_json(self).decode()
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Plan:
+    def from_json(cls, text: str) -> Plan:
         """Read what :meth:`to_json` gave.
 
         Raises:
-            ValueError: an id is not that of its spec, so that a run would be trained under the id
-                of another one.
+            ValueError: it is no plan; or an id is not that of its spec, so that a run would be
+                trained under the id of another one.
         """
-        for specs in (given["runs"], given["partitions"]):
+        plan = _PLANS.validate_json(text)
+        for specs in (plan.runs, plan.partitions):
             wrong = next((name for name, spec in specs.items() if identity(spec) != name), None)
             if wrong is not None:
                 raise ValueError(f"{wrong} is not the id of its spec")
-        read = {
-            "tables": {name: TableDescription.read(one) for name, one in given["tables"].items()},
-            "figures": {
-                name: FigureDescription.read(one) for name, one in given["figures"].items()
-            },
-            "methods": {
-                name: MethodSource(one["digest"], tuple(one["files"]))
-                for name, one in given["methods"].items()
-            },
-            "works": [Work.from_json(work) for work in given["works"]],
-        }
-        return cls(**{**given, **read})
+        return plan
+
+
+_PLANS = TypeAdapter(Plan)

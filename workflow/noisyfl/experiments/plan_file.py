@@ -15,8 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from noisyfl.core import plugins
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import reading
+from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import PUBLISHED, ROOT
@@ -25,7 +27,9 @@ from noisyfl.specs.sources import digest_of
 
 EXPERIMENTS = ROOT / "config" / "papers"
 
-DECIDING = ("scale", "note", "trials", "allow_years", "overlay", "experiments", "targets")
+DECIDING = (
+    *("scale", "note", "plugins", "trials", "allow_years", "overlay", "experiments", "targets"),
+)
 """The keys of a configuration that decide its plan, with its data folders."""
 
 SOURCES = ("claims", "core", "data", "experiments", "methods", "models", "simulation", "specs")
@@ -64,9 +68,6 @@ class PlanFile:
     def plan(self, say: Callable[[str], None]) -> Plan:
         """The plan, which is made anew, and written, if the file is missing, damaged or stale.
 
-        Args:
-            say: takes a line for the user.
-
         Raises:
             BadInput: what is wrong with the configuration, an experiment or a method.
         """
@@ -98,8 +99,9 @@ class PlanFile:
         # Here alone, since it imports every method and model, and with them torch.
         from noisyfl.experiments.planning import make_plan
 
+        plugins.load(self.config["plugins"])
         plan = make_plan(self.config, self.experiments, self.where, self.published)
-        text = json.dumps(plan.to_json())
+        text = plan.to_json()
         head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
         try:
             with replacing(self.path) as draft:
@@ -119,13 +121,20 @@ class PlanFile:
         sums = json.loads(head.removesuffix(PLAN) + "}")
         if sums["checksum"] != _sha256(text):
             raise ValueError("the plan does not fit its checksum")
-        return sums["inputs"], Plan.from_json(json.loads(text))
+        plan = Plan.from_json(text)
+        # What a run costs depends on its dataset, and on no other component beside the plan.
+        names = [spec["dataset"] for spec in plan.partitions.values()]
+        if any(isinstance(name, str) and name not in DATASETS for name in names):
+            plugins.load(self.config["plugins"])
+        return sums["inputs"], plan
 
     def _digest(self) -> str:
         """SHA-256 of everything that decides the plan but its configuration."""
         digest = hashlib.sha256(digest_of(*SOURCES).encode())
         # Syntax trees, of which methods' digests are made, are printed otherwise by others.
         digest.update(".".join(platform.python_version_tuple()[:2]).encode())
+        for plugin in plugins.find(self.config["plugins"]):
+            digest.update(f"{plugin} {plugin.sha256}".encode())
         names = sorted(self.config["experiments"])
         for path in (self.published, *(self.experiments / f"{name}.yaml" for name in names)):
             with reading(str(path)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def make_plan(
             find(plan.tables, key, "table", f"{where}: overlay.{kind}")
     _describe_runs(plan)
     _describe_cells(plan)
-    plan.claimed = [name for name in tables_of_claims() if name in names]
+    plan.claim_parts = [name for name in tables_of_claims() if name in names]
     return plan
 
 
@@ -100,7 +100,7 @@ def _describe_cells(plan: Plan) -> None:
         methods = {plan.runs[run]["method"]["name"] for run in table.run_ids()}
         plan.tables[name] = replace(
             table,
-            changed=tuple(
+            changed_options=tuple(
                 tuple(changed_options(plan.runs[run]) if run else {} for run in row)
                 for row in first
             ),
@@ -139,7 +139,7 @@ def _describe_runs(plan: Plan) -> None:
             plan.remarks[run] = remarks
         if (key := work_key(spec)) not in keys:
             work = work_of(spec)
-            keys[key] = works.setdefault(canonical_json(work.to_json()), len(works))
+            keys[key] = works.setdefault(canonical_json(asdict(work)), len(works))
             if len(works) > len(plan.works):
                 plan.works.append(work)
         plan.work[run] = keys[key]

@@ -23,15 +23,15 @@ LOST_SECONDS = 300.0
 FEW = 3
 """If fewer runs of a method and model are done, their pace is that of all finished runs."""
 
-SHOWN = 20
+MOST_LINES = 20
 """If more runs than this are under way, they are not listed one by one."""
 
 STATES = ("done", "running", "failed", "left")
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What is seen of a run from outside.
+class RunProgress:
+    """How far a run is, as its files say.
 
     Attributes:
         state: one of :data:`STATES`.
@@ -46,13 +46,15 @@ class Sight:
     damage: str = ""
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the run was killed, alone or with its node."""
         return bool(self.state == "left" and self.status and self.status["state"] == "running")
 
 
-def look(runs: Iterable[str], layouts: Sequence[Results], now: datetime) -> dict[str, Sight]:
-    """What is seen of each run, by id.
+def read_progress(
+    runs: Iterable[str], layouts: Sequence[Results], now: datetime
+) -> dict[str, RunProgress]:
+    """How far each run is, by id.
 
     Args:
         runs: their ids.
@@ -61,22 +63,22 @@ def look(runs: Iterable[str], layouts: Sequence[Results], now: datetime) -> dict
     """
     results, *others = layouts
     # Read before the artifacts, so that a run which ends meanwhile is seen as done, not as left.
-    said, damage = read_statuses(results)
+    statuses, damage = read_statuses(results)
     found = {}
     for run in runs:
         try:
             provenance = read_provenance(results.run(run).provenance, run)
-            found[run] = Sight("done", provenance=provenance)
+            found[run] = RunProgress("done", provenance=provenance)
             continue
         except FileNotFoundError:
             pass
         except (OSError, DamagedArtifact) as error:
             damage[run] = str(error)
         if any(layout.run(run).provenance.exists() for layout in others):
-            found[run] = Sight("done", damage=damage.get(run, ""))
+            found[run] = RunProgress("done", damage=damage.get(run, ""))
         else:
-            status = said.get(run)
-            found[run] = Sight(_state(status, now), status, damage=damage.get(run, ""))
+            status = statuses.get(run)
+            found[run] = RunProgress(_state(status, now), status, damage=damage.get(run, ""))
     return found
 
 
@@ -102,22 +104,26 @@ class Pace:
 
     Args:
         plan: that has the runs.
-        seen: by run.
+        progress: of its runs, by id.
         device: as the configuration has it.
     """
 
-    def __init__(self, plan: Plan, seen: Mapping[str, Sight], device: str) -> None:
+    def __init__(self, plan: Plan, progress: Mapping[str, RunProgress], device: str) -> None:
         self._plan = plan
         self._device = "cpu" if device == "cpu" else "cuda"
         ratios: dict[tuple[str, str] | None, list[float]] = defaultdict(list)
-        for run, sight in seen.items():
-            made = sight.provenance
-            if not made or made["status"] != "finished" or _kind(made) != self._device:
+        for run, one in progress.items():
+            provenance = one.provenance
+            if (
+                not provenance
+                or provenance["status"] != "finished"
+                or _kind(provenance) != self._device
+            ):
                 continue
-            taken = made["setup_seconds"] + made["training_seconds"]
+            seconds = provenance["setup_seconds"] + provenance["training_seconds"]
             for group in (None, self._group(run)):
-                ratios[group].append(taken / plan.estimate(run, self._device).seconds)
-        self.observed = len(ratios[None])
+                ratios[group].append(seconds / plan.estimate(run, self._device).seconds)
+        self.finished = len(ratios[None])
         self.overall = float(np.median(ratios[None])) if ratios[None] else 1.0
         self._groups = {g: float(np.median(r)) for g, r in ratios.items() if len(r) >= FEW}
 
@@ -126,21 +132,21 @@ class Pace:
         slower = self._groups.get(self._group(run), self.overall)
         return slower * self._plan.estimate(run, self._device).seconds
 
-    def left(self, run: str, sight: Sight, now: datetime) -> float:
+    def seconds_left(self, run: str, one: RunProgress, now: datetime) -> float:
         """Seconds that a run still takes: by its own status, or else by its estimate.
 
         Args:
             run: its id.
-            sight: what is seen of it.
+            one: how far it is.
             now: in UTC.
         """
-        status = sight.status or {}
-        if sight.state == "done":
+        status = one.status or {}
+        if one.state == "done":
             return 0.0
         if status.get("seconds_left") is None:
             rounds = status.get("rounds")
             return self.seconds(run) * (1 - status["rounds_done"] / rounds if rounds else 1)
-        since = _age(status, now) if sight.state == "running" else 0.0
+        since = _age(status, now) if one.state == "running" else 0.0
         return max(0.0, status["seconds_left"] - since)
 
     def _group(self, run: str) -> tuple[str, str]:
@@ -148,12 +154,12 @@ class Pace:
         return spec["method"]["name"], spec["model"]["name"]
 
 
-def device_of(seen: Mapping[str, Sight], device: str) -> str:
+def device_of(progress: Mapping[str, RunProgress], device: str) -> str:
     """The kind of device that runs are made on. ``auto`` becomes the kind that made most of the
     runs that are done; if there are none, it stays and stands for a GPU.
     """
-    made = Counter(_kind(sight.provenance) for sight in seen.values() if sight.provenance)
-    return made.most_common(1)[0][0] if device == "auto" and made else device
+    kinds = Counter(_kind(one.provenance) for one in progress.values() if one.provenance)
+    return kinds.most_common(1)[0][0] if device == "auto" and kinds else device
 
 
 def _kind(provenance: Mapping[str, Any]) -> str:
@@ -180,13 +186,13 @@ def progress_text(
     now = now or datetime.now(UTC)
     by_target = by_target or runs_by_target(plan)
     every = list(dict.fromkeys(run for runs in by_target.values() for run in runs))
-    seen = look(every, layouts, now)
-    kind = device_of(seen, device)
-    pace = Pace(plan, seen, kind)
-    seconds = {run: pace.left(run, sight, now) for run, sight in seen.items()}
+    progress = read_progress(every, layouts, now)
+    kind = device_of(progress, device)
+    pace = Pace(plan, progress, kind)
+    seconds = {run: pace.seconds_left(run, one, now) for run, one in progress.items()}
 
     def line(target: str, runs: Iterable[str]) -> list[object]:
-        counts = Counter(seen[run].state for run in runs)
+        counts = Counter(progress[run].state for run in runs)
         hours = sum(seconds[run] for run in runs) / 3600
         return [target, counts.total(), *(counts[state] for state in STATES), f"{hours:,.1f}"]
 
@@ -201,31 +207,31 @@ def progress_text(
             "",
             "A run that several tables share is counted with each of them, and once in `all`. "
             "Hours are those of one run at a time.",
-            *_end(seen, seconds, pace, now),
-            *_under_way(seen, seconds, now),
-            *_failed(seen),
-            *_damaged(seen),
+            *_end(progress, seconds, pace, now),
+            *_under_way(progress, seconds, now),
+            *_failures(progress),
+            *_damage(progress),
         ]
     )
 
 
 def _end(
-    seen: Mapping[str, Sight], seconds: Mapping[str, float], pace: Pace, now: datetime
+    progress: Mapping[str, RunProgress], seconds: Mapping[str, float], pace: Pace, now: datetime
 ) -> list[str]:
     """Lines that say when all runs should be done, and what this and the hours are based on."""
     if not any(seconds.values()):
         return []
-    running = sum(sight.state == "running" for sight in seen.values())
+    running = sum(one.state == "running" for one in progress.values())
     hours = (
-        f"Runs take {pace.overall:.2g} times their estimate (median of {pace.observed})"
-        if pace.observed
+        f"Runs take {pace.overall:.2g} times their estimate (median of {pace.finished})"
+        if pace.finished
         else "Hours are mere estimates (docs/speed.md), since no run is done"
     )
     end = "no run is under way, so nobody knows when all are done"
     if running:
         last = now + timedelta(seconds=sum(seconds.values()) / running)
         end = f"with {running} at a time, all are done about {_date(last)}"
-    lost = sum(sight.lost for sight in seen.values())
+    lost = sum(one.is_lost for one in progress.values())
     again = (
         f"{lost} were begun and gave no sign of life for {LOST_SECONDS / 60:.0f} minutes: "
         "Snakemake goes on with them when it is started again."
@@ -237,9 +243,11 @@ def _date(moment: datetime) -> str:
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _under_way(seen: Mapping[str, Sight], seconds: Mapping[str, float], now: datetime) -> list[str]:
-    found = {run: s.status for run, s in seen.items() if s.state == "running" and s.status}
-    if len(found) > SHOWN or not found:
+def _under_way(
+    progress: Mapping[str, RunProgress], seconds: Mapping[str, float], now: datetime
+) -> list[str]:
+    found = {run: s.status for run, s in progress.items() if s.state == "running" and s.status}
+    if len(found) > MOST_LINES or not found:
         return []
     lines = []
     for run, status in found.items():
@@ -252,16 +260,16 @@ def _under_way(seen: Mapping[str, Sight], seconds: Mapping[str, float], now: dat
     return ["", "Under way:", *lines]
 
 
-def _failed(seen: Mapping[str, Sight]) -> list[str]:
+def _failures(progress: Mapping[str, RunProgress]) -> list[str]:
     lines = []
-    for sight in seen.values():
-        if sight.state == "failed" and sight.status:
-            said = sight.status
-            error = said["error"] or "for a reason that it does not give"
-            lines += ["", failure_text(said["setting"], error, said["log"], said["alone"])]
+    for one in progress.values():
+        if one.state == "failed" and one.status:
+            status = one.status
+            error = status["error"] or "for a reason that it does not give"
+            lines += ["", failure_text(status["setting"], error, status["log"], status["alone"])]
     return lines
 
 
-def _damaged(seen: Mapping[str, Sight]) -> list[str]:
-    lines = [one_line(sight.damage) for sight in seen.values() if sight.damage]
+def _damage(progress: Mapping[str, RunProgress]) -> list[str]:
+    lines = [one_line(one.damage) for one in progress.values() if one.damage]
     return ["", "Cannot be read:", *(f"  {line}" for line in lines)] if lines else []

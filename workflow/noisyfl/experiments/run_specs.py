@@ -10,7 +10,7 @@ from noisyfl.core.registry import split_component
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
-from noisyfl.experiments.overlay import blamed
+from noisyfl.experiments.overlay import key_to_blame
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.extent import check_ends
 from noisyfl.specs.parts import split_method
@@ -108,7 +108,7 @@ class RunSpecs:
         A setting that is wrong without the overlay too raises its own error instead.
         """
         self.of(part, setting, method, seeds[:1], where, options, overlay=False)
-        key = blamed(error, self.overlay, (part, self.name), setting.get("dataset"))
+        key = key_to_blame(error, self.overlay, (part, self.name), setting.get("dataset"))
         place = f"{self.config_name}: overlay{'.' if key else ''}{key}"
         raise BadInput(f"{place}: laid over {error}") from error
 

@@ -11,7 +11,7 @@ from typing import Any
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.experiments.finished import finished_part
+from noisyfl.experiments.partial import partial_plan
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import name_of, run_ids, unknown_target
 from noisyfl.runs.edited import edited_runs
@@ -51,7 +51,7 @@ class Scale:
         self._prepared = cache(self._prepared_files)
         self._texts: dict[str, str] = {}
         if not config["train_missing"]:
-            plan = finished_part(
+            plan = partial_plan(
                 plan,
                 lambda run: self.run_files(run).provenance.exists(),
                 lambda partition: self.partition_file(partition).exists(),
@@ -105,7 +105,7 @@ class Scale:
     @cached_property
     def claimed(self) -> dict[str, Description]:
         """By name, the wanted tables and figures that claims are held against."""
-        return {name: self.wanted[name] for name in self.plan.claimed if name in self.wanted}
+        return {name: self.wanted[name] for name in self.plan.claim_parts if name in self.wanted}
 
     def parts_of(self, target: str) -> dict[str, Description]:
         """The tables and figures of an experiment, or the one of that name, by name."""
@@ -123,21 +123,18 @@ class Scale:
             found += [folder / f"{part.name}.{ending}" for ending in endings]
         return found
 
-    def frames(self, published: bool = False) -> list[Path]:
-        """The frames of the wanted tables.
+    def frames(self) -> list[Path]:
+        """The frames of the wanted tables."""
+        return [self.folder / "tables" / f"{name}.parquet" for name in self.wanted_tables]
 
-        Args:
-            published: of those alone that have published numbers.
-        """
-        return [
-            self.folder / "tables" / f"{name}.parquet"
-            for name, table in self.wanted_tables.items()
-            if not published or table.published is not None
-        ]
+    @property
+    def compared(self) -> bool:
+        """Whether a wanted table has published numbers."""
+        return any(table.published is not None for table in self.wanted_tables.values())
 
     def comparisons(self) -> list[Path]:
         """The files that compare wanted tables with the papers, if any has published numbers."""
-        if not self.frames(published=True):
+        if not self.compared:
             return []
         names = ["cells.csv", "claims.html", "explorer.html"]
         if self.evidence:

@@ -22,7 +22,7 @@ def _text(pattern: str, expected: str) -> Any:
     return AfterValidator(check)
 
 
-def declared(name: str) -> WithJsonSchema:
+def schema_of(name: str) -> WithJsonSchema:
     """The schema for editors that is made from what components declare, by its name."""
     return WithJsonSchema({"declared": name})
 
@@ -38,8 +38,8 @@ Line = Annotated[str, _text(LINE, "text without line breaks (in YAML `>-` leaves
 Heading = Annotated[Line, _text(r".*\S.*", "text that is not empty")]
 Names = Annotated[list[str], Field(min_length=1)]
 Trials = Annotated[int, Field(ge=1, le=1000)]
-Method = Annotated[str | dict[str, Any], declared("method")]
-Methods = Annotated[dict[str, dict[str, Any]], declared("methods")]
+Method = Annotated[str | dict[str, Any], schema_of("method")]
+Methods = Annotated[dict[str, dict[str, Any]], schema_of("methods")]
 Component = str | dict[str, Any]
 
 
@@ -49,15 +49,15 @@ class Setting(Typed):
     Components stay as they are written, since another setting may be laid over them.
     """
 
-    dataset: Annotated[Component, declared("dataset")] = ""
+    dataset: Annotated[Component, schema_of("dataset")] = ""
     clients: int = Field(0, ge=1)
-    partition: Annotated[Component, declared("partition")] = ""
-    label_noise: Annotated[Component, declared("label_noise")] = ""
-    noise_level: Annotated[Component, declared("noise_level")] = ""
-    model: Annotated[Component, declared("model")] = ""
-    augmentation: Annotated[str, declared("augmentation")] = ""
-    normalization: Annotated[str, declared("normalization")] = ""
-    schedule: Annotated[dict[str, Any], declared("schedule")] = Field(default_factory=dict)
+    partition: Annotated[Component, schema_of("partition")] = ""
+    label_noise: Annotated[Component, schema_of("label_noise")] = ""
+    noise_level: Annotated[Component, schema_of("noise_level")] = ""
+    model: Annotated[Component, schema_of("model")] = ""
+    augmentation: Annotated[str, schema_of("augmentation")] = ""
+    normalization: Annotated[str, schema_of("normalization")] = ""
+    schedule: Annotated[dict[str, Any], schema_of("schedule")] = Field(default_factory=dict)
 
     def given(self) -> dict[str, Any]:
         """The keys that were given, and their values."""

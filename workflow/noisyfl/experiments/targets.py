@@ -76,13 +76,7 @@ def run_ids(part: Description) -> list[str]:
 
 
 def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
-    """The message for a user who asked a scale for a target that it does not have.
-
-    Args:
-        target: as the user has typed it.
-        scale: the name of the scale.
-        known: the targets that the scale has.
-    """
+    """The message for a user who asked a scale for a target that it does not have."""
     if "=" in target:
         return (
             f"got the target {target!r}, which looks like a value of the configuration; several "

@@ -8,11 +8,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from noisyfl.core.plugins import plugin_of
 from noisyfl.core.registry import Component
 from noisyfl.core.typed import choices_of
 from noisyfl.pages.reasons import MethodReasons, method_reasons
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.sources import PACKAGE
+from noisyfl.specs.sources import method_file
 
 
 def describe_methods() -> dict[str, dict[str, Any]]:
@@ -21,11 +22,12 @@ def describe_methods() -> dict[str, dict[str, Any]]:
     found = {}
     for name, declared in sorted(methods().items()):
         reasons = known.get(name)
-        path = PACKAGE / "methods" / f"{name}.py"
+        path = method_file(declared.__module__)
+        plugin = plugin_of(declared.__module__)
         found[name] = {
-            "about": about(path),
+            "about": about(path) if path else "",
             "reference": declared.reference,
-            "file": path.relative_to(PACKAGE.parents[1]).as_posix(),
+            "file": f"workflow/noisyfl/methods/{name}.py" if plugin is None else str(plugin),
             "sides": [
                 *(["server"] if declared.is_server else []),
                 *(["client"] if declared.is_client else []),

@@ -43,13 +43,7 @@ def write_explorer(sources: Sources, path: Path) -> None:
 
 
 def explorer_page(index: dict[str, Any], details: dict[str, Any], scale: str) -> str:
-    """The page as HTML.
-
-    Args:
-        index: what it shows at once.
-        details: what it shows of single cells.
-        scale: the name of the scale.
-    """
+    """The page as HTML."""
     library = "\n".join((ASSETS / "vendor" / name).read_text("utf-8") for name in LIBRARY)
     return render(
         "page.html.jinja",

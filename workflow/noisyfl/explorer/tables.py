@@ -27,7 +27,7 @@ class Tables:
         tables: every table as plain data.
         cells: every cell of every table, with the numbers that its runs have in ``run_ids``.
         run_ids: the runs of all tables, each once, with their numbers.
-        failed: the errors of runs whose last training failed, by id.
+        errors: the errors of runs whose last training failed, by id.
         places: numbers of cells by (table, row, column), each under the names that our tables use
             and under those of the published numbers.
     """
@@ -37,14 +37,14 @@ class Tables:
         scale_tables: Mapping[str, TableDescription],
         paper_tables: Mapping[str, TableDescription],
         plan: Mapping[str, Spec],
-        failed: Mapping[str, str],
+        errors: Mapping[str, str],
     ) -> None:
         self.tables: list[dict[str, Any]] = []
         self.cells: list[dict[str, Any]] = []
         self.run_ids: dict[str, int] = {}
         self.metrics_of: dict[str, list[str]] = {}
         self.specs = Specs()
-        self.failed = failed
+        self.errors = errors
         self.places: Places = {}
         self._scale, self._papers, self._plan = scale_tables, paper_tables, plan
 
@@ -132,7 +132,7 @@ class Tables:
                 "rank": rank,
                 "runs": [self.run_ids[run] for run in cell.runs],
                 "missing": missing,
-                "failed": {run: self.failed[run] for run in missing if run in self.failed},
+                "failed": {run: self.errors[run] for run in missing if run in self.errors},
                 "spec": None if spec is None else self.specs.number(spec),
                 "theirs": self.specs.number(self._plan[paper[0]]) if paper else None,
                 "setting": {

@@ -67,16 +67,16 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
     Raises:
         BadInput: a column has no ``x``, or the cells of a panel show different metrics.
     """
-    common, names = row_names(description.drawn.rows)
-    styles = looks([row.method for row in description.drawn.rows])
+    common, names = row_names(description.source_table.rows)
+    styles = looks([row.method for row in description.source_table.rows])
     panels = _groups(description)
-    cells = [list(map(Cell, line)) for line in cells_of(tidy(description.drawn, runs))]
+    cells = [list(map(Cell, line)) for line in cells_of(tidy(description.source_table, runs))]
     width = 2 if len(panels) == 4 else min(len(panels), 3)
     lines = -(-len(panels) // width)
     figure = new_figure(0.9 + (2.9 if width == 1 else 2.2) * lines)
     axes = lay_out(figure, len(panels), width)
     scales: dict[Quantity, Axes] = {}
-    drawn, diverged = set(), False
+    rows_drawn, diverged = set(), False
     for n, (panel, (group, places)) in enumerate(zip(axes, panels.items(), strict=True)):
         shown = [[line[c] for c in places] for line in cells]
         quantity = _quantity([cell for line in shown for cell in line], group, description.name)
@@ -88,20 +88,20 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
         for r, look in enumerate(styles):
             points = [_point(cell) for cell in shown[r]]
             if _draw(panel, points, look):
-                drawn.add(r)
+                rows_drawn.add(r)
             diverged |= any(point.diverged for point in points)
         if not panel.lines:
             say_empty(panel)
         _scale(panel, [cell.facts["x"] for cell in shown[0]])
     figure.supxlabel(description.xlabel, fontsize=8)
-    named = [(names[r], styles[r]) for r in sorted(drawn)]
+    named = [(names[r], styles[r]) for r in sorted(rows_drawn)]
     legend_of_lines(figure, named, "every trial diverged" if diverged else None)
     return figure
 
 
 def _groups(description: FigureDescription) -> dict[str, list[int]]:
     """The indices of the columns that have runs, by group; in a group they are ordered by ``x``."""
-    table = description.drawn
+    table = description.source_table
     groups: dict[str, list[tuple[float, int]]] = {}
     for c, column in enumerate(table.columns):
         if not any(line[c] for line in table.runs):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from noisyfl.analysis.clients import features, last_values
 from noisyfl.analysis.curves import spread_over_clients
@@ -112,17 +113,19 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
             work, 100 * low, 100 * high, color=look.rgb, alpha=0.22, linewidth=0, label=label
         )
     panels[0].set_ylim(-3, 103)
-    figure.supxlabel(WORK["ordinary_rounds"], fontsize=8)
+    panels[0].xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    figure.supxlabel(description.xlabel or WORK["ordinary_rounds"], fontsize=8)
     labelled = [panel.get_legend_handles_labels()[0] for panel in panels]
     legend(figure, max(labelled, key=len), handlelength=3.4, title=_cell(description))
     return figure
 
 
 def _first_trial(description: FigureDescription, runs: Mapping[str, Run]) -> tuple[Run, Look]:
-    (look,) = looks([row.method for row in description.drawn.rows])
-    return runs[description.drawn.runs[0][0][0]], look
+    (look,) = looks([row.method for row in description.source_table.rows])
+    return runs[description.source_table.runs[0][0][0]], look
 
 
 def _cell(description: FigureDescription) -> str:
     """The name of the table's only cell: its row and its setting."""
-    return f"{description.drawn.rows[0].name}, {setting_name(description.drawn.columns[0])}"
+    table = description.source_table
+    return f"{table.rows[0].name}, {setting_name(table.columns[0])}"

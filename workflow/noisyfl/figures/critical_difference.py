@@ -34,8 +34,8 @@ def critical_difference(description: FigureDescription, runs: Mapping[str, Run])
     Raises:
         BadInput: there are fewer than two rows, or no column has runs.
     """
-    names = [row.name for row in description.drawn.rows]
-    values = column_values(tidy(description.drawn, runs)).to_numpy()
+    names = [row.name for row in description.source_table.rows]
+    values = column_values(tidy(description.source_table, runs)).to_numpy()
     if len(names) < 2 or not len(values):
         raise BadInput(
             f"{description.name}: got {len(names)} rows and {len(values)} columns of runs, "

@@ -28,14 +28,14 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     """Draw the figure; an ordinary round on its axis is the same amount of work for every method.
 
     Args:
-        description: with a ``table``, ``metrics``, ``x`` (``ordinary_rounds`` or ``batches``), and
-            ``marks``, each of which is drawn in the panels whose curves reach it.
+        description: with a ``table``, ``metrics``, ``x`` (``ordinary_rounds`` or ``batches``),
+            ``xlabel``, and ``marks``, each of which is drawn in the panels whose curves reach it.
         runs: by id.
 
     Raises:
         BadInput: there are marks on an axis of batches.
     """
-    table, unit, marks = description.drawn, str(description.x), description.marks
+    table, unit, marks = description.source_table, str(description.x), description.marks
     if marks and unit != "ordinary_rounds":
         raise BadInput(
             f"{description.name}: x: got {unit!r}, expected 'ordinary_rounds', since there are "
@@ -45,12 +45,12 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     styles = looks([row.method for row in table.rows])
     titles = _titles(description, group)
     figure, panels = _panels(titles, description.metrics)
-    drawn = set()
+    rows_drawn = set()
     for (c, metric), panel in panels.items():
         for r, look in enumerate(styles):
             trials = [runs[run] for run in table.runs[r][c]]
             if _draw_row(panel, trials, metric, unit, look, r / len(styles)):
-                drawn.add(r)
+                rows_drawn.add(r)
         if not panel.lines:
             say_empty(panel)
         end = max((np.asarray(line.get_xdata())[-1] for line in panel.lines), default=0)
@@ -60,8 +60,8 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
         panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         if unit == "batches":
             panel.xaxis.set_major_formatter(EngFormatter(sep=""))
-    figure.supxlabel(WORK[unit], fontsize=8)
-    shown = [(names[r], styles[r]) for r in sorted(drawn)]
+    figure.supxlabel(description.xlabel or WORK[unit], fontsize=8)
+    shown = [(names[r], styles[r]) for r in sorted(rows_drawn)]
     marked = [line.get_marker() for panel in panels.values() for line in panel.lines]
     diverged = "a trial diverged" if DIVERGED["marker"] in marked else None
     legend_of_lines(figure, shown, diverged, titles[0] if len(titles) == 1 else "")
@@ -74,7 +74,7 @@ def _titles(description: FigureDescription, group: str) -> list[str]:
     A part is left out if it only repeats the label of a metric that is drawn.
     """
     labels = [METRICS[metric].label for metric in description.metrics]
-    names = [setting_name(column) for column in description.drawn.columns]
+    names = [setting_name(column) for column in description.source_table.columns]
     return [
         ", ".join(part for part in (group, name) if part not in ("", *labels)) for name in names
     ]

@@ -42,12 +42,6 @@ def draw_data_sheets(
 ) -> list[Path]:
     """Draw datasets as PNG, and make their parts where these are missing.
 
-    Args:
-        names: of the datasets.
-        results: the folder of all artifacts.
-        data: where official files lie.
-        download: fetch missing ones.
-
     Returns:
         The files.
 

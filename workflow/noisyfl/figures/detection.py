@@ -67,8 +67,8 @@ def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure
         _, axis, sign = SCORES[panel.score]
         place.set_title("\n".join([panel.name, _area(sign * values, noisy)]))
         place.set_xlabel(axis)
-        drawn = _draw(place, values, noisy, edges[panel.score])
-        handles = max(handles, drawn, key=len)
+        patches = _draw(place, values, noisy, edges[panel.score])
+        handles = max(handles, patches, key=len)
     figure.supylabel("share of the clean, and of the noisy samples (%)", fontsize=8)
     legend(figure, handles)
     return figure

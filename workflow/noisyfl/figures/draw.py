@@ -41,7 +41,8 @@ def draw_figure(
     with style.house_style():
         figure = draw(description, runs, partitions)
         style.fold_titles(figure)
-        style.stamp(figure, origin(description))
+        if description.footer:
+            style.stamp(figure, origin(description))
         style.save(figure, png, pdf)
 
 

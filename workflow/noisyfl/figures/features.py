@@ -44,11 +44,11 @@ def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     height = -(-len(panels) // width)
     figure = new_figure(0.4 + PAGE / width * height)
     axes = lay_out(figure, len(panels), width)
-    drawn = [read_features(runs[panel.run]) for panel in panels]
-    for place, panel, found in zip(axes, panels, drawn, strict=True):
+    parts = [read_features(runs[panel.run]) for panel in panels]
+    for place, panel, found in zip(axes, panels, parts, strict=True):
         place.set_title(panel.name)
         _draw(place, found, colours)
-    legend(figure, _handles(names, colours, drawn))
+    legend(figure, _handles(names, colours, parts))
     return figure
 
 
@@ -72,14 +72,14 @@ def _draw(panel: Axes, found: Features, colours: Sequence[Any]) -> None:
     panel.spines[:].set_visible(True)
 
 
-def _handles(names: Sequence[str], colours: Sequence[Any], drawn: Sequence[Features]) -> list[Any]:
+def _handles(names: Sequence[str], colours: Sequence[Any], parts: Sequence[Features]) -> list[Any]:
     """The legend's handles: the classes, if they are few enough, and the markers that are drawn."""
     handles: list[Any] = []
     if len(names) <= len(CLASSES):
         handles += [Patch(color=c, label=name) for name, c in zip(names, colours, strict=True)]
     shown: dict[str, Any] = {"color": GREY, "linestyle": "none"}
-    if any(found.wrong.any() for found in drawn):
+    if any(part.wrong.any() for part in parts):
         handles.append(Line2D([], [], marker="x", markersize=4, label="wrong label", **shown))
-    if any(len(found.known) for found in drawn):
+    if any(len(part.known) for part in parts):
         handles.append(Line2D([], [], marker="*", markersize=10, label="global centroid", **shown))
     return handles

@@ -26,11 +26,6 @@ def lid_scores(
     """Draw score densities with the fitted mixture above, scores against true noise levels below.
 
     A client is noisy if any of its given labels is wrong.
-
-    Args:
-        description: is not used.
-        runs: the one run, by id.
-        partitions: its noisy partition.
     """
     (run,), (partition,) = runs.values(), partitions
     level = partition.realised

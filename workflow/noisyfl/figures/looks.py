@@ -1,7 +1,8 @@
 """How a method looks in a figure: the same colour, marker and dashes in every one.
 
-A colour has a marker of its own, so that lines can be told apart in grey, too. A combination of two
-methods has the colour and marker of the part behind the ``+``, and dashes that tell the part before
+The marker follows from colour and dashes, so that two looks that share one of the three differ in
+the other two: lines can be told apart in grey, and points without their lines. A combination of two
+methods has the colour of the part behind the ``+``, and dashes that tell the part before
 it. A client side that is given alone, such as DivideMix, has the dashes of ``fedavg`` before it.
 """
 
@@ -19,17 +20,19 @@ from noisyfl.figures.style import DIVERGED, GREY, legend
 from noisyfl.specs.descriptions import Heading
 from noisyfl.specs.parts import split_method
 
-COLOURS: dict[str, tuple[str, str, float]] = {
-    "black": ("#000000", "o", 4.2),
-    "blue": ("#0072b2", "s", 4),
-    "vermilion": ("#d55e00", "^", 4.8),
-    "green": ("#009e73", "D", 3.8),
-    "purple": ("#cc79a7", "v", 4.8),
-    "orange": ("#e69f00", "P", 5.4),
-    "sky": ("#56b4e9", "*", 7),
+COLOURS = {
+    "black": "#000000",
+    "blue": "#0072b2",
+    "vermilion": "#d55e00",
+    "green": "#009e73",
+    "purple": "#cc79a7",
+    "orange": "#e69f00",
+    "sky": "#56b4e9",
 }
-"""Okabe and Ito's palette, without its yellow, which is lost on white. Each colour has its marker,
-and the marker's size in points, chosen so that all markers look equally large."""
+"""Okabe and Ito's palette, without its yellow, which is lost on white."""
+
+MARKERS = (("o", 4.2), ("s", 4), ("^", 4.8), ("D", 3.8), ("v", 4.8), ("P", 5.4), ("*", 7))
+"""Markers, as many as colours, and their sizes in points, by which all look equally large."""
 
 DASHES: dict[str, Any] = {
     "solid": "-",
@@ -111,7 +114,7 @@ class Look:
     @property
     def rgb(self) -> str:
         """The colour as matplotlib takes it."""
-        return COLOURS[self.colour][0]
+        return COLOURS[self.colour]
 
     def line(self, points: int = 0, turn: float = 0.0) -> dict[str, Any]:
         """Matplotlib's options for a line.
@@ -131,7 +134,8 @@ class Look:
 
     def point(self) -> dict[str, Any]:
         """Matplotlib's options for the marker of a line."""
-        _, marker, size = COLOURS[self.colour]
+        number = list(COLOURS).index(self.colour) + list(DASHES).index(self.dashes)
+        marker, size = MARKERS[number % len(MARKERS)]
         return {"marker": marker, "markersize": size, "markeredgewidth": 0}
 
 
@@ -192,7 +196,7 @@ def looks(given: Sequence[Any]) -> list[Look]:
         plainest.setdefault(names[r], r)
     own = [_own(name) if plainest[name] == r else None for r, name in enumerate(names)]
     own = [look if look not in own[:r] else None for r, look in enumerate(own)]
-    free = _free({look for look in own if look is not None})
+    free = _available({look for look in own if look is not None})
     return [look or next(free) for look in own]
 
 
@@ -225,10 +229,10 @@ def _by_options(given: Sequence[Mapping[str, Any]]) -> list[Look]:
     return found if len(set(found)) == len(found) else []
 
 
-def _free(taken: set[Look]) -> Iterator[Look]:
+def _available(used: set[Look]) -> Iterator[Look]:
     """Looks that are not taken, unused colours first; from the start again once all are used up."""
     _, *dashes = DASHES
-    used = {look.colour for look in taken}
-    colours = sorted(COLOURS, key=lambda colour: colour in used)
+    used_colours = {look.colour for look in used}
+    colours = sorted(COLOURS, key=lambda colour: colour in used_colours)
     every = [Look(colour, dash) for dash in dashes for colour in colours]
-    return itertools.cycle([look for look in every if look not in taken])
+    return itertools.cycle([look for look in every if look not in used])

@@ -41,13 +41,13 @@ def similarity(
     width = min(len(panels), 2)
     height = -(-len(panels) // width)
     figure = new_figure(0.5 + (PAGE / width - 0.3) * height)
-    drawn = lay_out(figure, len(panels), width)
-    for place, panel in zip(drawn, panels, strict=True):
+    axes = lay_out(figure, len(panels), width)
+    for place, panel in zip(axes, panels, strict=True):
         partition = known[panel.partition]
         rows = probed_rows(runs[panel.run], [OUTPUT], len(partition.clients))
         outputs = np.array([row[OUTPUT] for row in rows], dtype=np.float64)
         image = _draw(place, panel.name, cosines(outputs), partition)
-    figure.colorbar(image, ax=drawn, label="cosine similarity", shrink=0.75, pad=0.02)
+    figure.colorbar(image, ax=axes, label="cosine similarity", shrink=0.75, pad=0.02)
     figure.supxlabel("client, by its main classes", fontsize=8)
     return figure
 

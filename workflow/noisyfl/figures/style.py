@@ -213,13 +213,7 @@ def stamp(figure: Figure, text: str) -> None:
 
 
 def save(figure: Figure, png: Path, pdf: Path) -> None:
-    """Write the figure as PNG and as PDF; equal figures give equal bytes.
-
-    Args:
-        figure: what is written.
-        png: the PNG file.
-        pdf: the PDF file.
-    """
+    """Write the figure as PNG and as PDF; equal figures give equal bytes."""
     unstamped = {"png": {"Software": None}, "pdf": {"CreationDate": None}}
     for path, kind in ((png, "png"), (pdf, "pdf")):
         with replacing(path) as draft:

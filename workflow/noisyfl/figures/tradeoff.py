@@ -44,27 +44,27 @@ def tradeoff(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
         description: with a ``table``.
         runs: by id.
     """
-    group, names = row_names(description.drawn.rows)
-    styles = looks([row.method for row in description.drawn.rows])
-    columns = description.drawn.columns
+    group, names = row_names(description.source_table.rows)
+    styles = looks([row.method for row in description.source_table.rows])
+    columns = description.source_table.columns
     figure = new_figure(0.9 + 3.2 * len(columns))
     panels = figure.subplots(len(columns), 1, squeeze=False)[:, 0]
-    drawn = set()
+    rows_drawn = set()
     for c, (panel, column) in enumerate(zip(panels, columns, strict=True)):
         panel.set_title(", ".join(filter(None, (group, setting_name(column)))))
-        rows = [[runs[run] for run in line[c]] for line in description.drawn.runs]
+        rows = [[runs[run] for run in line[c]] for line in description.source_table.runs]
         found = {r: triples(trials) for r, trials in enumerate(rows) if trials}
         found = {r: points for r, points in found.items() if len(points)}
         if not found:
             panel.axis("off")
             say_empty(panel)
             continue
-        drawn |= set(found)
+        rows_drawn |= set(found)
         ends = _ends(np.concatenate(list(found.values())))
         for r, points in found.items():
             _draw(panel, (_thin(points) - ends[0]) / (ends[1] - ends[0]), styles[r])
         _draw_axes(panel, ends)
-    legend_of_lines(figure, [(names[r], styles[r]) for r in sorted(drawn)])
+    legend_of_lines(figure, [(names[r], styles[r]) for r in sorted(rows_drawn)])
     return figure
 
 

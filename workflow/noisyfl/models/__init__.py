@@ -8,12 +8,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from noisyfl.core.options import within
+from noisyfl.core.options import BadInput, within
 from noisyfl.core.randomness import torch_seed
 from noisyfl.models import cnn, resnet  # noqa: F401  (where the models are registered)
 from noisyfl.models.model import CACHE_ONLY, MODELS, Model, Shape, WeightFiles
 
-__all__ = ["CACHE_ONLY", "MODELS", "Model", "WeightFiles", "build_model", "check_model"]
+__all__ = [
+    "CACHE_ONLY",
+    "MODELS",
+    "Model",
+    "WeightFiles",
+    "build_model",
+    "check_model",
+    "check_module",
+]
 
 
 def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None:
@@ -29,6 +37,35 @@ def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None
     """
     with within(where=where):
         MODELS.build(spec).check(shape)
+
+
+def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
+    """Check that a model's module gives what methods ask of it: see :func:`build_model`.
+
+    Args:
+        module: in evaluation mode.
+        shape: of an image.
+        classes: how many.
+
+    Raises:
+        BadInput: ``features`` or ``classifier`` is missing, or another shape comes out.
+    """
+    height, width, channels = shape
+    images = torch.empty(2, channels, height, width)
+    classifier, features_of = (getattr(module, name, None) for name in ("classifier", "features"))
+    if not isinstance(classifier, nn.Linear) or not callable(features_of):
+        raise BadInput(
+            "got a module without features(images) and a linear layer `classifier`, expected both"
+        )
+    features, logits = features_of(images), module(images)
+    for what, found, expected in (
+        ("features(images)", features, (2, classifier.in_features)),
+        ("the module", logits, (2, classes)),
+    ):
+        if tuple(found.shape) != expected:
+            raise BadInput(
+                f"{what} gives {list(found.shape)} for two images, expected {list(expected)}"
+            )
 
 
 def build_model(

@@ -49,10 +49,10 @@ def cifar_resnet(layers: list[int], shape: Shape, classes: int) -> ResNet:
     network = ResNet(torchvision_resnet.BasicBlock, layers, classes)
     network.conv1 = nn.Conv2d(shape[2], 64, 3, padding=1, bias=False)
     network.maxpool = nn.Identity()
-    return _initialised(network)
+    return _initialise(network)
 
 
-def _initialised(network: ResNet) -> ResNet:
+def _initialise(network: ResNet) -> ResNet:
     """The network with its layers initialised as PyTorch does by default, unlike torchvision."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.BatchNorm2d | nn.Linear):
@@ -64,4 +64,4 @@ def imagenet_resnet50(channels: int, classes: int) -> ResNet:
     """torchvision's ResNet-50, for images of any number of channels."""
     network = ResNet(torchvision_resnet.Bottleneck, [3, 4, 6, 3], classes)
     network.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
-    return _initialised(network)
+    return _initialise(network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ import pandas as pd
 
 from noisyfl.core.spreadsheet import from_text
 from noisyfl.specs.published import SCALES
+
+ROOM = "*Room: oracle − FedAvg*"
+"""The name of the row that says how much there is to gain in a column."""
 
 RANKED = 4
 """The fewest rows for which a correlation of ranks is printed."""
@@ -38,7 +42,8 @@ class Beside:
         paper: whose it is.
         table: ``<experiment>_<table>``, in which our numbers are.
         columns: their names.
-        rows: the texts of each row: its name, and for each column the paper's number and ours.
+        rows: the texts of each row: its name, and for each column the paper's number and ours; last
+            the room in each column, if one is known.
         alike: of the columns that have enough rows.
     """
 
@@ -81,9 +86,13 @@ def _beside(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[Beside]:
     )
     rows = []
     for row, line in texts.groupby("row", sort=False):
-        by_column = line.set_index("column").reindex(columns).fillna("")
+        by_column = line.set_index("column")[["paper", "ours"]].reindex(columns).fillna("")
         pairs = zip(by_column["paper"], by_column["ours"], strict=True)
         rows.append((str(row), *(text for pair in pairs for text in pair)))
+    rooms = run.groupby("column")["room"].mean().reindex(columns)
+    if rooms.notna().any():
+        texts_of_room = ("" if math.isnan(room) else f"{room:+.1f}" for room in rooms)
+        rows.append((ROOM, *(text for room in texts_of_room for text in ("", room))))
     alike = [one for name in columns for one in _alike(name, run[run["column"] == name])]
     yield Beside(paper, table, tuple(columns), tuple(rows), tuple(alike))
 

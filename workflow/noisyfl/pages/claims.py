@@ -41,8 +41,12 @@ NOTES = (
     "Ours are means over trials. A case is decided only if it comes out the same in 95 % of what "
     "these means may as well be: draws from Student's t, scaled by the standard error. The "
     "standard deviation is that of all cells of a column pooled, or the cell's own if it is "
-    "larger; where no cell has several trials they are taken as they are. Curves of figures are "
-    "means over trials, taken as they are.",
+    "larger; where no cell of the column has several trials, that of all cells of the data set. A "
+    "curve is off by as much along all of its rounds. Correlations over clients are drawn as "
+    "Fisher's z.",
+    "A case without room is not decided: in all of its settings of which that is known, the "
+    "oracle is ahead of FedAvg by no more than two standard deviations of a trial, or by no more "
+    "than the smallest margin by which the paper's own numbers bear the claim out.",
     "† The bound is ours, since the paper gives none.",
 )
 
@@ -123,14 +127,7 @@ def _in_detail(claim: Judgement) -> list[str]:
 def html_page(
     judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
-    """The page as one HTML file, with its style and without scripts.
-
-    Args:
-        judgements: every claim.
-        cells: the scale's ``cells.csv``.
-        scale: its name.
-        pages: the page of each table, as a link from this one, by the table's name.
-    """
+    """The page as one HTML file, with its style and without scripts; see :func:`markdown_page`."""
     return render(
         "claims.html.jinja",
         scale=scale,
@@ -215,14 +212,16 @@ def in_short(finding: Finding) -> str:
 
 
 def count_cases(cases: Sequence[Case]) -> str:
-    """In how many of its decided cases a condition holds, and how many are open or not run."""
+    """In how many of its decided cases a condition holds, and why the others are not decided."""
     if not cases:
         return "not run"
-    held = sum(case.held is True for case in cases)
+    held = sum(case.holds is True for case in cases)
     missing = sum(not case.known for case in cases)
-    unsure = sum(case.held is None and case.known for case in cases)
-    more = [f"{count} {word}" for count, word in ((unsure, "open"), (missing, "not run")) if count]
-    decided = len(cases) - missing - unsure
+    tight = sum(case.known and not case.room for case in cases)
+    unsure = sum(case.holds is None and case.known for case in cases) - tight
+    reasons = ((unsure, "open"), (tight, "without room"), (missing, "not run"))
+    more = [f"{count} {word}" for count, word in reasons if count]
+    decided = len(cases) - missing - unsure - tight
     return f"{held} of {decided}" + (f" ({', '.join(more)})" if more else "")
 
 
@@ -233,7 +232,7 @@ def condition_text(check: Check) -> str:
 
 def case_text(case: Case) -> str:
     """A case with its numbers and a mark: whether it holds, fails, or is undecided."""
-    mark = {True: "✓", False: "✗", None: "?"}[case.held]
+    mark = {True: "✓", False: "✗", None: "?"}[case.holds]
     label = f"{case.label}: " if case.label else ""
     return f"{label}{case.numbers} {mark}"
 

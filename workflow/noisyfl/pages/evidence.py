@@ -7,22 +7,26 @@ table or the method that they explain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import compress
 from pathlib import Path
 
 import jinja2
-import numpy as np
 import pandas as pd
-from pydantic import Field, RootModel
+from pydantic import Field, RootModel, model_validator
 
-from noisyfl.analysis.against_fedavg import CLEAR, ORACLE, ROUNDS, Against, Measured
-from noisyfl.analysis.frame import tidy
-from noisyfl.analysis.metrics import RANK
+from noisyfl.analysis.against_fedavg import CLEAR, ROUNDS, Against, Measurements
+from noisyfl.analysis.names import DATASETS
+from noisyfl.analysis.room import ORACLE
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import number
 from noisyfl.claims.findings import CANNOT_TELL
 from noisyfl.claims.judgement import Judgement
+from noisyfl.claims.leads import Lead
+from noisyfl.claims.leads import leads as leads_of
 from noisyfl.core.artifacts import replacing
 from noisyfl.pages.beside_papers import Beside, tables_beside
 from noisyfl.pages.claims import in_short, tally
@@ -35,8 +39,32 @@ TEMPLATES = Path(__file__).parents[2] / "report" / "evidence"
 METHODS = "methods"
 """The name of the page of every method, and of its file of reasons."""
 
+COLUMNS = (
+    *("Setting", "Trials", "Accuracy", "FedAvg", "Best, after rounds"),
+    *("Right among the clean (of given)", "Found", "Right pseudo-labels", "Work"),
+)
+"""The columns of a method's table; those of which it has nothing are left out."""
+
 PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (METHODS, *PAPERS)))
 """All pages, by their paths from where the first one is."""
+
+
+class Why(Strict):
+    """A paragraph on why numbers are what they are; it has one of the two.
+
+    Attributes:
+        tested: an explanation that an experiment bears out, which the paragraph tells.
+        guess: one that fits the numbers, and that nothing was done to test.
+    """
+
+    tested: str = ""
+    guess: str = ""
+
+    @model_validator(mode="after")
+    def _one(self) -> Why:
+        if bool(self.tested) == bool(self.guess):
+            raise ValueError("expected either tested or guess, with a paragraph")
+        return self
 
 
 class PaperReasons(Strict):
@@ -47,15 +75,15 @@ class PaperReasons(Strict):
         tables: on its tables, by ``<experiment>_<table>``.
     """
 
-    claims: tuple[str, ...] = ()
-    tables: dict[str, list[str]] = Field(default_factory=dict)
+    claims: tuple[Why, ...] = ()
+    tables: dict[str, list[Why]] = Field(default_factory=dict)
 
 
-class Reasons(RootModel[dict[str, list[str]]]):
+class Reasons(RootModel[dict[str, list[Why]]]):
     """Why the methods' numbers are what they are: people's paragraphs by the name of a row."""
 
 
-def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[str]]]:
+def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[Why]]]:
     """Read people's paragraphs: by paper, and by method.
 
     Args:
@@ -73,18 +101,20 @@ def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[
 def evidence_pages(
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judgement],
+    judgements: Sequence[Judgement],
     beside: Sequence[Beside],
+    leads: Sequence[Lead],
     papers: Mapping[str, PaperReasons],
-    methods: Mapping[str, Sequence[str]],
+    methods: Mapping[str, Sequence[Why]],
 ) -> dict[str, str]:
     """The pages as Markdown, by their paths: all of :data:`PAGES`.
 
     Args:
         table: of every method in common settings, with a row of the baseline.
         runs: by id, all of the table's.
-        judged: every claim.
+        judgements: every claim.
         beside: the papers' tables with our numbers beside theirs.
+        leads: of each paper's own method over FedAvg.
         papers: people's paragraphs, see :func:`read_reasons`.
         methods: likewise.
 
@@ -98,20 +128,24 @@ def evidence_pages(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals |= {"in_short": in_short, "tally": tally, "CLEAR": CLEAR, "ROUNDS": ROUNDS}
+    environment.globals |= {"in_short": in_short, "tally": tally, "why": _why}
+    environment.globals |= {"CLEAR": CLEAR, "ROUNDS": ROUNDS}
     environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
-    measured = Measured(table, runs)
-    claims = {paper: [one for one in judged if one.claim.paper == paper] for paper in PAPERS}
-    ranks = _average_ranks(table, runs)
+    measurements = Measurements(table, runs)
+    claims = {paper: [one for one in judgements if one.claim.paper == paper] for paper in PAPERS}
     pages = {
         "evidence.md": environment.get_template("first.md.jinja").render(
             table=table,
             papers=PAPERS,
             claims=claims,
-            begun=[one.claim.name for one in judged if not _decided(one) and _some_known(one)],
-            measured=measured,
-            clear=_clearly_ahead(table, measured),
-            settings=_settings(table, measured),
+            begun=[
+                one.claim.name for one in judgements if not _is_decided(one) and _has_numbers(one)
+            ],
+            measurements=measurements,
+            clear=_clearly_ahead(table, measurements),
+            settings=_settings(table, measurements),
+            leads=[_lead(one) for one in leads],
+            own_size=partial(_own_size, leads),
             alike=sorted(
                 (one.correlation, part.paper, part.table, one.column, one.rows)
                 for part in beside
@@ -120,43 +154,71 @@ def evidence_pages(
         ),
         f"evidence/{METHODS}.md": environment.get_template("methods.md.jinja").render(
             table=table,
-            glance=_at_a_glance(table, measured, ranks),
-            ranked=bool(len(ranks)),
-            methods=list(_methods(table, measured, methods)),
-            missing=[row.name for r, row in enumerate(table.rows) if not measured.row(r)],
+            glance=_at_a_glance(table, measurements),
+            methods=list(_methods(table, measurements, methods)),
+            missing=[row.name for r, row in enumerate(table.rows) if not measurements.row(r)],
         ),
     }
     for paper, name in PAPERS.items():
         pages[f"evidence/{paper}.md"] = environment.get_template("paper.md.jinja").render(
             name=name,
             scale=table.scale,
-            decided=[one for one in claims[paper] if _decided(one)],
+            decided=[one for one in claims[paper] if _is_decided(one)],
             beside=[part for part in beside if part.paper == paper],
             reasons=papers.get(paper, PaperReasons()),
         )
     return pages
 
 
-def _decided(judged: Judgement) -> bool:
-    return judged.ours.verdict != CANNOT_TELL
+def _why(reason: Why) -> str:
+    return f"Why (tested): {reason.tested}" if reason.tested else f"Why (guess): {reason.guess}"
 
 
-def _some_known(judged: Judgement) -> bool:
-    return any(case.known for check in judged.ours.checks for case in check.cases)
+def _lead(lead: Lead) -> list[str]:
+    """A paper's lead and ours, as the texts of seven columns."""
+    dataset = DATASETS.get(lead.dataset, lead.dataset)
+    setting = lead.column if dataset in lead.column else f"{dataset}, {lead.column}"
+    seeds = " and ".join(map(str, sorted(set(lead.trials))))
+    error = "" if math.isnan(lead.error) else f" ± {number(lead.error)}"
+    return [
+        PAPERS[lead.paper],
+        setting,
+        f"{lead.published:+.1f}" + ("\\*" if lead.starred else ""),
+        f"{lead.ours:+.1f}{error} ({seeds} {'seed' if seeds == '1' else 'seeds'})",
+        f"{lead.room.points:+.1f}" if lead.room else "",
+        "the paper's" if lead.as_published else "smaller",
+        lead.verdict,
+    ]
 
 
-def _settings(table: TableDescription, measured: Measured) -> list[list[str]]:
+def _own_size(leads: Sequence[Lead]) -> str:
+    """How many leads are of the papers' own size, in a sentence."""
+    count = sum(lead.as_published for lead in leads)
+    some = f"{count} of these {len(leads)} are" if count else "None of these is"
+    return f"{some} of a paper's own size."
+
+
+def _is_decided(judgement: Judgement) -> bool:
+    return judgement.ours.verdict != CANNOT_TELL
+
+
+def _has_numbers(judgement: Judgement) -> bool:
+    return any(case.known for check in judgement.ours.checks for case in check.cases)
+
+
+def _settings(table: TableDescription, measurements: Measurements) -> list[list[str]]:
     """What a difference from the baseline is to be held against in each setting in which it is
     known how much one varies, as the texts of six columns.
     """
     oracles = [r for r, row in enumerate(table.rows) if row.method_name == ORACLE]
     lines = []
-    for c, deviation in measured.deviations.items():
-        baseline = measured.cells[measured.baseline, c]["accuracy"]
+    for c, deviation in measurements.differences.deviations.items():
+        baseline = measurements.cells[measurements.baseline, c]["accuracy"]
         spread = f" ± {number(baseline.std())}" if len(baseline) > 1 else ""
-        gains = {r: found.mean() for (r, at), found in measured.differences.items() if at == c}
+        found = measurements.differences
+        gains = {r: found.mean((r, at)) for r, at in found.points if at == c}
         room = [gains[r] for r in oracles if r in gains]
-        clear = [gain for r, gain in gains.items() if (r, c) in measured.clear]
+        clear = [gain for r, gain in gains.items() if (r, c) in found.clear]
         lines.append(
             [
                 table.columns[c].name,
@@ -170,29 +232,22 @@ def _settings(table: TableDescription, measured: Measured) -> list[list[str]]:
     return lines
 
 
-def _clearly_ahead(table: TableDescription, measured: Measured) -> dict[str, int]:
+def _clearly_ahead(table: TableDescription, measurements: Measurements) -> dict[str, int]:
     """In how many settings each method that is run, and that ranks count, is clearly ahead."""
     return {
-        row.name: measured.against(r).clearly_ahead
+        row.name: measurements.against(r).clearly_ahead
         for r, row in enumerate(table.rows)
-        if row.ranked and r != measured.baseline and measured.row(r)
+        if row.ranked and r != measurements.baseline and measurements.row(r)
     }
 
 
-def _average_ranks(table: TableDescription, runs: Mapping[str, Run]) -> pd.Series:
-    """The average rank by the number of the row, as the table has it; empty if it has none."""
-    frame = tidy(table, runs)
-    ranks = frame[frame["metric"] == RANK].dropna(subset="value")
-    return ranks.set_index("row_number")["value"]
-
-
-def _at_a_glance(table: TableDescription, measured: Measured, ranks: pd.Series) -> list[list[str]]:
-    """The table of accuracies by row and column, without columns of which most cells are missing,
-    and of average ranks, if there are any; its header first.
+def _at_a_glance(table: TableDescription, measurements: Measurements) -> list[list[str]]:
+    """The table of accuracies by row and column, without columns of which most cells are missing;
+    its header first.
 
     In a column without missing cells the best is in bold. A cell of which a trial diverged says so.
     """
-    cells, trained = measured.cells, measured.seeds
+    cells, trained = measurements.cells, measurements.seeds
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
     columns = [c for c in columns if 2 * sum((r, c) in trained for r in rows) >= len(rows)]
     lines = {r: [table.rows[r].name] for r in rows}
@@ -208,14 +263,7 @@ def _at_a_glance(table: TableDescription, measured: Measured, ranks: pd.Series) 
         without = "diverged" if seeds else ""
         for r in rows:
             lines[r].append(numbers.get(r, without if r in there else "–"))
-    header = ["Method", *(table.columns[c].name for c in columns)]
-    if len(ranks):
-        header.append("average rank")
-        lowest = number(ranks.min())
-        for r in rows:
-            text = number(ranks.get(r, np.nan))
-            lines[r].append(f"**{text}**" if text == lowest else text)
-    return [header, *lines.values()]
+    return [["Method", *(table.columns[c].name for c in columns)], *lines.values()]
 
 
 @dataclass(frozen=True)
@@ -225,8 +273,8 @@ class Method:
     Attributes:
         name: of its row.
         against: how it compares with the baseline; None for itself.
-        columns: of the table.
-        lines: of the table of its settings.
+        columns: of the table of every method.
+        lines: of the table of its settings, the header first.
         reasons: people's paragraphs.
     """
 
@@ -234,36 +282,40 @@ class Method:
     against: Against | None
     columns: Sequence[Heading]
     lines: Sequence[Sequence[str]]
-    reasons: Sequence[str]
+    reasons: Sequence[Why]
 
 
 def _methods(
-    table: TableDescription, measured: Measured, reasons: Mapping[str, Sequence[str]]
+    table: TableDescription, measurements: Measurements, reasons: Mapping[str, Sequence[Why]]
 ) -> Iterator[Method]:
     """Every method that is run, in the order of the table."""
     for r, row in enumerate(table.rows):
-        if not measured.row(r):
+        if not measurements.row(r):
             continue
-        against = measured.against(r) if r != measured.baseline else None
+        against = measurements.against(r) if r != measurements.baseline else None
         gains = against.gains if against else {}
+        lines = [
+            [table.columns[c].name, *_setting(measurements, c, trials, c in gains)]
+            for c, trials in measurements.row(r).items()
+        ]
+        has_text = [any(texts) for texts in zip(*lines, strict=True)]
         yield Method(
             row.name,
             against if gains else None,
             table.columns,
-            [
-                [table.columns[c].name, *_setting(measured, c, trials, c in gains)]
-                for c, trials in measured.row(r).items()
-            ],
+            [list(compress(line, has_text)) for line in (COLUMNS, *lines)],
             reasons.get(row.name, ()),
         )
 
 
-def _setting(measured: Measured, column: int, trials: pd.DataFrame, compared: bool) -> list[str]:
+def _setting(
+    measurements: Measurements, column: int, trials: pd.DataFrame, compared: bool
+) -> list[str]:
     """What a method reached in a setting, as the texts of eight columns."""
     cell = trials.mean()
     level = work = ""
     if compared:
-        baseline = measured.cells[measured.baseline, column]
+        baseline = measurements.cells[measurements.baseline, column]
         level = number(baseline["accuracy"].reindex(trials.index).mean())
         work = f"{(trials['backward'] / baseline['backward']).mean():.2f}"
     return [str(len(trials)), number(cell.accuracy), level, *describe(cell), work]
@@ -292,7 +344,7 @@ def write_evidence(
     folder: Path,
     table: TableDescription,
     runs: Mapping[str, Run],
-    judged: Sequence[Judgement],
+    judgements: Sequence[Judgement],
     cells: Path,
     reasons: Path,
 ) -> None:
@@ -302,12 +354,14 @@ def write_evidence(
         folder: gets :data:`PAGES`.
         table: see :func:`evidence_pages`.
         runs: likewise.
-        judged: likewise.
+        judgements: likewise.
         cells: the file of every published number with ours.
         reasons: the folder of people's paragraphs.
     """
     papers, methods = read_reasons(reasons)
-    pages = evidence_pages(table, runs, judged, tables_beside(cells), papers, methods)
+    pages = evidence_pages(
+        table, runs, judgements, tables_beside(cells), leads_of(cells), papers, methods
+    )
     for name, text in pages.items():
         with replacing(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")

@@ -94,10 +94,10 @@ def _cell(content: Content, row: Row, column: int) -> str:
     if cell.summary is not None and cell.summary.starred:
         text += "*"
     if cell.summary is not None and cell.summary.std is not None:
-        text += rf" {{\scriptsize$\pm${content.printed(cell.summary.std)}}}"
+        text += rf" {{\scriptsize$\pm${content.format(cell.summary.std)}}}"
     if cell.published is not None:
         star = "*" if cell.published.starred else ""
-        text += rf" {{\scriptsize({content.printed(cell.published.value)}{star})}}"
+        text += rf" {{\scriptsize({content.format(cell.published.value)}{star})}}"
     return text.strip()
 
 

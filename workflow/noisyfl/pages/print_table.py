@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.analysis.cells import Cell, Content, collect, rounded
+from noisyfl.analysis.cells import Cell, Content, collect, round_number
 from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.statistics import STATISTICS
@@ -107,10 +107,12 @@ def _facts(cell: Cell, with_published: bool) -> dict[str, Any]:
     }
     for name in STATISTICS:
         found = cell.summaries.get(name)
-        facts["mean of run" if name == "mean" else name] = rounded(found.mean if found else None)
+        facts["mean of run" if name == "mean" else name] = round_number(
+            found.mean if found else None
+        )
     of_runs = [one for one in cell.rows if one["run"]]
     facts["runs"] = row["runs"]
     facts["status by run"] = " ".join(one["status"] for one in of_runs)
     for name in STATISTICS:
-        facts[f"{name} by run"] = " ".join(str(rounded(one[name])) for one in of_runs)
+        facts[f"{name} by run"] = " ".join(str(round_number(one[name])) for one in of_runs)
     return facts

@@ -15,6 +15,7 @@ from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, OTHER_SCALE, POINTS
 from noisyfl.core.provenance import is_checked
 from noisyfl.data.datasets.dataset import dataset
+from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
 from noisyfl.simulation.schedule import Schedule
@@ -48,12 +49,7 @@ class Setting:
 def setting_of(
     spec: Mapping[str, Any], changed: Mapping[str, Sequence[str]] = NOTHING
 ) -> dict[str, Words]:
-    """All items of a run's spec but its method and seed, in words.
-
-    Args:
-        spec: of the run.
-        changed: the options that are marked (:attr:`TableDescription.changed`).
-    """
+    """All items of a run's spec but its method and seed, in words."""
     partition = spec["noisy_partition"]
 
     def words(key: str, given: Mapping[str, Any]) -> Words:
@@ -82,7 +78,7 @@ def setting_of(
 
 def settings(content: Content) -> list[Setting]:
     """The settings of the cells that have runs; each value is listed once, with its places."""
-    rows = content.trained
+    rows = content.trained_rows
     by_cell = {
         (row.name, column): _setting_of_cell(content, cell)
         for row in rows
@@ -99,7 +95,7 @@ def settings(content: Content) -> list[Setting]:
 def _setting_of_cell(content: Content, cell: Cell) -> dict[str, Words]:
     """The setting of a cell, and the share of wrong labels as a mean over its trials, if noted."""
     trials = content.runs_of(cell)
-    found = setting_of(trials[0].spec, content.of_cell("changed", cell))
+    found = setting_of(trials[0].spec, content.of_cell("changed_options", cell))
     shares = [run.provenance.get("realised_noise", NOT_NOTED) for run in trials]
     if NOT_NOTED in shares or None in shares:
         wrong = NOT_NOTED if NOT_NOTED in shares else "not known"
@@ -127,11 +123,11 @@ def _by_place(values: Mapping[tuple[str, str], Words]) -> dict[str, Words]:
 def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
     """The methods of each of our rows with every option as it was run, and their revisions."""
     found = {}
-    for row in content.trained:
+    for row in content.trained_rows:
         words = [
             (component(part, changed.get(part["name"], ())), part["revision"])
             for cell in row.cells
-            for changed in ([content.of_cell("changed", cell)] if cell.runs else [])
+            for changed in ([content.of_cell("changed_options", cell)] if cell.runs else [])
             for run in content.runs_of(cell)
             for part in parts_of(run.spec["method"])
         ]
@@ -238,6 +234,7 @@ def notes(content: Content) -> list[str]:
     starred_there = any(c.published and c.published.starred for r in content.rows for c in r.cells)
     if starred or starred_there:
         found.append("*: the maximum, since most of the runs did not converge.")
+    found += beside_fedavg(content)
     remarks = (remark for cell in content.cells for remark in content.of_cell("remarks", cell))
     found += [f"{remark}." for remark in dict.fromkeys(remarks)]
     note = content.description.note

@@ -19,7 +19,7 @@ def ours(content: Content, cell: Cell) -> str:
     if cell.summary is not None:
         star = "*" if cell.summary.starred else ""
         std = cell.summary.std
-        spread = "" if std is None else f" ± {content.printed(std)}"
+        spread = "" if std is None else f" ± {content.format(std)}"
         parts.append(f"{content.number(cell)}{star}{spread}")
     if cell.diverged:
         parts.append(f"diverged ({cell.diverged} of {len(cell.runs)})")
@@ -40,8 +40,8 @@ def paper(content: Content, cell: Cell, spread: bool = False) -> str:
     if published is None:
         return ""
     star = "*" if published.starred else ""
-    std = f" ± {content.printed(published.std)}" if spread and published.std is not None else ""
-    return f"{content.printed(published.value)}{star}{std}"
+    std = f" ± {content.format(published.std)}" if spread and published.std is not None else ""
+    return f"{content.format(published.value)}{star}{std}"
 
 
 def against(content: Content, cell: Cell) -> str:
@@ -86,7 +86,7 @@ def markdown_page(content: Content) -> str:
     for name, values in settings.making(content).items():
         lines += [f"- {name}: {escape('; '.join(values))}"]
     lines += ["", "<details><summary>Runs of each cell</summary>", ""]
-    for one in content.trained:
+    for one in content.trained_rows:
         for column, cell in zip(content.columns, one.cells, strict=True):
             if not cell.runs:
                 continue

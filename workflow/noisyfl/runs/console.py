@@ -68,7 +68,7 @@ class Console(logging.Filter):
         return True
 
     def _is_news(self, record: dict[str, Any]) -> bool:
-        """Remember a failed job; whether Snakemake knows more of it than the job's own words."""
+        """Remember a failed job; return whether Snakemake says more of it than the job itself."""
         self._failed[record["jobid"]] = record["rule_name"], next(iter(record["log"]), None)
         # A cluster's executor has a message of its own, and the job's words are in a file there.
         return self._shows_logs or record["rule_msg"] is not None

@@ -37,13 +37,7 @@ def is_edited(digest: str | None, provenance: Mapping[str, Any]) -> bool:
 def edited_runs(
     specs: Mapping[str, Mapping[str, Any]], methods: Mapping[str, MethodSource], results: Results
 ) -> list[str]:
-    """The ids of those runs in a results folder whose method was edited since.
-
-    Args:
-        specs: of the runs to look at, by id.
-        methods: what their methods are made of now, by name.
-        results: where they may lie.
-    """
+    """The ids of those runs in a results folder whose method was edited since."""
     found = []
     for run, spec in specs.items():
         # Whoever reads a damaged run says what is wrong with it.
@@ -61,14 +55,7 @@ def lines(
     methods: Mapping[str, MethodSource],
     results: Results,
 ) -> list[str]:
-    """What to do about edited methods: a line for each.
-
-    Args:
-        edited: the ids of the runs.
-        specs: by id.
-        methods: what their methods are made of now, by name.
-        results: where the runs lie.
-    """
+    """What to do about edited methods: a line for each."""
     by_files: dict[str, list[str]] = defaultdict(list)
     for run in edited:
         by_files[" or ".join(methods[specs[run]["method"]["name"]].files)].append(run)

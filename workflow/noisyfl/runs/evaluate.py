@@ -23,11 +23,6 @@ def evaluate_model(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
     On a device of the same kind and with the same version of torch, the results are the same to the
     last digit.
 
-    Args:
-        files: of the run, with a model.
-        test: the test part.
-        device: see :func:`noisyfl.runs.train.choose_device`.
-
     Returns:
         The same as :func:`noisyfl.simulation.rounds.evaluate_models`.
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from noisyfl.core.artifacts import read_json
-from noisyfl.core.options import BadInput
 from noisyfl.simulation.stream_slots import CONTEXT_MB
-
-LAYOUTS = ("contiguous", "channels_last")
+from noisyfl.specs.speeds import GpuFacts
 
 SMALLEST_MB = 64.0
 """Megabytes that a run may allocate in any case, however little it has claimed."""
@@ -62,56 +58,6 @@ def limit_memory(device: torch.device, megabytes: float | None) -> None:
     torch.cuda.reset_peak_memory_stats(device)
 
 
-@dataclass(frozen=True)
-class GpuFacts:
-    """What ``python -m noisyfl selftest`` wrote about a kind of GPU.
-
-    Attributes:
-        device: its name.
-        slots: the most stream slots that the fast executor should have.
-        layout: by precision, one of :data:`LAYOUTS`.
-        factors: from which a run's time is estimated; see docs/speed.md.
-    """
-
-    device: str
-    slots: int
-    layout: dict[str, str]
-    factors: dict[str, Any]
-
-    @classmethod
-    def read(cls, path: Path) -> GpuFacts | None:
-        """Read the facts from a file; None if there is no such file.
-
-        Raises:
-            BadInput: it is not what the self-test writes.
-        """
-        if not path.exists():
-            return None
-        try:
-            given = read_json(path)
-            facts = cls(
-                given["device"], given["slots"], dict(given["layout"]), dict(given["factors"])
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadInput(
-                f"{path}: not what the self-test writes ({error!r}); run it again, or remove it"
-            ) from error
-        if type(facts.slots) is not int or facts.slots < 1:
-            raise BadInput(f"{path}: slots: got {facts.slots!r}, expected a number from 1")
-        for precision, layout in facts.layout.items():
-            if layout not in LAYOUTS:
-                raise BadInput(
-                    f"{path}: layout.{precision}: got {layout!r} (known: {', '.join(LAYOUTS)})"
-                )
-        return facts
-
-    def options(self, precision: str) -> dict[str, Any]:
-        """Options of the fast executor on such a GPU, for a precision."""
-        layout = self.layout.get(precision)
-        last = {} if layout is None else {"channels_last": layout == "channels_last"}
-        return {"slots": self.slots, **last}
-
-
 def measured_options(
     path: Path | None, device: torch.device, precision: str, log: Callable[[str], None]
 ) -> dict[str, Any]:
@@ -123,14 +69,16 @@ def measured_options(
         precision: in which the run computes.
         log: takes one line at a time.
     """
-    facts = GpuFacts.read(path) if path is not None and device.type == "cuda" else None
-    if facts is None:
+    if path is None or not path.exists() or device.type != "cuda":
         return {}
+    facts = GpuFacts.read_file(path)
     name = torch.cuda.get_device_name(device)
     if facts.device != name:
         log(f"{path} is of {facts.device}, not of {name}: nothing is taken from it")
         return {}
-    return facts.options(precision)
+    layout = facts.layout.get(precision)
+    last = {} if layout is None else {"channels_last": layout == "channels_last"}
+    return {"slots": facts.slots, **last}
 
 
 def facts_of(device: torch.device) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class TrainingJob:
         checkpoint_seconds: time between two checkpoints.
         alone: the command that trains this run again, and nothing else.
         keep_models: write the model that the run ends with, too.
-        tensorboard: write event files for TensorBoard while it is under way.
+        trackers: names of :data:`noisyfl.runs.trackers.TRACKERS`.
     """
 
     spec: dict[str, Any]
@@ -85,7 +85,7 @@ class TrainingJob:
     checkpoint_seconds: float
     alone: str
     keep_models: bool = False
-    tensorboard: bool = False
+    trackers: tuple[str, ...] = ()
 
     @classmethod
     def of_snakemake(
@@ -115,7 +115,7 @@ class TrainingJob:
             checkpoint_seconds=config["checkpoint_seconds"],
             alone=snakemake_alone(files.provenance, on_slurm),
             keep_models=config["keep_models"],
-            tensorboard=config["tensorboard"],
+            trackers=tuple(config["trackers"]),
         )
 
     @property
@@ -150,22 +150,22 @@ class TrainingJob:
             try:
                 outcome = self._whole_run(log, status)
             except (BadInput, DamagedArtifact) as error:
-                status.failed(str(error), hopeless=True)
+                status.fail(str(error), hopeless=True)
                 log.error(f"error: {error}")
                 return Outcome(str(error))
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
-                status.failed(text, hopeless=is_hopeless(error))
+                status.fail(text, hopeless=is_hopeless(error))
                 log.exception(f"error: {text}")
                 return Outcome(text)
             except BaseException:  # Ctrl-C
-                status.interrupted()
+                status.interrupt()
                 raise
             if outcome.interrupted:
-                status.interrupted()
+                status.interrupt()
                 log.info(outcome.error)
             else:
-                status.finished()
+                status.remove()
         return outcome
 
     def _whole_run(self, log: logging.Logger, status: RunStatus) -> Outcome:
@@ -230,7 +230,8 @@ class TrainingJob:
                     weight_files=WeightFiles([Path(root) for root in self.data], self.download),
                     checkpoint_seconds=self.checkpoint_seconds,
                     keep_model=self.keep_models,
-                    events=layout.events(run) if self.tensorboard else None,
+                    trackers=self.trackers,
+                    results=layout.root,
                 )
                 train_run(
                     self.spec,
@@ -239,7 +240,7 @@ class TrainingJob:
                     layout.checkpoint(run),
                     options,
                     log.info,
-                    status.running,
+                    status.report,
                 )
         except Interrupted as interrupted:
             return Outcome(str(interrupted), True, interrupted.rounds_done)

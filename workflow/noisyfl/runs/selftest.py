@@ -1,7 +1,7 @@
 """Check that the fast executor computes correctly here: ``python -m noisyfl selftest``.
 
 It needs no data: the images are scikit-learn's digits. What is found out about a GPU is written
-down for the executor and the estimates (:class:`noisyfl.runs.gpu.GpuFacts`). On a CPU the same
+down for the executor and the estimates (:class:`noisyfl.specs.speeds.GpuFacts`). On a CPU the same
 checks are made, as far as they apply there.
 """
 
@@ -62,7 +62,7 @@ SCHEDULE = {
     "momentum": 0.5,
     "test_batch_size": 100,  # so that evaluation is captured too
 }
-NORMALIZED = {
+BATCH_NORM = {
     **SETTING,
     "model": "resnet18",
     "partition": "iid(clients=6, samples=240)",
@@ -76,10 +76,10 @@ CLOSE = 1e-5
 """How far two executors' weights may be apart in float64 after a few rounds, and how far products
 in float32 may be from the exact ones, as a share of the largest."""
 
-TRAINED = 1437
+TRAIN_SAMPLES = 1437
 """How many of the 1797 digits are trained on; the others are tested on."""
 
-SANITIZED = "from noisyfl.runs.selftest import eager_round; eager_round()"
+SANITIZER_CODE = "from noisyfl.runs.selftest import eager_round; eager_round()"
 
 
 class Failed(Exception):
@@ -119,7 +119,7 @@ def selftest(
         if time.monotonic() > end_of_checks:
             left_out.append(title)
             continue
-        with _torch_as_it_was():
+        with torch_as_it_was():
             try:
                 say(f"ok      {title}: {check(where)}")
             except Exception as error:
@@ -135,7 +135,7 @@ def selftest(
             "slower, and send these lines."
         )
         return False
-    with _torch_as_it_was():
+    with torch_as_it_was():
         found = timing.measure(where, say)
     made = "The checks that were made" if left_out else "All checks"
     if where.type != "cuda":
@@ -152,16 +152,16 @@ def selftest(
 
 def _checks(names: Sequence[str], models: Sequence[str]) -> Iterator[tuple[str, Check]]:
     yield "versions", versions
-    yield "batch normalisation, loop on the CPU against fast", normalized
-    yield "products in float32", products
-    yield "one slot against all", slots_agree
-    yield "an eager round under CUDA's sanitizer", sanitized
-    yield "epochs that wait for nothing", unsynchronised
-    yield "memory", memory
+    yield "batch normalisation, loop on the CPU against fast", check_batch_norm
+    yield "products in float32", check_products
+    yield "one slot against all", check_slots
+    yield "an eager round under CUDA's sanitizer", check_streams
+    yield "epochs that wait for nothing", check_no_waiting
+    yield "memory", check_memory
     for model in models:
-        yield f"{model}, captured", partial(captured, model=model)
+        yield f"{model}, captured", partial(check_captures, model=model)
     for name in names:
-        yield f"{name}, loop on the CPU against fast", partial(compared, method=name)
+        yield f"{name}, loop on the CPU against fast", partial(check_method, method=name)
 
 
 # ---------------------------------------------------------------- the checks
@@ -180,7 +180,7 @@ def versions(device: torch.device) -> str:
     )
 
 
-def captured(device: torch.device, model: str) -> str:
+def check_captures(device: torch.device, model: str) -> str:
     """Train a client with a model until its steps are captured and checked, if on a GPU."""
     federation = timing.random_federation(device, model, clients=1, samples=20, batch_size=5)
     executor, (_, client) = federation.executor, build_method("fedavg", "selftest")
@@ -196,14 +196,9 @@ def captured(device: torch.device, model: str) -> str:
     return f"{usage.captured} steps captured, {usage.eager} as they are"
 
 
-def compared(device: torch.device, method: str, setting: Mapping[str, Any] = SETTING) -> str:
+def check_method(device: torch.device, method: str, setting: Mapping[str, Any] = SETTING) -> str:
     """Compare a method's rounds by the loop, on the CPU, with those by the fast executor on the
     device, in float64.
-
-    Args:
-        device: where the fast executor is.
-        method: its name.
-        setting: of the rounds.
     """
     torch.set_default_dtype(torch.float64)
     loop = _train(CPU, method, "loop", setting)
@@ -215,12 +210,12 @@ def compared(device: torch.device, method: str, setting: Mapping[str, Any] = SET
     return f"the same; {usage.captured} steps captured, {usage.eager} as they are"
 
 
-def normalized(device: torch.device) -> str:
+def check_batch_norm(device: torch.device) -> str:
     """Compare rounds of a model with batch normalisation, its running statistics included."""
-    return compared(device, "fedavg", NORMALIZED)
+    return check_method(device, "fedavg", BATCH_NORM)
 
 
-def products(device: torch.device) -> str:
+def check_products(device: torch.device) -> str:
     """Compare a product and a convolution of a run in float32 with exact ones; say how far those
     of a run in tf32 are off.
     """
@@ -252,7 +247,7 @@ def products(device: torch.device) -> str:
     return f"{errors['float32']:.1e} off; in tf32 {errors['tf32']:.1e}"
 
 
-def slots_agree(device: torch.device) -> str:
+def check_slots(device: torch.device) -> str:
     """Compare the same rounds on one slot and on as many slots as there are participants."""
     torch.set_default_dtype(torch.float64)
     one, all_of_them = (_train(device, "fedprox", "fast", slots=slots) for slots in (1, 3))
@@ -260,12 +255,12 @@ def slots_agree(device: torch.device) -> str:
     return f"the same on {all_of_them.executor.facts()['slots']}"
 
 
-def sanitized(device: torch.device) -> str:
+def check_streams(device: torch.device) -> str:
     """Let torch's sanitizer check in another process that streams wait for each other."""
     if device.type != "cuda":
         return "not on a CPU"
     done = subprocess.run(
-        [sys.executable, "-c", SANITIZED],
+        [sys.executable, "-c", SANITIZER_CODE],
         env={**os.environ, "TORCH_CUDA_SANITIZER": "1"},
         capture_output=True,
         text=True,
@@ -281,7 +276,7 @@ def eager_round() -> None:
     _train(choose_device("cuda"), "fedprox", capturing=lambda: None)
 
 
-def unsynchronised(device: torch.device) -> str:
+def check_no_waiting(device: torch.device) -> str:
     """Train epochs of captured steps, in which nothing may make the host wait for the GPU."""
     if device.type != "cuda":
         return "not on a CPU"
@@ -299,7 +294,7 @@ def unsynchronised(device: torch.device) -> str:
     return "the host went ahead"
 
 
-def memory(device: torch.device) -> str:
+def check_memory(device: torch.device) -> str:
     """Compare the most GPU memory that a run took with what it would claim."""
     if device.type != "cuda":
         return "not on a CPU"
@@ -348,8 +343,8 @@ def _federation(
     images = (digits.images[..., None] * (255 / 16)).astype(np.uint8)
     labels = digits.target.astype(np.int64)
     classes = tuple(map(str, range(10)))
-    train = Part("digits", classes, images[:TRAINED], labels[:TRAINED])
-    test = Part("digits", classes, images[TRAINED:], labels[TRAINED:])
+    train = Part("digits", classes, images[:TRAIN_SAMPLES], labels[:TRAIN_SAMPLES])
+    test = Part("digits", classes, images[TRAIN_SAMPLES:], labels[TRAIN_SAMPLES:])
     spec = _spec(method, setting)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "partition.parquet"
@@ -375,7 +370,7 @@ def _check_close(one: Federation, other: Federation) -> None:
 
 
 @contextmanager
-def _torch_as_it_was() -> Iterator[None]:
+def torch_as_it_was() -> Iterator[None]:
     """Put back what a check sets for all of torch."""
     dtype, mkldnn = torch.get_default_dtype(), torch.backends.mkldnn.enabled
     matrix, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32

@@ -20,7 +20,7 @@ def shared_cache() -> Path | None:
     named = os.environ.get(VARIABLE)
     if not named:
         return None
-    wrong = _wrong_with(Path(named))
+    wrong = _problem_of(Path(named))
     if wrong:
         raise BadInput(
             f"{VARIABLE}: got {named!r}, expected the absolute path of a folder that you may write "
@@ -29,7 +29,7 @@ def shared_cache() -> Path | None:
     return Path(named)
 
 
-def _wrong_with(folder: Path) -> str:
+def _problem_of(folder: Path) -> str:
     """Why runs cannot be shared in a folder; empty if they can."""
     if not folder.is_absolute():
         return "a link to a relative path leads nowhere"

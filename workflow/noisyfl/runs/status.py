@@ -90,7 +90,7 @@ class RunStatus:
         with suppress(RuntimeError):  # a machine that has no thread left
             threading.Thread(target=self._beat, name="status", daemon=True).start()
 
-    def running(self, rounds_done: int, rounds: int, seconds_left: float | None = None) -> None:
+    def report(self, rounds_done: int, rounds: int, seconds_left: float | None = None) -> None:
         """Note how many rounds are done. The first and the last report are written at once.
 
         Args:
@@ -108,17 +108,12 @@ class RunStatus:
             if first or rounds_done == rounds or now - self._written >= WRITE_SECONDS:
                 self._write()
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """Write that the run was asked to end; it goes on when it is started again."""
         self._end(state="interrupted")
 
-    def failed(self, error: str, hopeless: bool = False) -> None:
-        """Write that the run ended with an error, which is kept as one line.
-
-        Args:
-            error: why.
-            hopeless: whether another attempt would end in the same way.
-        """
+    def fail(self, error: str, hopeless: bool = False) -> None:
+        """Write that the run ended with an error, which is kept as one line."""
         command = os.environ.get(COMMAND) if hopeless else None
         # Kept here too, since Snakemake begins a run's log anew with each attempt.
         self._content["traceback"] = traceback.format_exc() if command else None
@@ -136,7 +131,7 @@ class RunStatus:
                 return before["error"] or "", str(before.get("traceback") or "")
         return None
 
-    def finished(self) -> None:
+    def remove(self) -> None:
         """Remove the status of a run that is whole: its artifact says everything."""
         with self._lock, suppress(OSError):
             self._over.set()
@@ -192,7 +187,7 @@ def read_status(path: Path) -> dict[str, Any] | None:
 
 
 def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """By run, the statuses in a results folder, and what is wrong with those that are none."""
+    """By run, the statuses in a results folder, and what is wrong with damaged ones."""
     pattern = results.status("*")
     found, damage = {}, {}
     for path in sorted(pattern.parent.glob(pattern.name)):
@@ -206,14 +201,7 @@ def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str
 
 
 def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:
-    """The message about a run that failed: three lines.
-
-    Args:
-        setting: the run in words.
-        error: why it failed.
-        log: its log file, if it has one.
-        alone: the command that runs it again, and nothing else.
-    """
+    """The message about a run that failed: three lines."""
     lines = [f"failed: {setting}: {error}", f"log: {log or 'none'}", f"again, alone: {alone}"]
     return "\n".join([one_line(lines[0]), *(f"  {one_line(line)}" for line in lines[1:])])
 

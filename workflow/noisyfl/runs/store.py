@@ -21,16 +21,16 @@ ANEW = "NOISYFL_ANEW"
 """The environment variable that tells jobs which runs Snakemake was asked to train in any case."""
 
 
-def put_in_place(stored: RunFiles, files: RunFiles) -> None:
+def put_in_place(store: RunFiles, files: RunFiles) -> None:
     """Give the files of a stored run their names in the results folder, the provenance last.
 
     The names are hard links, or copies if the file system has no hard links. Symbolic links would
     break, since a shared cache moves the files elsewhere; those that it left here, which may lead
     to nothing or to the stored file itself, are replaced.
     """
-    names = [*zip(stored.all(), files.all(), strict=True)]
-    if stored.model.exists():
-        names.insert(0, (stored.model, files.model))
+    names = [*zip(store.all(), files.all(), strict=True)]
+    if store.model.exists():
+        names.insert(0, (store.model, files.model))
     for source, target in names:
         if not target.is_symlink() and target.exists() and target.samefile(source):
             continue
@@ -50,12 +50,7 @@ def train_anew(runs: Iterable[str]) -> None:
     os.environ[ANEW] = json.dumps([time.time(), *runs])
 
 
-def must_train_again(run: str, made: Path) -> bool:
-    """Whether Snakemake was asked to train a run in any case, and has not done so since.
-
-    Args:
-        run: its id.
-        made: a file of the existing artifact.
-    """
+def must_train_again(run: str, artifact: Path) -> bool:
+    """Whether Snakemake was asked to train a run in any case, and has not done so since."""
     since, *runs = json.loads(os.environ.get(ANEW, "[0]"))
-    return bool({"all", run}.intersection(runs)) and made.stat().st_mtime < since
+    return bool({"all", run}.intersection(runs)) and artifact.stat().st_mtime < since

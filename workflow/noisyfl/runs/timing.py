@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 
 from noisyfl.data.datasets.dataset import DATASETS, Part
 from noisyfl.data.noisy_partition import ClientSamples, NoisyPartition
-from noisyfl.runs.gpu import LAYOUTS
 from noisyfl.runs.train import build_federation
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.extent import network_of
-from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer
+from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer, Layout
 
 SLOTS = (1, 2, 4, 8, 16)
 
@@ -45,7 +44,7 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
             name: _measure_speed(
                 device, say, LARGE, precision, 8, channels_last=name == "channels_last"
             )
-            for name in LAYOUTS
+            for name in get_args(Layout)
         }
         layout[precision] = max(speeds, key=speeds.__getitem__)
         rates[precision] = 3 * flops(LARGE[0]) * max(speeds.values())
@@ -107,14 +106,6 @@ def samples_per_second(
 ) -> float:
     """Samples per second that FedAvg trains on, with all clients at once: the best of three rounds,
     the first of which warms up.
-
-    Args:
-        device: where they train.
-        model: its name.
-        batch_size: of a step.
-        clients: how many train at once.
-        samples: of each client.
-        options: of :func:`random_federation`.
     """
     federation = random_federation(
         device, model, clients=clients, samples=samples, batch_size=batch_size, **options
@@ -133,7 +124,7 @@ def samples_per_second(
 def images_tested_per_second(device: torch.device, model: str) -> float:
     """Images per second in evaluation: the best of three passes, the first of which warms up."""
     federation = random_federation(
-        device, model, clients=1, samples=20, batch_size=10, precision="tf32", tested=5000
+        device, model, clients=1, samples=20, batch_size=10, precision="tf32", test_samples=5000
     )
     executor, seconds = federation.executor, math.inf
     for _ in range(3):
@@ -169,7 +160,7 @@ def random_federation(
     samples: int,
     batch_size: int,
     precision: str = "float32",
-    tested: int = 100,
+    test_samples: int = 100,
     **options: Any,
 ) -> Federation:
     """A federation of clients of equal size, whose images are noise.
@@ -181,7 +172,7 @@ def random_federation(
         samples: of each.
         batch_size: of a local step.
         precision: of the schedule.
-        tested: images of the test part.
+        test_samples: images of the test part.
         options: of the fast executor.
     """
     rng = np.random.default_rng(1)
@@ -194,7 +185,7 @@ def random_federation(
             rng.integers(0, 256, (n, *shape_for(model)), dtype=np.uint8),
             rng.integers(0, 10, n),
         )
-        for n in (count, tested)
+        for n in (count, test_samples)
     )
     rows = np.split(np.arange(count), clients)
     levels = np.zeros(clients)

@@ -7,8 +7,8 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,13 +48,13 @@ from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods_digest
 from noisyfl.specs.sources import source_digest
-from noisyfl.specs.spec import describe_run, identity
+from noisyfl.specs.spec import describe_run, identity, plugins_of
 
 EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
 """By name. Their results are equal up to rounding."""
 
 
-def choose_device(wanted: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
     """Return the device for ``auto`` or for any name that torch knows; a GPU has its index.
 
     ``auto`` is the first GPU that CUDA may see, or the CPU if there is none. Which GPU CUDA may see
@@ -64,11 +64,11 @@ def choose_device(wanted: str) -> torch.device:
     several runs at once fill the cores.
     """
     gpu.prepare_cuda()
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(wanted)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise BadInput(f"device: got {wanted!r}, but torch sees no GPU here")
+        raise BadInput(f"device: got {name!r}, but torch sees no GPU here")
     if device.type == "cuda" and device.index is None:
         # torch's functions for memory refuse a GPU without its index.
         device = torch.device("cuda", torch.cuda.current_device())
@@ -137,7 +137,8 @@ class TrainingOptions:
         weight_files: where published weights are looked for, if the model starts from them.
         checkpoint_seconds: time between two checkpoints.
         keep_model: write the global model that the run ends with, too.
-        events: the folder of TensorBoard's event files, if they are wanted.
+        trackers: names of :data:`noisyfl.runs.trackers.TRACKERS`.
+        results: the folder of all artifacts, where trackers write.
     """
 
     device: str = "auto"
@@ -148,7 +149,8 @@ class TrainingOptions:
     weight_files: WeightFiles = CACHE_ONLY
     checkpoint_seconds: float = 60.0
     keep_model: bool = False
-    events: Path | None = None
+    trackers: tuple[str, ...] = ()
+    results: Path = Path("results")
 
     def of_executor(
         self, device: torch.device, precision: str, log: Callable[[str], None]
@@ -225,7 +227,7 @@ def train_run(
     log(f"run {key['spec']}: {describe_run(spec)} on {device}")
     setup_seconds = time.perf_counter() - begun
 
-    with _with_events(federation, options.events, report) as report_round:
+    with _tracking(spec, federation, options, report, log) as report_round:
         status = simulate(federation, server, client, checkpoint, log, report_round)
     finished = status == "finished"
     if finished and (probed := spec.get("probes", [])):
@@ -255,11 +257,13 @@ def train_run(
 
 def _checkpoint_key(spec: Mapping[str, Any], device: torch.device) -> dict[str, str]:
     """What has to be the same for a run to go on from a checkpoint."""
+    plugins = {name: facts["sha256"] for name, facts in plugins_of(spec).items()}
     return {
         "spec": identity(spec),
         "source": source_digest(),
         "torch": str(torch.__version__),
         "device": device.type,
+        **plugins,
     }
 
 
@@ -272,6 +276,7 @@ def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, An
         "noisyfl": __version__,
         "source_digest": source_digest(),
         "method_digest": methods_digest(spec["method"]),
+        **({"plugins": plugins} if (plugins := plugins_of(spec)) else {}),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": numpy.__version__,
@@ -350,14 +355,7 @@ def build_federation(
 def write_run(
     spec: Mapping[str, Any], federation: Federation, provenance: dict[str, Any], files: RunFiles
 ) -> None:
-    """Write the four files of a run's artifact; the provenance, which says how it ended, last.
-
-    Args:
-        spec: of the run, canonical.
-        federation: after the last round.
-        provenance: how, when and with what it was trained.
-        files: where the artifact lies.
-    """
+    """Write the four files of a run's artifact; the provenance, which says how it ended, last."""
     metadata = {"run": identity(spec)}
     write_json(files.spec, spec)
     records = federation.records
@@ -367,22 +365,16 @@ def write_run(
     write_provenance(files.provenance, provenance)
 
 
-@contextmanager
-def _with_events(federation: Federation, events: Path | None, report: Report) -> Iterator[Report]:
-    """A report that also writes each new round for TensorBoard, if event files are wanted."""
-    if events is None:
-        yield report
-        return
-    from noisyfl.runs.events import Events
+def _tracking(
+    spec: Mapping[str, Any],
+    federation: Federation,
+    options: TrainingOptions,
+    report: Report,
+    log: Callable[[str], None],
+) -> AbstractContextManager[Report]:
+    """A report that also gives each new round to the trackers, if any are wanted."""
+    if not options.trackers:
+        return nullcontext(report)
+    from noisyfl.runs.trackers import tracking
 
-    writer = Events(events)
-
-    def report_and_write(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
-        if seconds_left is not None:  # at the start a resumed run's rounds are already written
-            writer.write(federation.records.rounds[-1])
-        report(rounds_done, rounds, seconds_left)
-
-    try:
-        yield report_and_write
-    finally:
-        writer.close()
+    return tracking(options.trackers, spec, options.results, federation, report, log)

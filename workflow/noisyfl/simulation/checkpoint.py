@@ -77,25 +77,25 @@ class Checkpoint:
         if not self.path.exists():
             return 0, "no checkpoint; starting with the first round"
         try:
-            held = self._read(federation)
-            differing = [name for name in self.key if held["key"].get(name) != self.key[name]]
+            content = self._read(federation)
+            differing = [name for name in self.key if content["key"].get(name) != self.key[name]]
             if differing:
                 return 0, f"checkpoint of another {', '.join(differing)} refused; starting over"
-            check_content(held, federation, total)
+            check_content(content, federation, total)
         except Exception as error:
             # torch's unpickler may raise any exception; whichever it is, the run can start over.
             why = " ".join(str(error).split()) or type(error).__name__
             return 0, f"checkpoint damaged ({why}); set aside as {self._aside()}; starting over"
-        federation.weights = held["weights"]
-        federation.state = held["state"]
+        federation.weights = content["weights"]
+        federation.state = content["state"]
         for client, labels, state in zip(
-            federation.clients, held["labels"], held["client_states"], strict=True
+            federation.clients, content["labels"], content["client_states"], strict=True
         ):
             client.labels, client.state = labels, state
         records = federation.records
-        records.rounds, records.clients, records.slots = held["records"]
-        self.rounds_saved = self._restored = held["rounds"]
-        return held["rounds"], f"resuming after round {held['rounds']}"
+        records.rounds, records.clients, records.slots = content["records"]
+        self.rounds_saved = self._restored = content["rounds"]
+        return content["rounds"], f"resuming after round {content['rounds']}"
 
     @contextmanager
     def guard(self, rounds: int, federation: Federation) -> Iterator[None]:
@@ -210,13 +210,13 @@ class Checkpoint:
             return torch.serialization.default_restore_location(stored, where)
 
         # Said, since otherwise an environment variable of torch's lets a file run code.
-        held = torch.load(self.path, map_location=place, weights_only=True)
+        content = torch.load(self.path, map_location=place, weights_only=True)
         known = self._content(0, federation)
-        if not isinstance(held, dict) or any(
-            not isinstance(held.get(name), type(value)) for name, value in known.items()
+        if not isinstance(content, dict) or any(
+            not isinstance(content.get(name), type(value)) for name, value in known.items()
         ):
             raise ValueError("it is not what a run saves")
-        return held
+        return content
 
     def _content(self, rounds: int, federation: Federation) -> dict[str, Any]:
         records = federation.records
@@ -230,51 +230,51 @@ class Checkpoint:
             "records": (list(records.rounds), list(records.clients), records.slots),
         }
 
-    def _save(self, held: dict[str, Any]) -> None:
+    def _save(self, content: dict[str, Any]) -> None:
         begun = time.monotonic()
         try:
             with replacing(self.path) as draft:
-                torch.save(held, draft)
+                torch.save(content, draft)
         except (OSError, RuntimeError) as error:  # RuntimeError: torch, full disk
             self.log(f"no checkpoint could be written: {error}")
         else:
-            self.rounds_saved = held["rounds"]
+            self.rounds_saved = content["rounds"]
         self._saved = time.monotonic()
         self._cost = self._saved - begun
 
 
-def check_content(held: Mapping[str, Any], federation: Federation, total: int) -> None:
+def check_content(content: Mapping[str, Any], federation: Federation, total: int) -> None:
     """Check that what a checkpoint holds can be the state of a federation between two rounds.
 
     Args:
-        held: by name, as :class:`Checkpoint` saves it.
+        content: by name, as :class:`Checkpoint` saves it.
         federation: of the same run, before its first round.
         total: the number of rounds that the run has.
 
     Raises:
         ValueError: saying what is wrong.
     """
-    rounds, clients = held["rounds"], federation.clients
+    rounds, clients = content["rounds"], federation.clients
     if not 0 <= rounds <= total:
         raise ValueError(f"it has {rounds} rounds done, of {total}")
     weights = federation.weights
-    if held["weights"].keys() != weights.keys():
+    if content["weights"].keys() != weights.keys():
         raise ValueError("the names of its weights are those of another model")
-    for name, value in held["weights"].items():
+    for name, value in content["weights"].items():
         _check_tensor(f"the weight {name}", value, weights[name])
         if not bool(value.isfinite().all()):
             raise ValueError(f"the weight {name} is not finite")
     for name in ("labels", "client_states"):
-        if len(held[name]) != len(clients):
-            raise ValueError(f"it has {name} of {len(held[name])} clients, of {len(clients)}")
-    for client, labels in zip(clients, held["labels"], strict=True):
+        if len(content[name]) != len(clients):
+            raise ValueError(f"it has {name} of {len(content[name])} clients, of {len(clients)}")
+    for client, labels in zip(clients, content["labels"], strict=True):
         _check_tensor(f"the labels of client {client.id}", labels, client.labels)
         if bool(((labels < 0) | (labels >= federation.classes)).any()):
             raise ValueError(f"a label of client {client.id} is none of its classes")
-    for state in (held["state"], *held["client_states"]):
+    for state in (content["state"], *content["client_states"]):
         if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
             raise ValueError("what a method keeps is not a mapping by name")
-    rows, of_clients, slots = held["records"]
+    rows, of_clients, slots = content["records"]
     if not isinstance(slots, int) or not isinstance(of_clients, list):
         raise ValueError("its records are none")
     _check_rounds(rows, rounds, slots / federation.participants)

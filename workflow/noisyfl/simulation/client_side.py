@@ -81,8 +81,6 @@ class Side(Component):
     """What client sides and server sides both declare.
 
     Attributes:
-        revision: raised when the arithmetic changes; runs of older revisions go stale. As long as
-            it is 0, the method is being written, and each edit of its code makes new runs.
         reference: where the method comes from.
         networks: how many networks a model of this method has.
         cost: for estimates.
@@ -100,7 +98,6 @@ class Side(Component):
             own options for which this holds.
     """
 
-    revision: ClassVar[int] = 1
     reference: ClassVar[str]
     networks: ClassVar[int] = 1
     cost: ClassVar[Cost] = Cost()
@@ -142,21 +139,10 @@ class ClientSide(Side):
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """Do what the method does before the round's participants train, such as passes over their
         samples; by default nothing.
-
-        Args:
-            round: counted from 0.
-            participants: of the round, in the order in which they were drawn.
-            federation: of the run.
         """
 
     def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
-        """The model that a local update starts from, given what the server sent.
-
-        Args:
-            client: who trains.
-            weights: what the server sent.
-            federation: of the run.
-        """
+        """The model that a local update starts from, given what the server sent."""
         return weights
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
@@ -205,13 +191,7 @@ class ClientSide(Side):
         return float(len(self.positions(client)))
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Keep what the participants need later of their local updates; by default nothing.
-
-        Args:
-            round: counted from 0.
-            updates: one a participant, in the order of the participants.
-            federation: of the run.
-        """
+        """Keep what the participants need later of their local updates; by default nothing."""
 
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
         """The logits, [samples, classes], that a model predicts with when it is tested.

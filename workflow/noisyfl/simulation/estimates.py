@@ -17,7 +17,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def mean_by_class(
-    values: Tensor, labels: Tensor, classes: int, counted: Tensor | None = None
+    values: Tensor, labels: Tensor, classes: int, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The mean of the values of each class, [classes, width], zeros for a class without values; and
     whether each class has any, bool [classes].
@@ -26,11 +26,11 @@ def mean_by_class(
         values: [samples, width].
         labels: [samples].
         classes: how many.
-        counted: bool [samples], which samples count; all by default.
+        mask: bool [samples], which samples count; all by default.
     """
     member = labels[:, None] == torch.arange(classes, device=labels.device)
-    if counted is not None:
-        member = member & counted[:, None]
+    if mask is not None:
+        member = member & mask[:, None]
     count = member.sum(0)
     sums = product(member.to(values.dtype).T, values)
     return sums / count.clamp(min=1)[:, None].to(values.dtype), count > 0

@@ -39,14 +39,7 @@ class Executor(Protocol):
     def local_updates(
         self, tasks: list[Task], side: ClientSide, round: int, stage: str
     ) -> list[Update]:
-        """The local updates of a round, in the order of the tasks.
-
-        Args:
-            tasks: one a participant.
-            side: the client side, whose loss is minimised.
-            round: counted from 0.
-            stage: the method's name for the stage that the round belongs to.
-        """
+        """The local updates of a round, in the order of the tasks."""
 
     def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
         """The outputs of each request."""
@@ -57,11 +50,6 @@ class Executor(Protocol):
     def outputs_of(self, images: Tensor, weights: Weights, network: int) -> Outputs:
         """The outputs of one of a model's networks on images that are in no part of the dataset,
         but come from the method: normalised, float [n, channels, height, width].
-
-        Args:
-            images: those of the method.
-            weights: of the model.
-            network: which of the model's networks.
         """
 
     def facts(self) -> dict[str, Any]:
@@ -69,9 +57,6 @@ class Executor(Protocol):
 
     def use_less_memory(self, why: str) -> None:
         """Prepare to repeat, with less memory, the work that the device had too little memory for.
-
-        Args:
-            why: how much memory was asked for, and how much there is.
 
         Raises:
             NoRoom: memory use cannot be reduced further.

@@ -126,9 +126,9 @@ class FastExecutor(LoopExecutor):
         # sizes only.
         longest = max((len(task.client) for task in tasks), default=1)
         self._longest = max(self._longest, 1 << (longest - 1).bit_length())
-        slots, done = self._slots[:count], dict[int, tuple[Update, Tensor]]()
+        slots, updates = self._slots[:count], dict[int, tuple[Update, Tensor]]()
         works = [
-            self._on_slot(slot, tasks, places, side, round, stage, done)
+            self._on_slot(slot, tasks, places, side, round, stage, updates)
             for slot, places in zip(slots, distribute([*map(_size, tasks)], count), strict=True)
         ]
         for slot in slots:
@@ -137,7 +137,7 @@ class FastExecutor(LoopExecutor):
             works = [work for work in works if next(work, True) is None]
         for slot in slots:
             slot.close()
-        return [done[place] for place in range(len(tasks))]
+        return [updates[place] for place in range(len(tasks))]
 
     def _on_slot(
         self,
@@ -147,11 +147,11 @@ class FastExecutor(LoopExecutor):
         side: ClientSide,
         round: int,
         stage: str,
-        done: dict[int, tuple[Update, Tensor]],
+        updates: dict[int, tuple[Update, Tensor]],
     ) -> Iterator[None]:
         """Launch the local updates of some of the tasks, one after the other, and put them into
-        ``done``. It yields after each epoch, so that the other slots get their work in between. It
-        never waits for the device.
+        ``updates``. It yields after each epoch, so that the other slots get their work in between,
+        and never waits for the device.
         """
         schedule = side.local_schedule(round, self.schedule)
         for place in places:
@@ -171,7 +171,7 @@ class FastExecutor(LoopExecutor):
                         slot.step(side, batch, epoch, step)
                 yield
             with slot.entered():
-                done[place] = slot.finish(task, side.size(client))
+                updates[place] = slot.finish(task, side.size(client))
 
     def _batches(self, client: Client, epoch: Epoch, turn: Turn, memory: Memory) -> Iterator[Batch]:
         if not epoch.steps:
@@ -280,11 +280,11 @@ def _size(task: Task) -> int:
     return len(task.client)
 
 
-def _with_losses(done: list[tuple[Update, Tensor]]) -> list[Update]:
+def _with_losses(pairs: list[tuple[Update, Tensor]]) -> list[Update]:
     """Fill in the updates' mean training losses; the host waits once for all of them."""
-    updates = [update for update, _ in done]
-    if done:
-        totals = torch.stack([total for _, total in done]).tolist()
+    updates = [update for update, _ in pairs]
+    if pairs:
+        totals = torch.stack([total for _, total in pairs]).tolist()
         for update, total in zip(updates, totals, strict=True):
             update.loss = total / update.steps if update.steps else math.nan
     return updates

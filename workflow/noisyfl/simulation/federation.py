@@ -119,13 +119,7 @@ class Federation:
         return self.executor.passes(requests, round)
 
     def outputs_of(self, images: torch.Tensor, weights: Weights, network: int = 0) -> Outputs:
-        """Run a model on normalised images that come from the method, and count it.
-
-        Args:
-            images: float [n, channels, height, width].
-            weights: of the model.
-            network: which of the model's networks.
-        """
+        """Run a model on normalised images that come from the method, and count it."""
         self.records.forward += len(images)
         return self.executor.outputs_of(images, weights, network)
 
@@ -199,17 +193,17 @@ class Federation:
             self.records = records
             self.restore(snapshot)
 
-    def add_to_last_round(self, measured: Mapping[int, Mapping[str, Any]]) -> None:
+    def add_to_last_round(self, values: Mapping[int, Mapping[str, Any]]) -> None:
         """Add columns to the last round's rows of clients; a client that has no row gets one.
 
         Args:
-            measured: by client, values by column.
+            values: by client, values by column.
         """
         last = self.records.rounds[-1]["round"]
         before = [row for row in self.records.clients if row["round"] != last]
         rows = {row["client"]: row for row in self.records.clients if row["round"] == last}
-        for client, values in measured.items():
-            rows[client] = {"round": last, "client": client, **rows.get(client, {}), **values}
+        for client, row in values.items():
+            rows[client] = {"round": last, "client": client, **rows.get(client, {}), **row}
         self.records.clients = before + [row for _, row in sorted(rows.items())]
 
     def report(self, client: Client, **estimates: float) -> None:

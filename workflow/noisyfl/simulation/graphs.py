@@ -208,7 +208,7 @@ def signature(tensors: Mapping[str, Tensor]) -> tuple:
 
 
 def differing(
-    before: Mapping[str, Sequence[Tensor]],
+    start: Mapping[str, Sequence[Tensor]],
     one: Mapping[str, Sequence[Tensor]],
     other: Mapping[str, Sequence[Tensor]],
     tolerance: float,
@@ -220,13 +220,13 @@ def differing(
     largest change of its kind takes its place. A difference in the last digits is always allowed.
 
     Args:
-        before: tensors by kind, before the step.
+        start: tensors by kind, before the step.
         one: the same after the step.
         other: the same after the step was done in the other way.
         tolerance: the share.
     """
     wrong = {
-        kind: _apart(before[kind], one[kind], other[kind], tolerance) for kind in one if one[kind]
+        kind: _apart(start[kind], one[kind], other[kind], tolerance) for kind in one if one[kind]
     }
     if not wrong:
         return []
@@ -238,10 +238,10 @@ def differing(
 
 
 def _apart(
-    before: Sequence[Tensor], one: Sequence[Tensor], other: Sequence[Tensor], tolerance: float
+    start: Sequence[Tensor], one: Sequence[Tensor], other: Sequence[Tensor], tolerance: float
 ) -> Tensor:
     """Whether one of the tensors of a kind differs by more than it may: bool, on the device."""
-    start, first, second = (list(map(_as_float, tensors)) for tensors in (before, one, other))
+    start, first, second = (list(map(_as_float, tensors)) for tensors in (start, one, other))
     change, error, size = (
         torch.stack([each.double() for each in torch._foreach_norm(values, math.inf)])
         for values in (torch._foreach_sub(first, start), torch._foreach_sub(second, first), first)

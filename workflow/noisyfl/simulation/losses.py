@@ -62,12 +62,12 @@ def proximal_weights(weight: float, steps: int, form: str) -> list[float]:
     return weights
 
 
-def mean_where(values: Tensor, chosen: Tensor) -> Tensor:
+def mean_where(values: Tensor, mask: Tensor) -> Tensor:
     """The mean of the chosen values, a scalar; 0 if none is chosen.
 
     Args:
         values: [...], any shape.
-        chosen: bool, or the weight of each value, of the same shape.
+        mask: bool, or the weight of each value, of the same shape.
     """
-    weight = chosen.to(values.dtype)
+    weight = mask.to(values.dtype)
     return (values * weight).sum() / weight.sum().clamp(min=1)

@@ -58,14 +58,7 @@ class Probe:
 def measure(
     names: Sequence[str], federation: Federation, server: ServerSide, side: ClientSide
 ) -> None:
-    """Run the named probes on a federation whose rounds are done, and record what they measure.
-
-    Args:
-        names: of probes in :data:`PROBES`.
-        federation: of the run.
-        server: the server side of the run's method.
-        side: its client side.
-    """
+    """Run the named probes on a federation whose rounds are done, and record what they measure."""
     found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     server, side = server.sides(_last_round(federation), side, federation)
     for name in names:
@@ -85,11 +78,6 @@ def columns(names: Sequence[str]) -> dict[str, pa.DataType]:
 def local_models(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
     """Each client's model after one more local update: its accuracies, and its output on an image
     of pure noise (FedRN, Figures 1, 4 and 5).
-
-    Args:
-        federation: of the run.
-        server: the server side of the last round.
-        side: the client side of the last round.
     """
     executor = federation.executor
     labels = executor.test.labels
@@ -116,11 +104,6 @@ def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Row
     for the given label: the loss, and the cosine between the sample's features and the mean
     features of the client's samples with that label (FedCNI, Eqs. 5 and 6). The model is the one
     that the server would send.
-
-    Args:
-        federation: of the run.
-        server: the server side of the last round.
-        side: the client side of the last round.
     """
     rows = {}
     for client in _last_participants(federation):
@@ -141,11 +124,6 @@ def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Row
 def features(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
     """The features of some of the last participants' samples, drawn at random, by their models
     after one more local update; and the class centroids that the method keeps (RoFL, Figure 4).
-
-    Args:
-        federation: of the run.
-        server: the server side of the last round.
-        side: the client side of the last round.
     """
     participants = _last_participants(federation)
     most = max(1, SAMPLES // len(participants))

@@ -34,13 +34,7 @@ Report = Callable[[int, int, float | None], None]
 
 
 def unreported(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
-    """Ignore the progress of a run: the :data:`Report` of a run that nobody follows.
-
-    Args:
-        rounds_done: how many rounds are done.
-        rounds: how many there are in all.
-        seconds_left: None before that is known.
-    """
+    """Ignore the progress of a run: the :data:`Report` of a run that nobody follows."""
 
 
 def simulate(
@@ -154,13 +148,7 @@ def _round(
 
 
 def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, Any]:
-    """Evaluate a method's models on the test part; see :func:`evaluate_models`.
-
-    Args:
-        server: the method's server side.
-        client: the method's client side.
-        federation: of the run.
-    """
+    """Evaluate a method's models on the test part; see :func:`evaluate_models`."""
     return evaluate_models(
         server.predictors(federation), client, federation.executor, federation.answers
     )

@@ -110,22 +110,12 @@ class ServerSide(Side):
     def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Make the method's estimates and corrections that follow the new global model; by default
         none.
-
-        Args:
-            round: counted from 0.
-            updates: one a participant.
-            federation: of the run, with the new global model.
         """
 
 
 def uniform(round: int, federation: Federation, pool: np.ndarray) -> np.ndarray:
     """The round's participants, drawn uniformly from ``pool``: as many as in an ordinary round, or
     all of the pool if it is smaller.
-
-    Args:
-        round: counted from 0.
-        federation: of the run.
-        pool: ids of clients, int64.
     """
     count = min(federation.participants, len(pool))
     rng = stream(federation.seed, "selection", round)

@@ -134,9 +134,9 @@ class StreamSlot:
         self.memory = self._memories[kind]
         for name, value in memory.items():
             # What a method keeps on the host is fetched while the host goes on.
-            self._remembered(name, value).copy_(value, non_blocking=True)
+            self._client_part(name, value).copy_(value, non_blocking=True)
 
-    def _remembered(self, name: str, like: Tensor) -> Tensor:
+    def _client_part(self, name: str, like: Tensor) -> Tensor:
         """The part of an entry of the memory that belongs to the client, without the entry's extra
         length.
         """
@@ -155,7 +155,7 @@ class StreamSlot:
             client=task.client,
             weights={name: value.clone() for name, value in self.networks.state_dict().items()},
             memory={
-                name: self._remembered(name, value).clone() for name, value in task.memory.items()
+                name: self._client_part(name, value).clone() for name, value in task.memory.items()
             },
             size=size,
             steps=self._steps,
@@ -268,20 +268,20 @@ class StreamSlot:
         """
         held, dice = dict(self.memory), self._random_state()
         with self._on_default_stream():
-            before = _copied(self._written())
+            before = _copied(self._mutable_tensors())
         self._descend(side, batch, learns)
         with self._on_default_stream():
-            right = _copied(self._written())
+            right = _copied(self._mutable_tensors())
             # The loss may have replaced tensors of the memory; a replay uses those that it was
             # captured with.
             self.memory.update(held)
-            _restore(self._written(), before)
+            _restore(self._mutable_tensors(), before)
         self._set_random_state(dice)
         replay.again()
         with self._on_default_stream():
-            wrong = differing(before, right, self._written(), TOLERANCES[self._precision])
+            wrong = differing(before, right, self._mutable_tensors(), TOLERANCES[self._precision])
             if wrong:
-                _restore(self._written(), right)
+                _restore(self._mutable_tensors(), right)
         if wrong:
             self._usage.eager += 1
             self._graphs.give_up(
@@ -292,7 +292,7 @@ class StreamSlot:
         else:
             self._usage.captured += 1
 
-    def _written(self) -> dict[str, list[Tensor]]:
+    def _mutable_tensors(self) -> dict[str, list[Tensor]]:
         """All that a step may change, by kind."""
         return {
             "weights": list(self.model.weights.values()),
@@ -381,7 +381,7 @@ def _copied(tensors: Mapping[str, list[Tensor]]) -> dict[str, list[Tensor]]:
 
 
 @torch.no_grad()
-def _restore(tensors: Mapping[str, list[Tensor]], kept: Mapping[str, list[Tensor]]) -> None:
+def _restore(tensors: Mapping[str, list[Tensor]], copies: Mapping[str, list[Tensor]]) -> None:
     for kind, values in tensors.items():
         if values:
-            torch._foreach_copy_(values, kept[kind])
+            torch._foreach_copy_(values, copies[kind])

@@ -15,10 +15,6 @@ from noisyfl.specs.catalogue import canonical_method, parts_of, without_revision
 def build_method(given: str | Mapping[str, Any], where: str) -> tuple[ServerSide, ClientSide]:
     """The server side and the client side of a method; a side that the method lacks is FedAvg's.
 
-    Args:
-        given: as :func:`noisyfl.specs.catalogue.canonical_method` takes or returns it.
-        where: what the error messages call it.
-
     Raises:
         BadInput: as :func:`noisyfl.specs.catalogue.canonical_method`.
     """

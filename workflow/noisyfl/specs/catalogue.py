@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from noisyfl.specs.parts import parts_of, split_method
 from noisyfl.specs.sources import MethodSource, method_digest, method_file
 
 
-@functools.cache
 def methods() -> dict[str, type[Side]]:
     """The class of every method, by name."""
     return dict(sorted(METHODS.classes.items()))
@@ -109,7 +107,7 @@ def method_source(method: Mapping[str, Any]) -> MethodSource | None:
     """What a canonical method is made of; None if a part of it is gone."""
     if any(part["name"] not in methods() for part in parts_of(method)):
         return None
-    files = sorted(method_file(module).name for module in _modules(method))
+    files = sorted(source.name for module in _modules(method) if (source := method_file(module)))
     return MethodSource(methods_digest(method), tuple(files))
 
 

@@ -15,12 +15,10 @@ from noisyfl.specs.catalogue import methods
 from noisyfl.specs.parts import parts_of
 from noisyfl.specs.spec import measures_of
 
-Changed = Mapping[str, list[str]]
-"""Names of options by what they belong to: a component of the setting, the schedule, a method."""
-
 
 def changed_options(spec: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The options of a canonical spec that have a default and differ from it.
+    """The options of a canonical spec that have a default and differ from it, by what they are of:
+    a component of the setting, the schedule, a method.
 
     Where a default scales with the length of a run, it is that of this run.
     """
@@ -44,8 +42,8 @@ def changed_options(spec: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def _changed(
     given: Mapping[str, Any],
-    declared: type[Component],
+    component: type[Component],
     measures: Mapping[str, float] | None = None,
 ) -> list[str]:
-    defaults = declared.defaults(measures)
+    defaults = component.defaults(measures)
     return [name for name, default in defaults.items() if given.get(name, default) != default]

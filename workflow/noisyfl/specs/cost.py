@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -116,16 +116,6 @@ class Work:
         """Bytes of the weights of all networks of a model."""
         weights = sum(inputs * outputs for _, inputs, outputs in self.layers)
         return 4 * weights * self.networks
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Work:
-        """Read what :meth:`to_json` gave."""
-        layers = tuple((at, inputs, outputs) for at, inputs, outputs in given["layers"])
-        return cls(**{**given, "layers": layers})
 
 
 def estimate(work: Work, device: str) -> Estimate:

@@ -72,10 +72,6 @@ class Heading:
         return not (self.mean_of or self.average_rank)
 
 
-BY_CELL = ("as_published", "labels", "changed", "remarks")
-"""Attributes of a table that hold something for each cell, by row and column."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class TableDescription:
     """A table: what its pages say, and the runs behind each cell.
@@ -97,7 +93,7 @@ class TableDescription:
         numbers: the lines of the file of published numbers that the table shows. They are part of
             the description, so that a corrected number causes those tables to be printed anew that
             show it, and no others.
-        changed: by row and column, the options of the cell's runs that are not the defaults.
+        changed_options: by row and column, the options of its runs that are not the defaults.
         remarks: by row and column, what a reader should know of the cell's runs.
         digests: by method, the digest of its code now.
         missing: how many more runs it would have if all were trained.
@@ -121,7 +117,7 @@ class TableDescription:
     published: Labels | None = None
     left_out: tuple[Heading, ...] = ()
     numbers: tuple[Labels, ...] = ()
-    changed: tuple[tuple[Mapping[str, list[str]], ...], ...] = ()
+    changed_options: tuple[tuple[Mapping[str, list[str]], ...], ...] = ()
     remarks: tuple[tuple[list[str], ...], ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
@@ -142,18 +138,18 @@ class TableDescription:
     def part(self, rows: Sequence[int], columns: Sequence[int]) -> TableDescription:
         """The table of some of its rows and columns, by number, without the published numbers."""
 
-        def kept(lines: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
+        def select(lines: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
             return tuple(tuple(lines[r][c] for c in columns) for r in rows)
 
         return replace(
             self,
             rows=tuple(self.rows[r] for r in rows),
             columns=tuple(self.columns[c] for c in columns),
-            runs=kept(self.runs),
-            as_published=kept(self.as_published),
-            labels=kept(self.labels),
-            changed=kept(self.changed) if self.changed else (),
-            remarks=kept(self.remarks) if self.remarks else (),
+            runs=select(self.runs),
+            as_published=select(self.as_published),
+            labels=select(self.labels),
+            changed_options=select(self.changed_options) if self.changed_options else (),
+            remarks=select(self.remarks) if self.remarks else (),
             published=None,
             left_out=(),
             numbers=(),
@@ -162,12 +158,7 @@ class TableDescription:
     @classmethod
     def from_json(cls, text: str) -> TableDescription:
         """Read what :func:`description_text` has written."""
-        return cls.read(json.loads(text))
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> TableDescription:
-        """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
-        return _TABLES.validate_python(given)
+        return _TABLES.validate_json(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +205,9 @@ class FigureDescription:
         metrics: the metrics of the runs that are drawn.
         x: what the horizontal axis shows; in a figure of clients, several names, one panel each.
         y: what the vertical axis shows, likewise.
-        xlabel: the label of the horizontal axis, where the table does not give one.
+        xlabel: the label of the horizontal axis, where the table does not give one; empty for the
+            kind's own.
+        footer: whether a line below says where the figure comes from.
         rounds: how many rounds are drawn.
         marks: the marks of a figure by round.
     """
@@ -234,11 +227,12 @@ class FigureDescription:
     x: str | tuple[str, ...] = "ordinary_rounds"
     y: str | tuple[str, ...] = ""
     xlabel: str = ""
+    footer: bool = True
     rounds: int = 0
     marks: tuple[Mark, ...] = ()
 
     @property
-    def drawn(self) -> TableDescription:
+    def source_table(self) -> TableDescription:
         """The part of a table that is drawn.
 
         Raises:
@@ -251,12 +245,7 @@ class FigureDescription:
     @classmethod
     def from_json(cls, text: str) -> FigureDescription:
         """Read what :func:`description_text` has written."""
-        return cls.read(json.loads(text))
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> FigureDescription:
-        """Read what :func:`dataclasses.asdict` gave, and JSON gives back."""
-        return _FIGURES.validate_python(given)
+        return _FIGURES.validate_json(text)
 
 
 _TABLES = TypeAdapter(TableDescription)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
 from collections.abc import Mapping
@@ -14,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.plugins import naming_the_line
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.models import MODELS
+from noisyfl.models import MODELS, check_module
 from noisyfl.simulation.fast import has_dropout
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
@@ -170,8 +172,12 @@ def _network(model: str, shape: tuple[int, int, int], classes: int) -> Network:
         inputs = cast(Tensor, layer.weight).numel() // outputs
         found.append((answer.numel() // outputs, inputs, outputs))
 
-    with torch.device("meta"):
-        module = MODELS.build(json.loads(model), "model").build(shape, classes).eval()
+    declared = MODELS.build(json.loads(model), "model")
+    file = inspect.getfile(type(declared))
+    own = naming_the_line(lambda other: other == file, f"model {declared.name}: ")
+    with own, torch.device("meta"):
+        module = declared.build(shape, classes).eval()
+        check_module(module, shape, classes)
         for layer in module.modules():
             if isinstance(layer, nn.Conv2d | nn.Linear):
                 layer.register_forward_hook(note)

@@ -1,4 +1,4 @@
-"""Write the file that a new method starts from: FedAvg, with the most common hooks spelled out."""
+"""Write what a new method starts from: FedAvg, with the most common hooks spelled out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import keyword
 import re
 from pathlib import Path
 
+from noisyfl import __version__
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput
 from noisyfl.specs.catalogue import methods
@@ -69,25 +70,109 @@ class {title}(ServerSide, ClientSide):
 '''
 
 
+PACKAGE_FILES = {
+    "pyproject.toml": """# Into the environment that has noisyfl:
+#
+#   pip install --no-deps --editable .
+#   noisyfl check-method {name}
+#   pytest
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{package}"
+version = "0.1.0"
+description = "{title}, a method for noisyfl"
+requires-python = ">=3.11"
+dependencies = ["noisyfl>={version}"]
+
+# noisyfl imports this module, and finds there what is registered under this name. Models, datasets,
+# partitions, label noises and noise levels have groups of their own.
+[project.entry-points."noisyfl.methods"]
+{name} = "{name}.method"
+
+[tool.setuptools.packages.find]
+where = ["src"]
+""",
+    "src/{name}/__init__.py": '''"""{title}, a method for noisyfl."""
+''',
+    "src/{name}/method.py": TEMPLATE,
+    "tests/test_{name}.py": '''"""What every method has to do, and that it learns."""
+
+import pytest
+
+from noisyfl.checks.method import CHECKS
+from noisyfl.checks.small_run import prepare_digits, spec_of, train
+from noisyfl.core.artifacts import read_table
+from noisyfl.core.plugins import load
+
+METHOD = {{"name": "{name}"}}
+
+load([])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return prepare_digits(tmp_path_factory.mktemp("data"))
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_what_every_method_has_to_do(check, data, tmp_path):
+    CHECKS[check](METHOD, data, tmp_path)
+
+
+def test_it_learns(data, tmp_path):
+    rounds = read_table(train(spec_of(METHOD), data, tmp_path).rounds)[0].to_pylist()
+    assert rounds[-1]["test_accuracy"] > rounds[0]["test_accuracy"] + 0.1
+''',
+}
+"""What is in the package of a method, by path."""
+
+
 def write_new_method(name: str, folder: Path = PACKAGE / "methods") -> Path:
     """Write the file of a new method, and return its path.
-
-    Args:
-        name: what it will be called in a scale: small letters, digits and underscores.
-        folder: where methods are.
 
     Raises:
         BadInput: a method cannot have that name, or there is a method or file of that name.
     """
+    path = folder / f"{name}.py"
+    _check_new(name, path)
+    _write(path, TEMPLATE, name)
+    return path
+
+
+def write_package(name: str, folder: Path) -> list[Path]:
+    """Write a package with a new method, its entry point and a test; return the paths of its files.
+
+    Args:
+        name: what it will be called in a scale: small letters, digits and underscores.
+        folder: of the package; made if it is missing.
+
+    Raises:
+        BadInput: a method cannot have that name; or there is a method of that name, or one of the
+            files.
+    """
+    found = {folder / path.format(name=name): text for path, text in PACKAGE_FILES.items()}
+    for path in found:
+        _check_new(name, path)
+    for path, text in found.items():
+        _write(path, text, name)
+    return [*found]
+
+
+def _check_new(name: str, path: Path) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise BadInput(
             f"new-method: got {name!r}, expected small letters, digits and underscores, such as "
             "fedexample"
         )
-    path = folder / f"{name}.py"
     if name in methods() or path.exists():
         raise BadInput(f"new-method: there is a method or a file called {name!r} already: {path}")
+
+
+def _write(path: Path, text: str, name: str) -> None:
     title = "".join(part.capitalize() for part in name.split("_"))
+    package = f"noisyfl-{name.replace('_', '-')}"
     with replacing(path) as draft:
-        draft.write_text(TEMPLATE.format(name=name, title=title))
-    return path
+        draft.write_text(text.format(name=name, title=title, package=package, version=__version__))

@@ -129,48 +129,38 @@ def read_published(path: Path) -> list[Published]:
     return found
 
 
-def select(rows: Iterable[Published], wanted: Mapping[str, str]) -> list[Published]:
+def select(rows: Iterable[Published], labels: Mapping[str, str]) -> list[Published]:
     """The rows whose columns have the wanted values."""
-    return [row for row in rows if all(row.fields[c] == value for c, value in wanted.items())]
+    return [row for row in rows if all(row.fields[c] == value for c, value in labels.items())]
 
 
 def select_one(
-    rows: Iterable[Published], wanted: Mapping[str, str], where: str
+    rows: Iterable[Published], labels: Mapping[str, str], where: str
 ) -> Published | None:
     """The one row whose columns have the wanted values, or None.
-
-    Args:
-        rows: of the file of published numbers.
-        wanted: the wanted texts by column.
-        where: what the error messages call the cell.
 
     Raises:
         BadInput: several rows fit.
     """
-    found = select(rows, wanted)
+    found = select(rows, labels)
     if len(found) > 1:
         differing = [c for c in KEY if len({row.fields[c] for row in found}) > 1]
         raise BadInput(
-            f"{where}: got {dict(wanted)!r}, expected what fits one row of the published numbers, "
+            f"{where}: got {dict(labels)!r}, expected what fits one row of the published numbers, "
             f"but lines {', '.join(str(row.line) for row in found)} fit; they differ in "
             f"{', '.join(differing)}"
         )
     return found[0] if found else None
 
 
-def check_labels(rows: Iterable[Published], wanted: Mapping[str, str], where: str) -> None:
+def check_labels(rows: Iterable[Published], labels: Mapping[str, str], where: str) -> None:
     """Check that the labels that select published numbers exist among them.
-
-    Args:
-        rows: of the file of published numbers.
-        wanted: the wanted texts by column.
-        where: what the error messages call the labels.
 
     Raises:
         BadInput: there is no such label column, or none of the rows has the value.
     """
     rows = list(rows)
-    for column, value in wanted.items():
+    for column, value in labels.items():
         known = KEY if column not in KEY else dict.fromkeys(row.fields[column] for row in rows)
         kind = "label column" if column not in KEY else column
         got = column if column not in KEY else value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +101,7 @@ def _digest(sources: Mapping[str, Path]) -> str:
 @functools.cache
 def method_digest(*modules: str) -> str:
     """SHA-256 of what methods are made of: the code of their modules, and of all modules among the
-    methods that these import, but for comments, docstrings and layout.
+    methods, or of the same plugin, that these import, but for comments, docstrings and layout.
 
     Args:
         modules: by name, ``noisyfl.methods.fedavg``.
@@ -111,25 +112,41 @@ def method_digest(*modules: str) -> str:
     return digest.hexdigest()
 
 
-def method_file(module: str) -> Path:
-    """The source file of a module of methods."""
-    return PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
+def method_file(module: str) -> Path | None:
+    """The source file of a module of methods; None if there is none."""
+    if module.startswith(f"{PACKAGE.name}."):
+        path = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
+        return path if path.exists() else None
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, ValueError):  # a name in a module, or a module without a spec
+        return None
+    return Path(found.origin) if found and found.origin else None
 
 
 def _imported(modules: tuple[str, ...]) -> dict[str, ast.Module]:
-    """The syntax trees of modules and of the methods' modules that they import, by name."""
+    """The syntax trees of modules and of the methods' modules that they import, by name; of a
+    plugin, all of its modules that they import.
+    """
+    own = (f"{PACKAGE.name}.methods.", *(f"{module.partition('.')[0]}." for module in modules))
+    own = tuple(prefix for prefix in own if prefix != f"{PACKAGE.name}.")
     found: dict[str, ast.Module] = {}
     wanted = [*modules]
     while wanted:
         name = wanted.pop()
-        if name in found or not method_file(name).exists():
+        path = method_file(name)
+        if name in found or path is None:
             continue
-        found[name] = ast.parse(method_file(name).read_text())
+        found[name] = ast.parse(path.read_text())
+        package = name if path.stem == "__init__" else name.rpartition(".")[0]
         for node in ast.walk(found[name]):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            wanted += [name for name in names if name.startswith(f"{PACKAGE.name}.methods.")]
+            if isinstance(node, ast.ImportFrom):
+                module = node.module or ""
+                if node.level:
+                    module = importlib.util.resolve_name("." * node.level + module, package)
+                names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+            wanted += [name for name in names if f"{name}.".startswith(own)]
     return found
 
 

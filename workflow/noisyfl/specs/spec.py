@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, field_validator
 
 from noisyfl.core.options import BadInput, find, within
+from noisyfl.core.plugins import facts_of, module_of
 from noisyfl.core.registry import Component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
-from noisyfl.data.noisy_partition import PartitionSpec
+from noisyfl.data.noisy_partition import PartitionSpec, component_modules
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.models import MODELS, Model
@@ -110,11 +111,6 @@ def canonical_run(
 ) -> dict[str, Any]:
     """Check a run and fill in every default.
 
-    Args:
-        given: the values of a :class:`RunSpec`.
-        where: what the error messages call it.
-        own: reads a user's own files.
-
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
@@ -151,6 +147,17 @@ def measures_of(
         "local_epochs": schedule.local_epochs,
         **({} if clients is None else {"clients": clients}),
     }
+
+
+def plugins_of(spec: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The plugins that the components of a canonical run come from, by name, as provenance has
+    them: their ``version``, where they are packages, and the ``sha256`` of their sources.
+    """
+    classes = [
+        MODELS.get(spec["model"]["name"]),
+        *(methods()[p["name"]] for p in parts_of(spec["method"])),
+    ]
+    return facts_of([*component_modules(spec["noisy_partition"]), *map(module_of, classes)])
 
 
 def describe_run(spec: Mapping[str, Any]) -> str:

@@ -11,8 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from noisyfl.core.options import BadInput
+from pydantic import Field
+
+from noisyfl.core.options import reading
+from noisyfl.core.typed import Typed
 
 Layer = tuple[int, int, int]
 """Positions at which a layer is applied, its inputs at each position, and its outputs at each."""
@@ -24,6 +28,8 @@ IMAGE = 5.55e8
 """Multiplications of ResNet-18's forward pass of a CIFAR image, the unit of evaluation speeds."""
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
+
+Layout = Literal["contiguous", "channels_last"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,30 +98,57 @@ LEAST, MOST = 2 / 3, 2.0
 """Range of a run's time over its likely time; GPUs' throughput is not known more precisely."""
 
 
+class Rates(Typed):
+    """Floating-point operations per second in training, by precision."""
+
+    float32: float = Field(gt=0)
+    tf32: float = Field(gt=0)
+    bfloat16: float = Field(gt=0)
+
+
+class Factors(Typed):
+    """What the self-test measured of a device, from which a run's time is estimated."""
+
+    launch_seconds: float = Field(ge=0, lt=1)
+    matrix_flops: Rates
+    evaluation_images_per_second: float = Field(gt=0)
+
+
+class GpuFacts(Typed):
+    """What ``python -m noisyfl selftest`` wrote about a kind of GPU.
+
+    Attributes:
+        device: its name.
+        slots: the most stream slots that the fast executor should have.
+        layout: of images and weights in memory, by precision.
+        factors: see docs/speed.md.
+    """
+
+    device: str
+    slots: int = Field(ge=1)
+    layout: dict[str, Layout]
+    factors: Factors
+
+    @classmethod
+    def read_file(cls, path: Path) -> GpuFacts:
+        """The facts in a file.
+
+        Raises:
+            BadInput: it cannot be read, or is not what the self-test writes.
+        """
+        with reading(str(path)):
+            return cls.read(json.loads(path.read_text()), f"{path}: ")
+
+
 def measured_speed(path: Path) -> tuple[str, Speed]:
     """The name and the speed of a device that ``python -m noisyfl selftest`` has measured.
 
     Raises:
-        BadInput: the file cannot be read, or does not hold the factors of a device.
+        BadInput: as :meth:`GpuFacts.read_file`.
     """
-    try:
-        given = json.loads(path.read_text())
-        factors = given["factors"]
-        speed = Speed(
-            flops={name: float(factors["matrix_flops"][name]) for name in PRECISIONS},
-            evaluation=float(factors["evaluation_images_per_second"]),
-            launch=float(factors["launch_seconds"]),
-        )
-        name = str(given["device"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}: not the factors of a device ({error!r})") from error
-    rates = {**{f"matrix_flops.{name}": rate for name, rate in speed.flops.items()}}
-    rates["evaluation_images_per_second"] = speed.evaluation
-    for key, value in rates.items():
-        if not 0 < value < math.inf:
-            raise BadInput(f"{path}: factors.{key}: got {value!r}, expected a number above 0")
-    if not 0 <= speed.launch < 1:
-        raise BadInput(
-            f"{path}: factors.launch_seconds: got {speed.launch!r}, expected a number from 0 to 1"
-        )
-    return name, speed
+    facts = GpuFacts.read_file(path)
+    return facts.device, Speed(
+        flops=facts.factors.matrix_flops.model_dump(),
+        evaluation=facts.factors.evaluation_images_per_second,
+        launch=facts.factors.launch_seconds,
+    )

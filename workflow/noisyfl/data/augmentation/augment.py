@@ -77,7 +77,7 @@ def draw(
     n: int,
     rng: np.random.Generator,
     shape: tuple[int, int, int],
-    kept: tuple[int, int, int] | None = None,
+    image_shape: tuple[int, int, int] | None = None,
 ) -> np.ndarray:
     """Draw the random choices of an augmentation for ``n`` images.
 
@@ -86,7 +86,7 @@ def draw(
         n: how many.
         rng: the stream to draw from.
         shape: of an image as a network sees it: height, width, channels.
-        kept: of an image as it is kept; by default the same.
+        image_shape: of an image as it is kept; by default the same.
 
     Returns:
         int64 [n, places + 1]. For a crop there are two places: the pixels by which it is shifted
@@ -96,11 +96,11 @@ def draw(
         the crop is then mirrored (0 or 1).
     """
     kind = AUGMENTATIONS[augmentation]
-    kept = kept or shape
+    image_shape = image_shape or shape
     if kind.resized:
-        places = draw_boxes(n, rng, kept)
-    elif kind.crop and kept != shape:
-        places = draw_windows(n, rng, kept, shape)
+        places = draw_boxes(n, rng, image_shape)
+    elif kind.crop and image_shape != shape:
+        places = draw_windows(n, rng, image_shape, shape)
     elif kind.crop:
         reach = np.array([padding(shape[0]), padding(shape[1])])
         places = rng.integers(-reach, reach, size=(n, 2), endpoint=True)

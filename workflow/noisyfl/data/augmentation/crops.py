@@ -26,20 +26,20 @@ TRIES = 10
 """Boxes drawn per image. If none fits into the image, the largest one in its middle is taken."""
 
 
-def draw_windows(n: int, rng: np.random.Generator, kept: Shape, shape: Shape) -> np.ndarray:
+def draw_windows(n: int, rng: np.random.Generator, image_shape: Shape, shape: Shape) -> np.ndarray:
     """Draw the upper left corners of windows, uniform over the images: int64 [n, 2].
 
     Args:
         n: how many.
         rng: the stream to draw from.
-        kept: shape of the images, height first, in pixels.
+        image_shape: shape of the images, height first, in pixels.
         shape: of the window, likewise.
     """
-    room = np.array([kept[0] - shape[0], kept[1] - shape[1]])
+    room = np.array([image_shape[0] - shape[0], image_shape[1] - shape[1]])
     return rng.integers(0, room, size=(n, 2), endpoint=True)
 
 
-def draw_boxes(n: int, rng: np.random.Generator, kept: Shape) -> np.ndarray:
+def draw_boxes(n: int, rng: np.random.Generator, image_shape: Shape) -> np.ndarray:
     """Draw the boxes that resized crops are taken from: int64 [n, 4], top, left, height, width.
 
     A box's area, as a share of the image, is uniform on :data:`AREA`. The logarithm of its width
@@ -48,9 +48,9 @@ def draw_boxes(n: int, rng: np.random.Generator, kept: Shape) -> np.ndarray:
     Args:
         n: how many.
         rng: the stream to draw from.
-        kept: shape of the images, height first, in pixels.
+        image_shape: shape of the images, height first, in pixels.
     """
-    height, width, _ = kept
+    height, width, _ = image_shape
     area = rng.uniform(*AREA, size=(n, TRIES)) * (height * width)
     narrowest, widest = np.log(RATIO)
     ratio = np.exp(rng.uniform(narrowest, widest, size=(n, TRIES)))

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from noisyfl.core.options import BadInput, find
+from noisyfl.core.plugins import COMPONENTS, add
 from noisyfl.core.typed import Typed
 from noisyfl.data.datasets.classes import (
     CIFAR10_CLASSES,
@@ -147,7 +148,7 @@ class Part:
         return dataset(self.own or self.name)
 
 
-DATASETS = {
+DATASETS: dict[str, Dataset] = {
     facts.name: facts
     for facts in (
         Dataset(
@@ -249,6 +250,14 @@ DATASETS = {
         ),
     )
 }
+
+
+COMPONENTS["dataset"] = DATASETS
+
+
+def add_dataset(facts: Dataset) -> None:
+    """Make a dataset known by its name; :class:`BadInput` if another one has it."""
+    add(DATASETS, "dataset", facts.name, facts)
 
 
 def dataset(given: str | Mapping[str, Any], where: str = "") -> Dataset:

@@ -86,7 +86,7 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def opened(source: Source) -> Image:
+def open_image(source: Source) -> Image:
     """An image as it is, of which no more than its head is read.
 
     Raises:
@@ -107,7 +107,7 @@ def fitted(source: Source, fit: Fit) -> Image:
     """
     from PIL import Image
 
-    with opened(source) as image:
+    with open_image(source) as image:
         if image.mode.startswith("I"):  # 16 bits a pixel, as some X-rays have
             grey = (np.asarray(image).astype(np.int64) >> 8).clip(0, 255)
             colour = Image.fromarray(grey.astype(np.uint8)).convert("RGB")

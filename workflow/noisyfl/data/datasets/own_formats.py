@@ -35,7 +35,7 @@ class Columns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Listed:
+class Listing:
     """Images and their labels, as a file or folder lists them.
 
     Attributes:
@@ -55,7 +55,7 @@ class Listed:
     def __len__(self) -> int:
         return len(self.images)
 
-    def rows(self, rows: np.ndarray) -> Listed:
+    def rows(self, rows: np.ndarray) -> Listing:
         """Some of the images, by their numbers."""
         return replace(self, images=[self.images[row] for row in rows])
 
@@ -65,7 +65,7 @@ class Listed:
         return str(image) if isinstance(image, Path) else f"{self.place}, row {row}"
 
 
-def listed_in(place: Path, columns: Columns) -> dict[str, Listed]:
+def list_images(place: Path, columns: Columns) -> dict[str, Listing]:
     """What a file or folder lists, by part: ``train`` and ``test``, or all under ``all``.
 
     Args:
@@ -93,7 +93,7 @@ def listed_in(place: Path, columns: Columns) -> dict[str, Listed]:
         raise BadInput(f"cannot read {place}: {' '.join(str(error).split())}", "path") from error
 
 
-def _image_folders(place: Path, columns: Columns) -> dict[str, Listed]:
+def _image_folders(place: Path, columns: Columns) -> dict[str, Listing]:
     if columns.given is not None:
         raise BadInput(
             f"got {columns.given!r}, and a folder of images has no given labels (a .csv can)",
@@ -109,7 +109,7 @@ def _image_folders(place: Path, columns: Columns) -> dict[str, Listed]:
     return {"all": _image_folder(place)}
 
 
-def _image_folder(place: Path) -> Listed:
+def _image_folder(place: Path) -> Listing:
     from torchvision.datasets.folder import IMG_EXTENSIONS, find_classes, make_dataset
 
     try:
@@ -121,19 +121,19 @@ def _image_folder(place: Path) -> Listed:
             f"{place}: expected a subfolder of images for each class ({reason})", "path"
         ) from error
     images, labels = [Path(path) for path, _ in found], [classes[label] for _, label in found]
-    return Listed(place, images, labels, classes=classes)
+    return Listing(place, images, labels, classes=classes)
 
 
-def _csv(place: Path, columns: Columns) -> dict[str, Listed]:
+def _csv(place: Path, columns: Columns) -> dict[str, Listing]:
     table = csv.read_csv(place)
     image, label, given = _columns(place, table.column_names, columns)
     paths = [place.parent / str(path) for path in _values(place, image, table[image])]
     labels = _values(place, label, table[label])
     others = None if given is None else _values(place, given, table[given])
-    return {"all": Listed(place, paths, labels, others)}
+    return {"all": Listing(place, paths, labels, others)}
 
 
-def _npz(place: Path, columns: Columns) -> dict[str, Listed]:
+def _npz(place: Path, columns: Columns) -> dict[str, Listing]:
     with np.load(place, allow_pickle=False) as file:
         there = dict(file)
     if columns.image in there:
@@ -146,7 +146,7 @@ def _npz(place: Path, columns: Columns) -> dict[str, Listed]:
     return found
 
 
-def _arrays(place: Path, there: Mapping[str, np.ndarray], columns: Columns) -> Listed:
+def _arrays(place: Path, there: Mapping[str, np.ndarray], columns: Columns) -> Listing:
     image, label, given = _columns(place, list(there), columns)
     images = there[image]
     if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[3:] not in _CHANNELS:
@@ -160,7 +160,7 @@ def _arrays(place: Path, there: Mapping[str, np.ndarray], columns: Columns) -> L
         for name in (label, given)
     )
     assert labels is not None
-    return Listed(place, list(images), labels, others)
+    return Listing(place, list(images), labels, others)
 
 
 _CHANNELS = ((), (1,), (3,))
@@ -178,7 +178,7 @@ def _label_array(place: Path, name: str, values: np.ndarray, count: int) -> list
     return found
 
 
-def _parquet_folder(place: Path, columns: Columns) -> dict[str, Listed]:
+def _parquet_folder(place: Path, columns: Columns) -> dict[str, Listing]:
     files = sorted(place.rglob("*.parquet"))
     within = {path: path.relative_to(place).as_posix() for path in files}
     train = [path for path in files if "train" in within[path]]
@@ -190,11 +190,11 @@ def _parquet_folder(place: Path, columns: Columns) -> dict[str, Listed]:
     return {"all": _parquet(files, columns)}
 
 
-def _parquet_file(place: Path, columns: Columns) -> dict[str, Listed]:
+def _parquet_file(place: Path, columns: Columns) -> dict[str, Listing]:
     return {"all": _parquet([place], columns)}
 
 
-def _parquet(files: list[Path], columns: Columns) -> Listed:
+def _parquet(files: list[Path], columns: Columns) -> Listing:
     images: list[Source] = []
     labels: list[int | str] = []
     others: list[int | str] = []
@@ -217,7 +217,7 @@ def _parquet(files: list[Path], columns: Columns) -> Listed:
         labels += _named(path, label, table[label], names)
         others += [] if given is None else _named(path, given, table[given], names)
     place = files[0] if len(files) == 1 else files[0].parent
-    return Listed(place, images, labels, others if columns.given else None, names)
+    return Listing(place, images, labels, others if columns.given else None, names)
 
 
 def _hub_classes(schema: pa.Schema, label: str) -> list[str] | None:

@@ -20,8 +20,8 @@ from pydantic import Field
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component
-from noisyfl.data.datasets.images import Fit, Source, Unreadable, in_order, opened, pixels
-from noisyfl.data.datasets.own_formats import Columns, Listed, listed_in
+from noisyfl.data.datasets.images import Fit, Source, Unreadable, in_order, open_image, pixels
+from noisyfl.data.datasets.own_formats import Columns, Listing, list_images
 from noisyfl.data.datasets.requested import in_short
 from noisyfl.data.datasets.sources import Arrays, test_rows
 from noisyfl.data.roots import Roots, each
@@ -127,7 +127,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             "every class",
             "classes" if wanted.classes else "label",
         )
-    fit, channels = _measured([train, test], wanted.size)
+    fit, channels = _measure([train, test], wanted.size)
     gigabytes = (len(train) + len(test)) * fit.height * fit.width * channels / 1e9
     if gigabytes > MOST_GB:
         raise BadInput(
@@ -190,7 +190,7 @@ def _files(wanted: Images, roots: Roots) -> Iterator[Path]:
             continue
         yield place
         if place.suffix == ".csv":
-            listed = listed_in(place, wanted.columns._replace(given=None))["all"]
+            listed = list_images(place, wanted.columns._replace(given=None))["all"]
             yield from (image for image in listed.images if isinstance(image, Path))
 
 
@@ -202,9 +202,9 @@ def _place(path: str, option_name: str, roots: Roots) -> Path:
     raise BadInput(f"got {path!r}, and there is neither file nor folder {folders}", option_name)
 
 
-def _parts(wanted: Images, roots: Roots) -> tuple[Listed, Listed | None]:
+def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     """The training part, and the test part unless it is still to be split off."""
-    found = listed_in(_place(wanted.path, "path", roots), wanted.columns)
+    found = list_images(_place(wanted.path, "path", roots), wanted.columns)
     ways = {
         "test": wanted.test is not None,
         "test_share": wanted.test_share is not None,
@@ -219,7 +219,7 @@ def _parts(wanted: Images, roots: Roots) -> tuple[Listed, Listed | None]:
     if wanted.test is None:
         return (found["train"], found["test"]) if "test" in found else (found["all"], None)
     place = _place(wanted.test, "test", roots)
-    of_test = listed_in(place, wanted.columns._replace(given=None))
+    of_test = list_images(place, wanted.columns._replace(given=None))
     if "all" not in of_test:
         raise BadInput(f"{place} has a training part of its own, expected a test part", "test")
     return found["all"], of_test["all"]
@@ -232,7 +232,7 @@ def _classes_of(labels: Sequence[int | str]) -> list[str]:
     return [str(number) for number in range(max((int(label) for label in labels), default=0) + 1)]
 
 
-def _numbers(listed: Listed, labels: Sequence[int | str], classes: list[str]) -> np.ndarray:
+def _numbers(listed: Listing, labels: Sequence[int | str], classes: list[str]) -> np.ndarray:
     """The number of each label's class, int64 [n]."""
     known: dict[int | str, int] = {name: number for number, name in enumerate(classes)}
     known |= {number: number for number in range(len(classes))}
@@ -246,7 +246,7 @@ def _numbers(listed: Listed, labels: Sequence[int | str], classes: list[str]) ->
     return np.array([known[label] for label in labels], dtype=np.int64)
 
 
-def _measured(parts: Sequence[Listed], size: Sequence[int] | None) -> tuple[Fit, int]:
+def _measure(parts: Sequence[Listing], size: Sequence[int] | None) -> tuple[Fit, int]:
     """The size that images have or are to have, and their channels: 1 if all are grey, else 3."""
     fit = None if size is None else Fit(size[0], size[1])
     channels = 1
@@ -280,13 +280,13 @@ def _looks(image: Source) -> tuple[int, int, bool] | str:
     if isinstance(image, np.ndarray):
         return image.shape[0], image.shape[1], image.shape[2:] != (3,)
     try:
-        with opened(image) as file:
+        with open_image(image) as file:
             return file.height, file.width, Image.getmodebase(file.mode) == "L"
     except (OSError, SyntaxError, ValueError) as error:
         return " ".join(str(error).split())
 
 
-def _pixels(listed: Listed, fit: Fit, channels: int) -> np.ndarray:
+def _pixels(listed: Listing, fit: Fit, channels: int) -> np.ndarray:
     """All images, uint8 [n, height, width, channels]."""
     images = np.zeros((len(listed), fit.height, fit.width, channels), dtype=np.uint8)
     for row, found in enumerate(in_order(partial(pixels, fit=fit), listed.images)):

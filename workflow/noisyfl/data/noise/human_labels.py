@@ -160,13 +160,7 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
 
 
 def places(file: str | None, dataset: str, roots: Roots) -> list[Path]:
-    """Where :func:`find_file` looks, in this order; nowhere if no file is known for the dataset.
-
-    Args:
-        file: the file's path in a data folder, if one is given.
-        dataset: the dataset's name.
-        roots: the data folders.
-    """
+    """Where :func:`find_file` looks, in this order; nowhere if no file is known for the dataset."""
     if file is not None:
         return [root / file for root in each(roots)]
     names = (*OFFICIAL[dataset], REPACKED) if dataset in OFFICIAL else ()

@@ -70,7 +70,7 @@ class LabelNoise(Component, ABC):
                 f"needs at least {self.least_clients} clients, got clients={clients}",
             )
 
-    def known_with(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
         """The same noise as a spec has it, once the files that it names are read.
 
         Args:

@@ -200,6 +200,24 @@ class BernoulliUniform(NoiseLevel):
         return noisy * (self.tau + (1 - self.tau) * rng.random(clients))
 
 
+@NOISE_LEVELS.register("uniform")
+class Uniform(NoiseLevel):
+    """Each client's level is from U(low, high) (FedNoisy, localized noise: from 0.3 to 0.5)."""
+
+    low: float = option(doc="lowest level", at_least=0, at_most=1)
+    high: float = option(doc="highest level", at_least=0, at_most=1)
+
+    def check(self, clients: int) -> None:
+        """Raise :class:`BadInput` if the lowest level is above the highest."""
+        if self.low > self.high:
+            raise BadInput(f"low={self.low} is more than high={self.high}")
+        super().check(clients)
+
+    def draw(self, clients: int, rng: np.random.Generator) -> np.ndarray:
+        """Independent draws."""
+        return rng.uniform(self.low, self.high, size=clients)
+
+
 def consecutive_groups(clients: int, groups: int) -> np.ndarray:
     """The group of each client, int [clients]: consecutive clients, sizes as equal as possible."""
     return np.arange(clients) * groups // clients

@@ -88,7 +88,7 @@ class Human(LabelNoise):
             )
         return [labels]
 
-    def known_with(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
         """The same noise with the digest of its labels; if it names a file, as ``file`` has it."""
         self.check(dataset, 1)
         if self.file is not None:
@@ -152,12 +152,12 @@ class OwnLabels(LabelNoise):
         (true,) = clients
         if context.own is None:
             raise BadInput("got no results folder, in which the labels are kept", "sha256")
-        kept = context.own.kept(self.sha256)
+        kept = context.own.load(self.sha256)
         if "clean_label" in kept:
             check_order(kept["clean_label"], true, "the file", context.dataset.name)
         return [kept["label"]]
 
-    def known_with(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
         """The same noise with the digest of its labels, which are read and kept."""
         if self.sha256 and self.path is None:
             return self

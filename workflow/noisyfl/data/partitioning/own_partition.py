@@ -51,7 +51,7 @@ class OwnPartition(Partition):
             "sha256": self.sha256,
         }
 
-    def known_with(self, dataset: Dataset, own: OwnFiles | None) -> Partition:
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> Partition:
         """The same partition with its digest and its numbers; the file is read and kept."""
         if self.path is None and not self.sha256:
             raise BadInput("got null, expected a .csv or .parquet file", "path")
@@ -80,7 +80,7 @@ class OwnPartition(Partition):
         with within("partition", self.name):
             if own is None:
                 raise BadInput("got no results folder, in which the file is kept", "sha256")
-            kept = own.kept(self.sha256)
+            kept = own.load(self.sha256)
         ends = np.searchsorted(kept["client"], np.arange(1, self.clients or 1))
         return np.split(kept["sample"], ends)
 
@@ -112,7 +112,7 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
             (sample < 0) | (sample >= facts.train_size),
             f"sample is none of the {facts.train_size:,} training samples of {facts.name}",
         ),
-        (repeated(sample), "sample is there twice"),
+        (repetitions(sample), "sample is there twice"),
     ):
         if wrong.any():
             row = int(np.argmax(wrong))
@@ -149,7 +149,7 @@ def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
     return to_numpy(column.combine_chunks()).astype(np.int64)
 
 
-def repeated(samples: np.ndarray) -> np.ndarray:
+def repetitions(samples: np.ndarray) -> np.ndarray:
     """Whether a sample stands in an earlier row too, bool [n]."""
     again = np.ones(len(samples), dtype=bool)
     again[np.unique(samples, return_index=True)[1]] = False

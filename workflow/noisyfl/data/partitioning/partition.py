@@ -53,7 +53,7 @@ class Partition(Component, ABC):
                 f"{reason} needs {needed} training samples, and {owner} {samples}",
             )
 
-    def known_with(self, dataset: Dataset, own: OwnFiles | None) -> Partition:
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> Partition:
         """The same partition as a spec has it, once the file that it names is read.
 
         Args:

@@ -4,7 +4,13 @@ A replay runs on the recorded tensors, and no Python of the work. What a real ca
 host reading a tensor, a size that depends on values) raises here too.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import torch
+from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,7 +28,8 @@ NORMALIZING = {"native_batch_norm", "cudnn_batch_norm"}
 class RecordedGraphs:
     """In the place of :class:`noisyfl.simulation.graphs.CudaGraphs`."""
 
-    def __call__(self, work):
+    def __call__(self, work: Callable[[], Any]) -> Callable[[], None]:
+        """What repeats the work that was captured."""
         recorder = Recorder()
         dice = torch.get_rng_state()
         try:
@@ -38,18 +45,21 @@ class Operations(TorchDispatchMode):
     """A base of what looks at operations, without torch's compiler: its import takes seconds."""
 
     @classmethod
-    def _should_skip_dynamo(cls):
+    def _should_skip_dynamo(cls) -> bool:
         return False
 
 
 class Recorder(Operations):
     """Notes operations, and what the tensors that they write held before."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.operations, self.fresh, self.before, self.alive = [], set(), {}, []
+        self.operations: list[tuple[Any, ...]] = []
+        self.fresh: set[int] = set()
+        self.before: dict[int, tuple[Tensor, Tensor]] = {}
+        self.alive: list[Any] = []
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         if waits_for_values(name, args):
@@ -70,15 +80,17 @@ class Recorder(Operations):
         # A storage that is freed would lend its address to another one.
         self.alive.append(outputs)
         if func._schema.is_mutable or any(result is not None for result in results):
-            self.operations.append((func, *tree_map(detached, (args, kwargs)), results))
+            self.operations.append((func, *tree_map(_detached, (args, kwargs)), results))
         return outputs
 
-    def undo(self):
+    def undo(self) -> None:
+        """Give back to all tensors what they held before."""
         for whole, before in self.before.values():
             whole.copy_(before)
 
     @torch.no_grad()
-    def again(self):
+    def again(self) -> None:
+        """Repeat the operations on the tensors that they were recorded with."""
         for func, args, kwargs, results in self.operations:
             outputs = leaves(func(*args, **kwargs))
             for output, result in zip(outputs, results, strict=True):
@@ -89,27 +101,36 @@ class Recorder(Operations):
 class OneHot(TorchFunctionMode):
     """On a CPU, and only there, ``one_hot`` reads its input to check it."""
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in (functional.one_hot, torch._C._nn.one_hot):
             return one_hot(*args)
         return func(*args, **kwargs)
 
 
-def one_hot(labels, classes):
+def one_hot(labels: Tensor, classes: int) -> Tensor:
+    """As torch's, without a look at the labels."""
     return labels.new_zeros((*labels.shape, classes)).scatter_(-1, labels[..., None], 1)
 
 
-def waits_for_values(name, args):
+def waits_for_values(name: str, args: Any) -> bool:
     """Whether the host has to know the outcome of an operation before it goes on."""
     masks = name in INDEXING and any(
         index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
     )
-    return name in READ or masks or (name == "repeat_interleave" and torch.is_tensor(args[0]))
+    repeats = name == "repeat_interleave" and torch.is_tensor(args[0])
+    return name in READ or masks or repeats
 
 
-def written(func, name, args, kwargs):
-    """The tensors that an operation writes to."""
+def written(func: Any, name: str, args: Any, kwargs: Any) -> Iterator[Tensor]:
+    """The tensors that an operation writes to.
+
+    Args:
+        func: the operation.
+        name: of it, without its namespace.
+        args: what it is called with.
+        kwargs: likewise, by name.
+    """
     schema = func._schema.arguments
     values = [*zip(schema, args, strict=False)]
     values += [(each, kwargs[each.name]) for each in schema if each.name in kwargs]
@@ -120,11 +141,12 @@ def written(func, name, args, kwargs):
         yield from tensors_in(args[3:5])
 
 
-def tensors_in(values):
+def tensors_in(values: Any) -> list[Tensor]:
+    """All tensors in lists, tuples and dictionaries."""
     return [value for value in leaves(values) if torch.is_tensor(value)]
 
 
-def leaves(values):
+def leaves(values: Any) -> list[Any]:
     """All that is in lists, tuples and dictionaries, in order."""
     if isinstance(values, dict):
         values = values.values()
@@ -133,9 +155,10 @@ def leaves(values):
     return [leaf for value in values for leaf in leaves(value)]
 
 
-def storage(tensor):
+def storage(tensor: Tensor) -> int:
+    """What names the memory that a tensor is in."""
     return tensor.untyped_storage()._cdata
 
 
-def detached(value):
+def _detached(value: Any) -> Any:
     return value.detach() if torch.is_tensor(value) else value

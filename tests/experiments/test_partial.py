@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.finished import finished_part
+from noisyfl.experiments.partial import partial_plan
 from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import complete_block
 
@@ -72,7 +72,7 @@ def nothing(_):
 def test_a_table_keeps_its_cells_and_says_what_it_lacks(plan):
     table = plan.tables["paper/one"]
     there = {table.runs[0][0][1], *table.runs[2][1]}
-    part = finished_part(plan, there.__contains__, everything).tables["paper/one"]
+    part = partial_plan(plan, there.__contains__, everything).tables["paper/one"]
     first, last = table.runs[0][0][1], table.runs[2][1]
     assert part.runs == (((first,), (), ()), ((), (), ()), ((), last, ()))
     assert (part.rows, part.columns) == (table.rows, table.columns)
@@ -84,7 +84,7 @@ def test_a_table_keeps_its_cells_and_says_what_it_lacks(plan):
 
 
 def test_what_is_whole_stays_as_it_is(plan):
-    part = finished_part(plan, everything, everything)
+    part = partial_plan(plan, everything, everything)
     assert part.tables == plan.tables
     assert part.figures["paper/own"] == plan.figures["paper/own"]
     assert part.figures["paper/curves"].runs == plan.figures["paper/curves"].runs
@@ -95,7 +95,7 @@ def test_a_figure_shows_the_rows_and_columns_that_are_whole(plan):
     table = plan.tables["paper/one"]
     # Krum lacks column b, FedProx everything.
     there = {run for r, c in ((0, 0), (0, 1), (1, 0)) for run in table.runs[r][c]}
-    figure = finished_part(plan, there.__contains__, everything).figures["paper/curves"]
+    figure = partial_plan(plan, there.__contains__, everything).figures["paper/curves"]
     assert [row.name for row in figure.table.rows] == ["FedAvg", "Krum"]
     assert [column.name for column in figure.table.columns] == ["a"]
     assert set(figure.runs) == {run for r in (0, 1) for run in table.runs[r][0]}
@@ -104,15 +104,15 @@ def test_a_figure_shows_the_rows_and_columns_that_are_whole(plan):
 
 def test_a_figure_of_panels_shows_those_that_have_their_run(plan):
     own = plan.figures["paper/own"]
-    part = finished_part(plan, {own.panels[1].run}.__contains__, everything)
+    part = partial_plan(plan, {own.panels[1].run}.__contains__, everything)
     figure = part.figures["paper/own"]
     assert [panel.name for panel in figure.panels] == ["b"]
     assert (figure.runs, figure.partitions) == ((own.panels[1].run,), (own.panels[1].partition,))
 
 
 def test_a_figure_of_which_nothing_is_there_goes(plan):
-    assert finished_part(plan, nothing, everything).figures == {}
-    own = finished_part(plan, everything, nothing)
+    assert partial_plan(plan, nothing, everything).figures == {}
+    own = partial_plan(plan, everything, nothing)
     assert list(own.figures) == ["paper/curves"]  # the other one needs its partition
 
 

@@ -14,11 +14,11 @@ from noisyfl.specs.descriptions import (
     complete_block,
 )
 
-There = Callable[[str], bool]
+Exists = Callable[[str], bool]
 """Whether the run, or the noisy partition, of an id exists."""
 
 
-def finished_part(plan: Plan, run_there: There, partition_there: There) -> Plan:
+def partial_plan(plan: Plan, has_run: Exists, has_partition: Exists) -> Plan:
     """The plan with its tables and figures cut down to the runs that exist.
 
     Every table stays: cells without runs are empty, and the table says how many runs are missing
@@ -27,84 +27,84 @@ def finished_part(plan: Plan, run_there: There, partition_there: There) -> Plan:
 
     Args:
         plan: of everything that the scale asks for; its runs and partitions are kept as they are.
-        run_there: whether a run of a table or figure exists.
-        partition_there: whether a noisy partition of a figure exists.
+        has_run: whether a run of a table or figure exists.
+        has_partition: whether a noisy partition of a figure exists.
     """
     part = replace(plan, figures={})
-    part.tables = {name: _table(table, plan, run_there) for name, table in plan.tables.items()}
+    part.tables = {name: _table(table, plan, has_run) for name, table in plan.tables.items()}
     for name, figure in plan.figures.items():
-        left = _figure(figure, run_there, partition_there)
-        if left is not None:
-            part.figures[name] = left
+        found = _figure(figure, has_run, has_partition)
+        if found is not None:
+            part.figures[name] = found
     return part
 
 
-def _table(table: TableDescription, plan: Plan, there: There) -> TableDescription:
-    missing = [run for run in table.run_ids() if not there(run)]
+def _table(table: TableDescription, plan: Plan, exists: Exists) -> TableDescription:
+    missing = [run for run in table.run_ids() if not exists(run)]
     seconds = sum(plan.estimate(run, "cpu").seconds for run in missing)
     return replace(
         table,
-        runs=_left(table.runs, there),
+        runs=_existing(table.runs, exists),
         missing=len(missing),
         missing_hours=round(seconds / 3600, 1),
     )
 
 
-def _left(runs: Runs, there: There) -> Runs:
-    return tuple(tuple(tuple(filter(there, cell)) for cell in row) for row in runs)
+def _existing(runs: Runs, exists: Exists) -> Runs:
+    return tuple(tuple(tuple(filter(exists, cell)) for cell in row) for row in runs)
 
 
 def _figure(
-    figure: FigureDescription, run_there: There, partition_there: There
+    figure: FigureDescription, has_run: Exists, has_partition: Exists
 ) -> FigureDescription | None:
     """What is left of a figure; None if nothing is."""
     if figure.table is not None:
-        drawn = _of_a_table(figure, figure.table, run_there)
+        figure_part = _of_a_table(figure, figure.table, has_run)
     else:
-        drawn = _of_panels(figure, run_there, partition_there)
-    if drawn is None or not all(map(partition_there, drawn.partitions)):
+        figure_part = _of_panels(figure, has_run, has_partition)
+    if figure_part is None or not all(map(has_partition, figure_part.partitions)):
         return None
-    return drawn
+    return figure_part
 
 
 def _of_a_table(
-    figure: FigureDescription, table: TableDescription, there: There
+    figure: FigureDescription, table: TableDescription, exists: Exists
 ) -> FigureDescription | None:
-    left = replace(table, runs=_left(table.runs, there))
-    rows, columns = complete_block(left.runs)
+    existing = replace(table, runs=_existing(table.runs, exists))
+    rows, columns = complete_block(existing.runs)
     if not rows:
         return None
-    shown = [(len(rows), len(table.rows), "row"), (len(columns), len(table.columns), "column")]
-    few = " and ".join(f"{n} of {whole} {word}s" for n, whole, word in shown if n < whole)
+    sizes = [(len(rows), len(table.rows), "row"), (len(columns), len(table.columns), "column")]
+    few = " and ".join(f"{n} of {whole} {word}s" for n, whole, word in sizes if n < whole)
     note = f" Of what is trained: {few}." if few else ""
-    part = left.part(rows, columns)
+    part = existing.part(rows, columns)
     runs = tuple(part.run_ids())
     return replace(figure, table=part, runs=runs, caption=figure.caption.rstrip() + note)
 
 
 def _of_panels(
-    figure: FigureDescription, run_there: There, partition_there: There
+    figure: FigureDescription, has_run: Exists, has_partition: Exists
 ) -> FigureDescription | None:
-    def left(panels: Iterable[Panel]) -> tuple[Panel, ...]:
+    def existing(panels: Iterable[Panel]) -> tuple[Panel, ...]:
         found = []
         for panel in panels:
-            lines = left(panel.lines)
-            if bool(lines) == bool(panel.lines) and (not panel.run or run_there(panel.run)):
+            lines = existing(panel.lines)
+            if bool(lines) == bool(panel.lines) and (not panel.run or has_run(panel.run)):
                 found.append(replace(panel, lines=lines))
         return tuple(found)
 
-    panels = left(figure.panels)
-    drawn = _drawn(panels)
-    if not drawn:
+    panels = existing(figure.panels)
+    lines = _lines(panels)
+    if not lines:
         return None
     return replace(
         figure,
         panels=panels,
-        runs=tuple(line.run for line in drawn if line.run),
-        partitions=tuple(line.partition for line in drawn if line.partition),
+        runs=tuple(line.run for line in lines if line.run),
+        partitions=tuple(line.partition for line in lines if line.partition),
     )
 
 
-def _drawn(panels: Sequence[Panel]) -> list[Panel]:
+def _lines(panels: Sequence[Panel]) -> list[Panel]:
     """The lines of panels, or the panels that have none."""
     return [line for panel in panels for line in panel.lines or (panel,)]

@@ -1,0 +1,142 @@
+"""The checks of a method find what they are for, each planted alone."""
+
+import re
+from typing import ClassVar
+
+import pytest
+import torch
+from pydantic import PrivateAttr
+
+from noisyfl.checks import method as checks
+from noisyfl.checks.small_run import spec_of, train
+from noisyfl.core import plugins
+from noisyfl.core.artifacts import read_json, read_table
+from noisyfl.core.options import BadInput, option
+from noisyfl.experiments.config import ROOT
+from noisyfl.methods import METHODS
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.server_side import ServerSide
+from outside import PARTS, as_before
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    with as_before():
+        yield
+
+
+class Sound(ServerSide, ClientSide):
+    """Nothing is wrong with it."""
+
+    reference: ClassVar[str] = "nobody, 2026"
+
+
+class WithoutReference(ClientSide):
+    """Nobody knows where it comes from."""
+
+
+class Undescribed(Sound):
+    """Its option says nothing."""
+
+    strength: float = 1.0
+
+
+class Misspelled(Sound):
+    """A hook that nothing calls."""
+
+    def after_update(self, round, updates, federation):
+        pass
+
+
+class OtherArguments(Sound):
+    """A hook that cannot be called."""
+
+    def epoch(self, client):
+        return super().epoch(client, None)
+
+
+class WrongVariant(Sound):
+    """A variant that is none."""
+
+    strength: float = option(1.0, doc="of nothing", at_least=0)
+    variants: ClassVar = {"weak": {"strength": -1.0}}
+
+
+class Exploding(Sound):
+    """Ends with numbers that are none."""
+
+    def aggregate(self, updates, federation):
+        return {name: value * torch.nan for name, value in federation.weights.items()}
+
+
+class Forgetting(Sound):
+    """Keeps between rounds what no checkpoint has."""
+
+    _rounds: list[int] = PrivateAttr(default_factory=list)
+
+    def after_round(self, round, updates, federation):
+        self._rounds.append(round)
+        for update in updates:
+            federation.report(update.client, mean_loss=float(len(self._rounds)))
+
+
+class OnTheHost(Sound):
+    """Reads a tensor in its loss."""
+
+    def losses(self, logits, target):
+        return super().losses(logits, target) * (1 + logits.detach().mean().item())
+
+
+@pytest.mark.parametrize(
+    ("check", "method", "expected"),
+    [
+        (checks.declares, WithoutReference, "it has no `reference`"),
+        (checks.declares, Undescribed, "strength is not declared by"),
+        (checks.declares, Misspelled, "no hook 'after_update'; did you mean 'after_updates'?"),
+        (checks.declares, OtherArguments, "epoch takes self, client, expected self, client, turn"),
+        (checks.declares, WrongVariant, "planted: got {'variant': 'weak'}, expected at least 0"),
+        (checks.trains, Exploding, "the run is diverged"),
+        (checks.resumes, Forgetting, "clients differs in mean_loss: keep in `client.state` or"),
+        (checks.agrees, OnTheHost, "(?s)synchronizing.*test_method_checks"),
+    ],
+)
+def test_what_is_wrong_is_found(check, method, expected, data, tmp_path):
+    METHODS.register("planted")(method)
+    with pytest.raises((checks.Failed, BadInput, RuntimeError), match=expected):
+        check({"name": "planted"}, data, tmp_path)
+
+
+def test_a_sound_method_of_a_plugin_passes_all(tmp_path):
+    (tmp_path / "mine.py").write_text(PARTS)
+    plugins.load([str(tmp_path / "mine.py")])
+    said = []
+    assert checks.check("halves(factor=0.25)", said.append)
+    assert [line[:8] for line in said] == ["ok      "] * len(checks.CHECKS)
+    assert said[0] == "ok      what it declares: 1 options"
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_all_that_is_wrong_is_said_one_line_each():
+    METHODS.register("planted")(OnTheHost)
+    said = []
+    assert not checks.check("planted", said.append)
+    assert [line.split()[0] for line in said] == ["ok", "ok", "ok", "FAILED"]
+    assert not any("\n" in line for line in said)
+
+
+def test_the_example_of_the_page_is_a_plugin_that_trains(tmp_path, data):
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "my_parts.py").write_text(example)
+    plugins.load([str(tmp_path / "my_parts.py")])
+    method = {"name": "confident", "power": 1}
+    checks.declares(method, data, tmp_path)
+    files = train(spec_of(method, model="one_layer(width=32)"), data, tmp_path)
+    rounds = read_table(files.rounds)[0].to_pylist()
+    assert rounds[-1]["test_accuracy"] > rounds[0]["test_accuracy"]
+    assert list(read_json(files.provenance)["plugins"]) == ["my_parts.py"]
+    groups = re.findall(r"^\| `(noisyfl\.\w+)`", page, flags=re.MULTILINE)
+    assert groups == list(plugins.GROUPS)
+    titles = re.findall(r"^\| ((?:what|a run|the loop) [^|]*) \|", page, flags=re.MULTILINE)
+    assert len(titles) == len(checks.CHECKS)
+    assert all(full.startswith(title) for title, full in zip(titles, checks.CHECKS, strict=True))

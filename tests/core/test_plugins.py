@@ -1,0 +1,218 @@
+"""Plugins: found, imported once, and refused in a line that names them."""
+
+import hashlib
+
+import pytest
+
+from noisyfl.core import plugins
+from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.noise.label_noise import LABEL_NOISES
+from outside import as_before
+
+NOISE = '''
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean
+
+
+@LABEL_NOISES.register("{name}")
+class Own(Clean):
+    """Nothing is flipped."""
+
+    revision = {revision}
+'''
+OWN = NOISE.format(name="own", revision=1)
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    with as_before():
+        yield
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Writes a package as pip installs it, without a network and without pip."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(source=OWN, entries="[noisyfl.label_noises]\nown = noise_of_ours.parts\n"):
+        folder = tmp_path / "noise_of_ours"
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").write_text("")
+        (folder / "parts.py").write_text(source)
+        about = tmp_path / "noise_of_ours-2.1.dist-info"
+        about.mkdir(exist_ok=True)
+        (about / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: noise-of-ours\nVersion: 2.1\n"
+        )
+        (about / "entry_points.txt").write_text(entries)
+        return folder
+
+    return write
+
+
+def file_of(folder, text=OWN, name="mine.py"):
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def test_a_file_is_loaded_once_and_named_in_specs(tmp_path):
+    file = file_of(tmp_path)
+    for _ in range(2):
+        plugins.load([file, file])
+    assert LABEL_NOISES.canonical("own") == {"name": "own", "revision": 1}
+    (found,) = plugins.facts_of([LABEL_NOISES.get("own").__module__]).items()
+    assert found[0] == "mine.py"
+    assert set(found[1]) == {"sha256"}
+
+
+def test_components_of_this_package_have_no_revision_of_their_own(tmp_path):
+    plugins.load([file_of(tmp_path)])
+    assert LABEL_NOISES.canonical("none") == {"name": "none"}
+    assert plugins.facts_of([LABEL_NOISES.get("none").__module__]) == {}
+
+
+def test_a_spec_of_another_revision_is_refused(tmp_path):
+    plugins.load([file_of(tmp_path)])
+    assert LABEL_NOISES.build({"name": "own", "revision": 1}).name == "own"
+    with pytest.raises(BadInput, match=r"own\.revision: got 2, expected 1, that of the plugin"):
+        LABEL_NOISES.build({"name": "own", "revision": 2})
+
+
+def test_the_folder_of_a_file_does_not_matter_and_its_text_does_while_revision_is_0(tmp_path):
+    texts = [NOISE.format(name="own", revision=0)] * 2 + [
+        NOISE.format(name="own", revision=0) + "#"
+    ]
+    found = []
+    for number, text in enumerate(texts):
+        (tmp_path / str(number)).mkdir()
+        with as_before():
+            plugins.load([file_of(tmp_path / str(number), text)])
+            found.append(LABEL_NOISES.canonical("own")["revision"])
+    assert found[0] == found[1] != found[2]
+    assert found[0].startswith("0-")
+
+
+def test_an_installed_package_is_loaded_and_named_with_its_version(package):
+    folder = package()
+    (found,) = plugins.find([])
+    assert (found.name, found.version, found.modules) == (
+        "noise-of-ours",
+        "2.1",
+        ("noise_of_ours",),
+    )
+    plugins.load([])
+    module = LABEL_NOISES.get("own").__module__
+    assert plugins.facts_of([module])["noise-of-ours"] == {"version": "2.1", "sha256": found.sha256}
+    (folder / "other.py").write_text("x = 1\n")
+    assert plugins.find([])[0].sha256 != found.sha256
+
+
+@pytest.mark.parametrize(
+    ("source", "entries", "expected"),
+    [
+        (
+            "import nothing_there\n",
+            "[noisyfl.label_noises]\nown = noise_of_ours.parts\n",
+            r"plugin noise-of-ours 2\.1: .*parts\.py, line 1: ModuleNotFoundError: No module named",
+        ),
+        (
+            OWN,
+            "[noisyfl.label_noises]\nother = noise_of_ours.parts\n",
+            r"plugin noise-of-ours 2\.1: the entry point 'other' of noisyfl\.label_noises leads to "
+            r"noise_of_ours\.parts, which registers no label noise of that name",
+        ),
+        (
+            OWN,
+            "[noisyfl.label_noise]\nown = noise_of_ours.parts\n",
+            r"plugin noise-of-ours 2\.1: got entry points of the group 'noisyfl\.label_noise', "
+            r"expected one of noisyfl\.methods, ",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_package_is_one_line(package, source, entries, expected):
+    package(source, entries)
+    with pytest.raises(BadInput, match=expected) as refused:
+        plugins.load([])
+    assert "\n" not in str(refused.value)
+    assert "own" not in LABEL_NOISES.classes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 1\ny = nothing\n", "mine.py, line 2: NameError: name 'nothing' is not defined"),
+        ("class Broken(:\n", "mine.py, line 1: SyntaxError: invalid syntax"),
+        ("x = 1\n", "plugin mine.py: it registers nothing, expected a method or a model or a data"),
+        (
+            OWN + "\n1 / 0\n",
+            "line 11: ZeroDivisionError: division by zero",
+        ),
+        (
+            NOISE.format(name="symmetric", revision=1),
+            "mine.py, line 5: two label noises are called 'symmetric': that of "
+            "noisyfl.data.noise.label_noise and that of mine.py",
+        ),
+        (
+            NOISE.format(name="My-Noise", revision=1),
+            "mine.py, line 5: got the label noise 'My-Noise', expected small letters, digits and",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line_and_it_can_be_mended(tmp_path, text, expected):
+    file = file_of(tmp_path, text)
+    with pytest.raises(BadInput) as refused:
+        plugins.load([file])
+    assert expected in str(refused.value)
+    assert str(refused.value).startswith("plugin mine.py: ")
+    assert "\n" not in str(refused.value)
+    assert "own" not in LABEL_NOISES.classes
+    plugins.load([file_of(tmp_path)])
+    assert "own" in LABEL_NOISES.classes
+
+
+def test_two_plugins_of_one_name_are_refused_naming_both(tmp_path):
+    file = file_of(tmp_path)
+    other = file_of(tmp_path, NOISE.format(name="own", revision=1), "other.py")
+    with pytest.raises(BadInput, match=r"'own': that of mine\.py and that of other\.py"):
+        plugins.load([file, other])
+    (tmp_path / "folder").mkdir()
+    twin = file_of(tmp_path / "folder")
+    with pytest.raises(BadInput, match=r"got .*/mine\.py and .*/folder/mine\.py, expected plugins"):
+        plugins.find([file, twin])
+
+
+def test_a_file_that_has_changed_since_it_was_loaded_is_refused(tmp_path):
+    file = file_of(tmp_path)
+    plugins.load([file])
+    file_of(tmp_path, OWN + "# Another line.\n")
+    with pytest.raises(BadInput, match=r"plugin mine\.py: it has changed since this process"):
+        plugins.load([file])
+
+
+@pytest.mark.parametrize("given", ["nowhere.py", "folder", "text.txt"])
+def test_what_is_no_python_file_is_refused(tmp_path, given, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.txt").write_text(OWN)
+    with pytest.raises(BadInput, match=f"plugins: got '{given}', expected a Python file"):
+        plugins.find([given])
+
+
+def test_paths_start_in_the_working_folder_and_may_have_variables(tmp_path, monkeypatch):
+    file_of(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OWN_FOLDER", str(tmp_path))
+    (one,), (other,) = plugins.find(["mine.py"]), plugins.find(["$OWN_FOLDER/mine.py"])
+    assert one == other
+    content = OWN.encode()
+    framed = f"mine.py {len(content)}\n".encode() + content
+    assert one.sha256 == hashlib.sha256(framed).hexdigest()
+
+
+def test_a_dataset_of_a_plugin_is_known_by_the_module_of_its_loader(tmp_path):
+    from outside import PARTS
+
+    plugins.load([file_of(tmp_path, PARTS)])
+    module = plugins.module_of(DATASETS["stripes"])
+    assert str(plugins.plugin_of(module)) == "mine.py"
+    assert plugins.plugin_of(plugins.module_of(DATASETS["mnist"])) is None

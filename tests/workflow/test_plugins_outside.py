@@ -1,0 +1,158 @@
+"""Components of one's own, from outside the tree: planned, trained, and in a table."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from noisyfl.core.artifacts import read_metadata
+from noisyfl.experiments.config import ROOT
+from outside import PARTS
+from small_repository import Repository
+
+EXPERIMENT = """
+title: Of one's own
+settings:
+  tiny:
+    dataset: {dataset}
+    clients: 4
+    partition: iid
+    label_noise: zeroed
+    noise_level: constant(level=0.4)
+    model: one_layer(width=16)
+    augmentation: none
+    normalization: dataset
+    schedule: {{rounds: 2, participation: 0.5, local_epochs: 1, batch_size: 20, learning_rate: 0.1}}
+tables:
+  one:
+    title: Table one
+    setting: tiny
+    trials: 1
+    statistic: best
+    columns: [{{name: noisy}}]
+    rows:
+      - {{name: FedAvg, method: fedavg}}
+      - {{name: Halves, method: halves(factor=0.25)}}
+"""
+RUNS = {
+    "digits": {"fedavg": "e19bdbee74ec18a8", "halves": "854a2e6e0a61c6a1"},
+    "stripes": {"fedavg": "2144f67d0b7cbfbf", "halves": "d08b2eb1949d5242"},
+}
+"""The ids of runs: they are to stay, since whoever has such runs would train them again."""
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """Its experiments are made of a plugin in another folder, which a scale names from here."""
+    repository = Repository(tmp_path_factory.mktemp("repository"))
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "my_parts.py").write_text(PARTS)
+    repository.plugin = outside / "my_parts.py"
+    path = os.path.relpath(repository.plugin, repository.folder)
+    for dataset in RUNS:
+        repository.write(f"config/papers/on_{dataset}.yaml", EXPERIMENT.format(dataset=dataset))
+        scale = f"scale: on_{dataset}\nexperiments: [on_{dataset}]\nplugins: [{path}]\n"
+        repository.write(f"config/on_{dataset}.yaml", scale)
+    return repository
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", RUNS)
+def test_a_table_of_a_plugins_components(repository, dataset):
+    done = repository.snakemake("all", "explorer", config=f"config/on_{dataset}.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = repository.folder / "results"
+    folder = results / f"on_{dataset}"
+    frame = pd.read_parquet(folder / "tables" / f"on_{dataset}" / "one.parquet")
+    assert sorted(frame["row"].unique()) == ["FedAvg", "Halves"]
+    content = repository.plugin.read_bytes()
+    digest = hashlib.sha256(f"my_parts.py {len(content)}\n".encode() + content).hexdigest()
+    plugins = {"my_parts.py": {"sha256": digest}}
+    found = {}
+    for path in (results / "runs").glob("*/spec.json"):
+        spec = json.loads(path.read_text())
+        partition = spec["noisy_partition"]
+        if partition["dataset"] != dataset:
+            continue
+        found[spec["method"]["name"]] = path.parent.name
+        assert spec["model"] == {"name": "one_layer", "width": 16, "revision": 1}
+        assert partition["label_noise"] == {"name": "zeroed", "revision": 1}
+        provenance = json.loads(path.with_name("provenance.json").read_text())
+        assert provenance["plugins"] == plugins
+    assert found == RUNS[dataset]
+    for path in (results / "partitions").glob("*.parquet"):
+        assert read_metadata(path)["plugins"] == plugins
+        given = pq.read_table(path, columns=["given_label"])["given_label"].to_pandas()
+        assert (given == 0).mean() > 0.4
+    page = (folder / "explorer.html").read_text()
+    assert "A method, a model, a label noise and a dataset of one's own." in page
+
+
+@pytest.mark.slow
+def test_a_plugin_that_breaks_is_one_line_of_snakemake(repository, tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("x = 1\nimport nothing_there\n")
+    done = repository.snakemake("--config", f"plugins=[{broken}]", config="config/on_digits.yaml")
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    why = "ModuleNotFoundError: No module named 'nothing_there'"
+    assert f"plugin broken.py: {broken}, line 2: {why}" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_what_one_command_writes_another_trains_with_the_plugin(repository, tmp_path):
+    def noisyfl(*arguments, plugin=repository.plugin):
+        words = [*arguments, *(["--plugin", plugin] if plugin else [])]
+        process = repository.start("noisyfl", *words)
+        stdout, stderr = process.communicate()
+        return process.returncode, stdout + stderr
+
+    code, said = noisyfl("methods")
+    assert code == 0
+    assert "halves (client side, revision 1)" in said
+    scale = tmp_path / "bare.yaml"
+    scale.write_text("scale: bare\nexperiments: [on_digits]\n")
+    code, said = noisyfl("specs", "on_digits_one", tmp_path / "specs", "--config", scale)
+    assert (code, said.splitlines()[-1]) == (0, f"2 specs in {tmp_path}/specs")
+    spec = tmp_path / "specs" / f"{RUNS['digits']['halves']}.json"
+    train = ("train", spec, "--results", tmp_path / "results", "--device", "cpu")
+    code, said = noisyfl(*train, plugin=None)
+    assert code == 1
+    assert "no method is called 'halves'" in said or "no model is called 'one_layer'" in said
+    assert said.count("\n") == 1
+    code, said = noisyfl(*train, "--keep-models")
+    assert code == 0, said
+    run = RUNS["digits"]["halves"]
+    code, said = noisyfl("evaluate", run, "--results", tmp_path / "results", "--device", "cpu")
+    assert code == 0, said
+    assert f"{run}  halves(factor=0.25) on digits" in said
+
+
+@pytest.mark.slow
+def test_a_package_that_new_method_writes_is_installed_and_its_test_holds(tmp_path):
+    def run(*command, **environment):
+        done = subprocess.run(
+            [sys.executable, "-m", *map(str, command)],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("noisyfl", "new-method", "fedexample", "--outside", "package")
+    target = ("--no-deps", "--no-build-isolation", "--target", tmp_path / "site")
+    run("pip", "install", "--quiet", *target, "./package")
+    installed = {"PYTHONPATH": f"{tmp_path}/site:{ROOT}/workflow"}
+    assert "fedexample (server and client side, revision 0)" in run(
+        "noisyfl", "methods", **installed
+    )
+    assert "passed" in run("pytest", "-q", "package", **installed)
+    assert "All checks passed" in run("ruff", "check", "--isolated", "package")

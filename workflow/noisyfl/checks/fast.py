@@ -1,0 +1,189 @@
+"""The fast executor on a GPU held against the loop on a CPU, whether a GPU is there or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
+from noisyfl.checks.small_run import SETTING, Method, federation_of, spec_of
+from noisyfl.core.artifacts import Results
+from noisyfl.data.augmentation import mild
+from noisyfl.runs.selftest import Failed
+from noisyfl.runs.train import EXECUTORS
+from noisyfl.simulation import slot
+from noisyfl.simulation.checkpoint import Checkpoint
+from noisyfl.simulation.fast import FastExecutor
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.rounds import simulate
+from noisyfl.simulation.usage import Usage
+from noisyfl.simulation.weights import Weights
+
+Gpu = Literal["fake", "real"]
+
+PARTITION = "dirichlet(alpha=5, clients=6, samples=240)"
+SCHEDULE: dict[str, Any] = {
+    **SETTING["schedule"],
+    "rounds": 6,
+    "decay_every": 4,
+    "evaluate_every": 3,
+    "test_batch_size": 90,
+}
+"""All that is captured is replayed unchecked too, at another learning rate than it was captured at,
+and in several whole batches of an evaluation.
+"""
+
+MAY_WAIT = {slot: "differing", mild: "_changed"}
+"""What may wait within: a replay is compared a few times only; torchvision's rotation sends its
+matrix to the GPU.
+"""
+
+
+@contextmanager
+def sync_mode(mode: str) -> Iterator[None]:
+    """Context manager: within, what makes the host wait for the GPU raises (``error``) or not
+    (``default``).
+    """
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode(mode)
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
+def _in_mode(mode: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*given: Any) -> Any:
+        with sync_mode(mode):
+            return function(*given)
+
+    return call
+
+
+class Hurried(FastExecutor):
+    """Its host does not wait in a local update, but to decide an epoch, or in a step that does not
+    repeat.
+    """
+
+    def _new_slot(self, networks: Any) -> Any:
+        made: Any = super()._new_slot(networks)
+        made.start, made.finish = _in_mode("error", made.start), _in_mode("error", made.finish)
+        return made
+
+    def _batches(self, client: Any, epoch: Any, turn: Any, memory: Any) -> Any:
+        torch.cuda.set_sync_debug_mode("error" if epoch.repeatable else "default")
+        yield from super()._batches(client, epoch, turn, memory)
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@contextmanager
+def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
+    """Context manager: a device, and options of the executor on it. On the fake one the executor is
+    :class:`Hurried`.
+    """
+    if kind == "real":
+        yield DEVICE, {"channels_last": True}
+        return
+    with ExitStack() as patches:
+        for module, name in MAY_WAIT.items():
+            waiting = _in_mode("default", getattr(module, name))
+            patches.enter_context(patch.object(module, name, waiting))
+        patches.enter_context(patch.dict(EXECUTORS, {"fast": Hurried}))
+        gpu = patches.enter_context(FakeGpu())
+        yield DEVICE, {"channels_last": True, "capturing": gpu.graphs}
+
+
+def rounds_of(
+    spec: Mapping[str, Any],
+    data: Results,
+    folder: Path,
+    executor: str,
+    device: torch.device | str = "cpu",
+    **options: Any,
+) -> Federation:
+    """The federation after a run's rounds; the arguments are those of :func:`federation_of`.
+
+    Args:
+        spec: canonical.
+        data: results that hold the digits.
+        folder: where the partition goes.
+        executor: its name.
+        device: where.
+        options: of the executor.
+    """
+    federation, server, client = federation_of(spec, data, folder, executor, device, **options)
+    checkpoint = Checkpoint(folder / "run.pt", {}, math.inf)
+    simulate(federation, server, client, checkpoint, lambda line: None)
+    return federation
+
+
+def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> Usage:
+    """Check that the fast executor on a GPU ends with what the loop on a CPU ends with, in float64;
+    and that nothing mixes devices, waits where it may not, or cannot be captured.
+
+    Args:
+        method: its name, or with its options.
+        data: results that hold the digits.
+        folder: where partitions go.
+        kind: of the GPU.
+
+    Returns:
+        What was captured.
+    """
+    torch.set_default_dtype(torch.float64)
+    tolerance = 1e-6 if kind == "real" else 1e-9
+    spec = spec_of(method, partition=PARTITION, schedule=SCHEDULE)
+    loop = rounds_of(spec, data, folder, "loop")
+    with a_gpu(kind) as (device, options):
+        quick = rounds_of(spec, data, folder, "fast", device, slots=2, **options)
+        weights = {name: value.cpu() for name, value in quick.weights.items()}
+        labels = [client.labels.cpu() for client in quick.clients]
+    usage = quick.executor.usage
+    if usage.fallbacks:
+        raise Failed("; ".join(usage.fallbacks))
+    if not usage.captured:
+        raise Failed("nothing was captured")
+    check_close(loop.weights, weights, tolerance)
+    for client, label in zip(loop.clients, labels, strict=True):
+        if not torch.equal(client.labels, label):
+            raise Failed(f"the labels of client {client.id} are others")
+    for table in ("rounds", "clients"):
+        rows = zip(getattr(loop.records, table), getattr(quick.records, table), strict=True)
+        for one, other in rows:
+            _check_row(one, other, 100 * tolerance)
+    return usage
+
+
+def check_close(one: Weights, other: Weights, tolerance: float) -> None:
+    """Raise :class:`Failed` unless weights have the same names and nearly the same values.
+
+    Args:
+        one: the weights that are expected.
+        other: those that are found.
+        tolerance: of each value, absolute and as a share of it.
+    """
+    if one.keys() != other.keys():
+        raise Failed(f"got weights {sorted(other)}, expected {sorted(one)}")
+    for name, value in one.items():
+        if not torch.allclose(other[name], value, rtol=tolerance, atol=tolerance):
+            apart = float((other[name] - value).abs().max())
+            raise Failed(f"the weights {name} are not close: {apart:.1e} apart")
+
+
+def _check_row(one: Mapping[str, Any], other: Mapping[str, Any], tolerance: float) -> None:
+    """Raise :class:`Failed` unless two rows of a table are nearly the same, but for the seconds."""
+    for name, value in one.items():
+        found = other.get(name)
+        if value is None or found is None or isinstance(value, str | list):
+            same = value == found
+        else:
+            same = np.isclose(value, found, rtol=tolerance, atol=1e-9, equal_nan=True)
+        if not same and name != "seconds":
+            raise Failed(f"the column {name} has {found}, expected {value}")

@@ -1,0 +1,188 @@
+"""What has to hold for a method: ``noisyfl check-method``.
+
+Each check takes a method, results that hold the digits, and an empty folder; it returns a line on
+what it has found, or raises: :class:`noisyfl.runs.selftest.Failed` with a line, or any other error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+
+from noisyfl.checks.fast import compare
+from noisyfl.checks.small_run import (
+    SETTING,
+    Method,
+    content,
+    prepare_digits,
+    spec_of,
+    train,
+    train_in_pieces,
+)
+from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
+from noisyfl.runs.selftest import Failed, torch_as_it_was
+from noisyfl.simulation.client_side import ClientSide, Side
+from noisyfl.simulation.server_side import ServerSide
+from noisyfl.specs.catalogue import methods
+from noisyfl.specs.parts import split_method
+from noisyfl.specs.spec import identity
+
+PIECES = 60
+"""In more pieces than this a run of eight rounds is not interrupted."""
+
+NEARLY = 0.85
+"""From this likeness on (:mod:`difflib`), a function's name is taken for a hook's with a slip."""
+
+Check = Callable[[Method, Results, Path], str]
+
+
+def check(method: str, say: Callable[[str], None] = print) -> bool:
+    """Make all checks of a method, and return whether they hold.
+
+    Args:
+        method: its name, or with its options.
+        say: takes one line at a time.
+    """
+    spec_of(method)  # what is wrong with the name or the options is said without a traceback
+    failed = 0
+    with TemporaryDirectory() as folder:
+        data = prepare_digits(Path(folder) / "data")
+        for number, (title, one) in enumerate(CHECKS.items()):
+            own = Path(folder) / str(number)
+            own.mkdir()
+            try:
+                say(f"ok      {title}: {one(method, data, own)}")
+            except Exception as error:
+                # Whatever goes wrong is a finding, and the other checks go on.
+                failed += 1
+                words = " ".join(str(error).split()) or type(error).__name__
+                say(f"FAILED  {title}: {words}")
+    return not failed
+
+
+def declares(method: Method, data: Results, folder: Path) -> str:
+    """It says where it comes from and what its options mean; its hooks are called as they will be.
+
+    Args:
+        method: its name, or with its options.
+        data: is not needed.
+        folder: likewise.
+    """
+    options = 0
+    for part in split_method(method):
+        declared = methods()[part["name"]]
+        of = f"{part['name']}: "
+        if not getattr(declared, "reference", ""):
+            raise Failed(f"{of}it has no `reference`, which says where it comes from")
+        if not inspect.getdoc(declared):
+            raise Failed(f"{of}its class has no docstring")
+        undescribed = [name for name, f in declared.model_fields.items() if not f.description]
+        if undescribed:
+            raise Failed(f"{of}{undescribed[0]} is not declared by `option(..., doc=...)`")
+        for variant in declared.variants:
+            spec_of({**part, "variant": variant})
+        _check_hooks(declared, of)
+        options += len(declared.model_fields)
+    return f"{options} options"
+
+
+def _check_hooks(declared: type[Side], of: str) -> None:
+    """Check the functions of a class: none is nearly a hook, and hooks take what they are given."""
+    hooks = {
+        name: value
+        for base in (ServerSide, ClientSide)
+        for name, value in inspect.getmembers(base, inspect.isfunction)
+        if name[0] != "_"
+    }
+    for name, function in vars(declared).items():
+        if not inspect.isfunction(function) or name[0] == "_":
+            continue
+        if name not in hooks:
+            if close := difflib.get_close_matches(name, hooks, 1, NEARLY):
+                raise Failed(f"{of}there is no hook {name!r}; did you mean {close[0]!r}?")
+            continue
+        takes = [*inspect.signature(function).parameters]
+        given = [*inspect.signature(hooks[name]).parameters]
+        if takes != given:
+            raise Failed(f"{of}{name} takes {', '.join(takes)}, expected {', '.join(given)}")
+
+
+def trains(method: Method, data: Results, folder: Path) -> str:
+    """A run of a few rounds is finished, with numbers in every row.
+
+    Args:
+        method: its name, or with its options.
+        data: results that hold the digits.
+        folder: where the run goes.
+    """
+    spec = spec_of(method, schedule={**SETTING["schedule"], "rounds": 4, "evaluate_every": 2})
+    files = train(spec, data, folder)
+    if (status := read_json(files.provenance)["status"]) != "finished":
+        raise Failed(f"the run is {status}")
+    rounds = read_table(files.rounds)[0].to_pylist()
+    last = rounds[-1]
+    if last["ordinary_rounds"] < 4:
+        raise Failed(f"it trained for {last['ordinary_rounds']} rounds of the schedule's 4")
+    if not (0 <= last["test_accuracy"] <= 1 and math.isfinite(last["test_loss"])):
+        raise Failed(f"accuracy {last['test_accuracy']}, loss {last['test_loss']}")
+    if any(row["samples_backward"] <= 0 for row in rounds):
+        raise Failed("nothing was trained on in a round")
+    return f"accuracy {last['test_accuracy']:.3f} after {len(rounds)} rounds"
+
+
+def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None = None) -> str:
+    """A run that is interrupted after every round ends the same, bit for bit.
+
+    Args:
+        method: its name, or with its options.
+        data: results that hold the digits.
+        folder: where runs go.
+        whole: the same run, if it has been trained without interruption.
+    """
+    spec = spec_of(method)
+    expected = content(whole or train(spec, data, folder / "whole"))
+    # Torch's and numpy's own generators may stand anywhere when a run goes on.
+    torch.manual_seed(99)
+    np.random.seed(99)
+    files, interruptions = train_in_pieces(spec, data, folder / "pieces", PIECES)
+    if interruptions < SETTING["schedule"]["rounds"] - 1:
+        raise Failed(f"it was interrupted only {interruptions} times")
+    found = content(files)
+    for name, one in expected.items():
+        same = one == found[name] if isinstance(one, bytes) else one.equals(found[name])
+        if not same:
+            columns = [] if isinstance(one, bytes) else one.column_names
+            others = [c for c in columns if not one[c].equals(found[name][c])]
+            raise Failed(
+                f"{name} differs in {', '.join(others)}: keep in `client.state` or "
+                "`federation.state` what outlives a round"
+            )
+    return f"the same, in {interruptions + 1} pieces of run {identity(spec)}"
+
+
+def agrees(method: Method, data: Results, folder: Path) -> str:
+    """The fast executor on a GPU that is not there computes what the loop on a CPU does.
+
+    Args:
+        method: its name, or with its options.
+        data: results that hold the digits.
+        folder: where partitions go.
+    """
+    with torch_as_it_was():
+        usage = compare(method, data, folder)
+    return f"the same; {usage.captured} steps captured"
+
+
+CHECKS: dict[str, Check] = {
+    "what it declares": declares,
+    "a run of a few rounds": trains,
+    "a run interrupted after every round, against one that is not": resumes,
+    "the loop on a CPU, against captured steps on a GPU that is not there": agrees,
+}

@@ -1,0 +1,166 @@
+"""Runs that are small enough to be repeated often: a method on a few digits."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from noisyfl.core.artifacts import Results, RunFiles, read_table
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets.parts import prepare, read_part
+from noisyfl.methods import METHODS
+from noisyfl.runs.train import Inputs, TrainingOptions, build_federation, train_run
+from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.server_side import ServerSide
+from noisyfl.specs.build import build_method
+from noisyfl.specs.spec import canonical_run, identity
+
+Method = str | Mapping[str, Any]
+
+SETTING: dict[str, Any] = {
+    "dataset": "digits",
+    "partition": "dirichlet(alpha=5, clients=6, samples=600)",
+    "label_noise": "symmetric",
+    "noise_level": "bernoulli_uniform(rho=0.6, tau=0.5)",
+    "model": "cnn",
+    "augmentation": "crop",
+    "normalization": "dataset",
+    "schedule": {
+        "rounds": 8,
+        "participation": 0.5,
+        "local_epochs": 1,
+        "batch_size": 20,
+        "learning_rate": 0.05,
+        "momentum": 0.5,
+        "weight_decay": 0.0001,
+    },
+    "seed": 3,
+}
+
+
+def prepare_digits(folder: Path) -> Results:
+    """A folder of results that holds the digits."""
+    results = Results(folder)
+    parts = (results.data("digits", part) for part in ("train", "test"))
+    prepare("digits", folder, False, *parts)
+    return results
+
+
+def spec_of(method: Method, **changes: Any) -> dict[str, Any]:
+    """The canonical spec of a method's small run.
+
+    Args:
+        method: its name, or with its options.
+        changes: what is otherwise than in :data:`SETTING`.
+    """
+    return canonical_run({**SETTING, "method": method, **changes}, "small run")
+
+
+def federation_of(
+    spec: Mapping[str, Any],
+    data: Results,
+    folder: Path,
+    executor: str = "fast",
+    device: torch.device | str = "cpu",
+    **options: Any,
+) -> tuple[Federation, ServerSide, ClientSide]:
+    """The federation of a run before its first round, and the method's two sides.
+
+    Args:
+        spec: canonical.
+        data: results that hold the digits.
+        folder: where the partition goes.
+        executor: its name.
+        device: where.
+        options: of the executor.
+    """
+    train, test = (read_part(data.data("digits", part)) for part in ("train", "test"))
+    path = folder / "partition.parquet"
+    noisy_partition.write(path, spec["noisy_partition"], train.labels)
+    partition = noisy_partition.read(path)
+    server, client = build_method(spec["method"], "small run")
+    federation = build_federation(
+        spec, client.networks, train, test, partition, torch.device(device), executor, **options
+    )
+    return federation, server, client
+
+
+def inputs(spec: Mapping[str, Any], data: Results) -> tuple[Path, Path, Path]:
+    """The files that a run is made from, in results that hold the digits."""
+    partition = data.partition(identity(spec["noisy_partition"]))
+    if not partition.exists():
+        labels = read_part(data.data("digits", "train")).labels
+        noisy_partition.write(partition, spec["noisy_partition"], labels)
+    return data.data("digits", "train"), data.data("digits", "test"), partition
+
+
+def train(
+    spec: Mapping[str, Any],
+    data: Results,
+    root: Path,
+    log: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> RunFiles:
+    """The files of a run, once it is trained on a CPU.
+
+    Args:
+        spec: canonical.
+        data: results that hold the digits.
+        root: where the run goes.
+        log: takes one line at a time.
+        options: of the training.
+    """
+    files = Results(root).run(identity(spec))
+    how = TrainingOptions(device="cpu", **options)
+    train_run(spec, Inputs(*inputs(spec, data)), files, root / "run.pt", how, log)
+    return files
+
+
+def train_in_pieces(
+    spec: Mapping[str, Any], data: Results, root: Path, most: int, **options: Any
+) -> tuple[RunFiles, int]:
+    """Train a run that is asked to end after every round, and goes on with another instance of its
+    method, until it is whole.
+
+    Args:
+        spec: canonical.
+        data: results that hold the digits.
+        root: where the run goes.
+        most: pieces.
+        options: of the training.
+
+    Returns:
+        Its files, and how often it was interrupted.
+
+    Raises:
+        Interrupted: it is not whole after so many pieces.
+    """
+
+    def end(self: Checkpoint, rounds: int, federation: Federation) -> None:
+        self._ask_to_end(signal.SIGTERM, None)
+
+    with patch.object(Checkpoint, "after_round", end):
+        for interruptions in range(most - 1):
+            METHODS.forget_built()
+            try:
+                return train(spec, data, root, checkpoint_seconds=0, **options), interruptions
+            except Interrupted:
+                if (root / "runs").exists():
+                    raise RuntimeError("a run that is not whole has left an artifact") from None
+        return train(spec, data, root, checkpoint_seconds=0, **options), most - 1
+
+
+def content(files: RunFiles) -> dict[str, Any]:
+    """Everything of a run that its spec decides: all but the seconds."""
+    return {
+        "rounds": read_table(files.rounds)[0].drop_columns(["seconds"]),
+        "clients": read_table(files.clients)[0],
+        "spec": files.spec.read_bytes(),
+    }

@@ -1,0 +1,113 @@
+"""How far each paper's own method is ahead of FedAvg: in the paper, and here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from scipy.stats import t as student
+
+from noisyfl.analysis.room import BASELINE
+from noisyfl.claims.comparison import SURE
+from noisyfl.claims.findings import CANNOT_TELL, DOES_NOT, HOLDS
+from noisyfl.claims.sources import Room, read_rows, room_of, spread_of, spreads_of
+from noisyfl.claims.spread import Spread
+from noisyfl.specs.published import PAPERS, SCALES
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A paper's own method beside FedAvg in a column of the paper's tables; in points.
+
+    Attributes:
+        paper: a key of :data:`noisyfl.specs.published.PAPERS`.
+        table: ``<experiment>_<table>``, in which our numbers are.
+        dataset: its name.
+        column: the name of the column.
+        published: the printed lead.
+        starred: a number in it is a maximum, as one of the two methods did not converge.
+        ours: our lead.
+        error: half the width of its interval of 95 %; NaN if that is unknown.
+        trials: the seeds of our method and of FedAvg.
+        room: how much there is to gain; None if that is unknown.
+        as_published: whether ours is of the paper's own setting.
+    """
+
+    paper: str
+    table: str
+    dataset: str
+    column: str
+    published: float
+    starred: bool
+    ours: float
+    error: float
+    trials: tuple[int, int]
+    room: Room | None
+    as_published: bool
+
+    @property
+    def verdict(self) -> str:
+        """Whether ours bears out that the method is ahead, one of the claims' verdicts."""
+        if math.isnan(self.error) or abs(self.ours) <= self.error:
+            return CANNOT_TELL
+        if self.room and self.room.points <= 2 * self.room.deviation:
+            return CANNOT_TELL
+        return HOLDS if self.ours > 0 else DOES_NOT
+
+
+def leads(cells: Path) -> list[Lead]:
+    """Every paper's lead where it prints both numbers, and both are run here.
+
+    Of several variants of its own method the one counts for which the paper prints most.
+
+    Args:
+        cells: the file of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
+    """
+    rows = read_rows(cells)
+    spreads = spreads_of(rows)
+    run = [row for row in rows if row["ours"] and row["metric"] == "test_accuracy"]
+
+    def place(row: Mapping[str, str]) -> tuple[str, ...]:
+        return row["paper"], row["shown_in"], row["column"], row["dataset"], row["setting_scope"]
+
+    columns = groupby(sorted(run, key=place), key=place)
+    found = [lead for _, column in columns for lead in _of_column(list(column), spreads)]
+    order = list(PAPERS)
+    return sorted(found, key=lambda lead: (order.index(lead.paper), lead.table, lead.column))
+
+
+def _of_column(
+    rows: Sequence[Mapping[str, str]], spreads: Mapping[tuple[str, ...], Spread]
+) -> Iterator[Lead]:
+    """The lead in a column, if it has both methods."""
+    own = [row for row in rows if row["method"].partition("_")[0] == row["paper"]]
+    level = [row for row in rows if row["method"] == BASELINE]
+    if not own or len(level) != 1:
+        return
+    pair = max(own, key=lambda row: float(row["value"])), level[0]
+    published, ours = (
+        float(pair[0][name]) * scale - float(pair[1][name]) * scale
+        for name, scale in (("value", SCALES[pair[0]["unit"]]), ("ours", 1.0))
+    )
+    trials = int(pair[0]["ours_trials"]), int(pair[1]["ours_trials"])
+    spread = spread_of(pair[0], spreads)
+    error = math.nan
+    if spread.freedom:
+        width = float(student.ppf((1 + SURE) / 2, spread.freedom))
+        error = width * spread.std * math.sqrt(sum(1 / count for count in trials))
+    yield Lead(
+        paper=pair[0]["paper"],
+        table=pair[0]["shown_in"].replace("/", "_"),
+        dataset=pair[0]["dataset"],
+        column=pair[0]["column"],
+        published=published,
+        starred=any(row["converged"] == "false" for row in pair),
+        ours=ours,
+        error=error,
+        trials=trials,
+        room=room_of(pair[1], spreads),
+        as_published=all(row["ours_as_published"] == "True" for row in pair),
+    )

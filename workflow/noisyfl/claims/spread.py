@@ -1,0 +1,103 @@
+"""What a number of ours might be as well: draws from its spread over trials or clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+DRAWS = 1000
+"""How many draws say what a number might be as well, given its spread."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far trials of the cells of a group lie apart, all of its cells taken together.
+
+    Attributes:
+        std: the pooled standard deviation.
+        freedom: its degrees of freedom; 0 if no cell has several trials.
+    """
+
+    std: float = 0.0
+    freedom: int = 0
+
+    @classmethod
+    def pool(cls, cells: Iterable[tuple[float, int]]) -> Spread:
+        """Pool the standard deviations of cells, each with its number of trials."""
+        squares, freedom = 0.0, 0
+        for std, trials in cells:
+            if trials > 1 and not math.isnan(std):
+                squares, freedom = squares + (trials - 1) * std**2, freedom + trials - 1
+        return cls(math.sqrt(squares / freedom), freedom) if freedom else cls()
+
+    def draws(self, mean: float, std: float, trials: int, seed: int) -> np.ndarray:
+        """A mean over trials, and draws of what it might be over others, float64 [1 + draws].
+
+        The draws are from Student's t distribution, scaled by the standard error of the pooled
+        standard deviation, or of the cell's own if that is larger: a few trials may agree by
+        chance. If no cell of the group has several trials the mean is taken as it is.
+
+        Args:
+            mean: the mean over the cell's trials.
+            std: see :meth:`errors`, as of the others.
+            trials: likewise.
+            seed: likewise.
+        """
+        return mean + self.errors(std, trials, seed)
+
+    def errors(self, std: float, trials: int, seed: int) -> np.ndarray:
+        """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0.
+
+        Args:
+            std: the standard deviation over the trials; NaN if it is not known.
+            trials: how many they are.
+            seed: the seed of the draws.
+        """
+        if not (self.freedom and trials):
+            return np.zeros(1 + DRAWS)
+        error = np.fmax(self.std, std) / math.sqrt(trials)
+        draws = np.random.default_rng(seed).standard_t(self.freedom, size=DRAWS)
+        return np.append(0.0, error * draws)
+
+
+def deviations(std: float, trials: int, seed: int) -> np.ndarray:
+    """A standard deviation, and draws of what that of all trials might be, float64 [1 + draws].
+
+    Args:
+        std: over the trials of a cell; NaN if it is not known.
+        trials: how many they are.
+        seed: the seed of the draws.
+    """
+    if math.isnan(std) or trials < 2:
+        return np.full(1 + DRAWS, std)
+    squares = np.random.default_rng(seed).chisquare(trials - 1, size=DRAWS)
+    return np.append(std, std * np.sqrt((trials - 1) / squares))
+
+
+def fisher(found: float, count: int, method: Literal["pearson", "spearman"]) -> np.ndarray:
+    """A correlation, and draws of what it may be over other clients, float64 [1 + draws].
+
+    Fisher's z is drawn from a normal distribution of variance 1 / (n - 3), and of
+    (1 + r² / 2) / (n - 3) for ranks (Bonett and Wright, Psychometrika, 2000). Two correlations over
+    the same clients are drawn independently, so that their difference is decided more seldom than
+    it could be.
+
+    Args:
+        found: the correlation; NaN if it is unknown.
+        count: over how many clients; three or fewer leave everything open.
+        method: whose correlation.
+    """
+    if math.isnan(found):
+        return np.full(1 + DRAWS, found)
+    if count <= 3:
+        return np.append(found, np.random.default_rng(count).uniform(-1, 1, DRAWS))
+    variance = (1 + (found**2 / 2 if method == "spearman" else 0)) / (count - 3)
+    rng = np.random.default_rng(abs(hash(found)))
+    draws = np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12)) + math.sqrt(variance) * (
+        rng.standard_normal(DRAWS)
+    )
+    return np.append(found, np.tanh(draws))

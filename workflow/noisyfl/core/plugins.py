@@ -1,0 +1,290 @@
+"""Plugins: methods, models, data sets and other components from outside this package.
+
+A plugin is an installed package that names its components as entry points in the groups
+``noisyfl.methods``, ``noisyfl.models``, ... (:data:`COMPONENTS`), or a single Python file. Whoever
+reads or makes specs loads them first, in every process.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, distributions
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.options import BadInput
+from noisyfl.core.paths import expanded
+
+GROUPS = {
+    "noisyfl.methods": "method",
+    "noisyfl.models": "model",
+    "noisyfl.datasets": "dataset",
+    "noisyfl.partitions": "partition",
+    "noisyfl.label_noises": "label noise",
+    "noisyfl.noise_levels": "noise level",
+}
+"""The groups of entry points, and what is registered by the modules that they name."""
+
+COMPONENTS: dict[str, MutableMapping[str, Any]] = {}
+"""By kind, the components that are registered so far, by name."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An installed package or a file.
+
+    Attributes:
+        name: of the package, or of the file without its folder.
+        version: of the package; empty for a file.
+        sha256: of its sources.
+        modules: the top-level modules that its components are in.
+        path: of the file; None for a package.
+        entries: of the package; empty for a file.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    modules: tuple[str, ...]
+    path: Path | None = None
+    entries: tuple[EntryPoint, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".rstrip()
+
+    def facts(self) -> dict[str, str]:
+        """What provenance records of it."""
+        version = {"version": self.version} if self.version else {}
+        return {**version, "sha256": self.sha256}
+
+
+_loaded: dict[str, Plugin] = {}
+"""By top-level module, the plugins that this process has loaded."""
+
+
+def plugin_of(module: str) -> Plugin | None:
+    """The loaded plugin that a module belongs to; None for this package's own."""
+    return _loaded.get(module.partition(".")[0])
+
+
+def facts_of(modules: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What provenance records of the plugins that modules belong to, by the plugins' names."""
+    found = {plugin.name: plugin for module in modules if (plugin := plugin_of(module))}
+    return {name: plugin.facts() for name, plugin in sorted(found.items())}
+
+
+def find(files: Iterable[str]) -> list[Plugin]:
+    """The plugins that are installed, and those in files, without importing any.
+
+    Args:
+        files: paths; ``~`` and environment variables in them are expanded.
+
+    Raises:
+        BadInput: a file is not there; or two plugins have the same module.
+    """
+    found = [*_installed(), *(_in_file(file) for file in dict.fromkeys(files))]
+    by_module: dict[str, Plugin] = {}
+    for plugin in found:
+        for module in plugin.modules:
+            other = by_module.setdefault(module, plugin)
+            if other is not plugin:
+                places = " and ".join(str(one.path or one) for one in (other, plugin))
+                raise BadInput(f"plugins: got {places}, expected plugins of different names")
+    return found
+
+
+def load(files: Iterable[str]) -> None:
+    """Import the plugins that are installed, and those in files, each once in a process.
+
+    Args:
+        files: as :func:`find` takes them.
+
+    Raises:
+        BadInput: a plugin cannot be found or imported, or takes a name that is taken; names the
+            line of it. Or its file has changed since it was imported here.
+    """
+    for plugin in find(files):
+        before = next((_loaded[name] for name in plugin.modules if name in _loaded), None)
+        if before is None:
+            with _all_or_nothing(plugin):
+                _import(plugin)
+        elif before.sha256 != plugin.sha256:
+            raise BadInput(
+                f"plugin {plugin}: it has changed since this process has loaded it; start Python "
+                "anew"
+            )
+
+
+@contextmanager
+def naming_the_line(is_own: Callable[[str], bool], of: str = "") -> Iterator[None]:
+    """Raise a :class:`BadInput` of one line for any error that occurs while code is imported.
+
+    Args:
+        is_own: whether a file is of that code; the innermost line that is in such a file is named.
+        of: what is imported.
+    """
+    try:
+        yield
+    except Exception as error:
+        why = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+        kind = "" if isinstance(error, BadInput) else f"{type(error).__name__}: "
+        raise BadInput(f"{of}{_place(error, is_own)}{kind}{why}") from error
+
+
+def _place(error: Exception, is_own: Callable[[str], bool]) -> str:
+    """The file and the line that an error comes from, with a colon behind it."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: "
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_own(frame.filename)]
+    if not own and isinstance(error, BadInput):  # which says itself what is wrong where
+        return ""
+    frame = [*frames, *own][-1]
+    return f"{frame.filename}, line {frame.lineno}: "
+
+
+def _installed() -> list[Plugin]:
+    """The packages with entry points in :data:`GROUPS`, by name."""
+    packages: dict[str, tuple[str, list[EntryPoint]]] = {}
+    for package in distributions():  # of two of a name, the first is the one that is imported
+        entries = [entry for entry in package.entry_points if entry.group.startswith("noisyfl.")]
+        packages.setdefault(package.name, (package.version, entries))
+    found = []
+    for name, (version, entries) in sorted(packages.items()):
+        for entry in entries:
+            if entry.group not in GROUPS:
+                raise BadInput(
+                    f"plugin {name} {version}: got entry points of the group {entry.group!r}, "
+                    f"expected one of {', '.join(GROUPS)}"
+                )
+        if entries:
+            modules = sorted({entry.module.partition(".")[0] for entry in entries})
+            sha256 = _digest(path for module in modules for path in _sources(module))
+            found.append(Plugin(name, version, sha256, tuple(modules), entries=tuple(entries)))
+    return found
+
+
+def _sources(module: str) -> list[Path]:
+    """The source files of a top-level module, found without importing it."""
+    spec = importlib.util.find_spec(module)
+    if spec is None:  # whoever imports it says so
+        return []
+    if spec.submodule_search_locations is None:
+        return [Path(spec.origin)] if spec.origin else []
+    folders = map(Path, spec.submodule_search_locations)
+    return [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+
+
+def _in_file(file: str) -> Plugin:
+    path = Path(expanded(file, "plugins"))
+    if path.suffix != ".py" or not path.is_file():
+        there = "" if path.is_file() else f", and there is none at {path.absolute()}"
+        raise BadInput(f"plugins: got {file!r}, expected a Python file{there}")
+    module = "noisyfl_plugin_" + re.sub(r"\W", "_", path.stem)
+    return Plugin(path.name, "", _digest([path]), (module,), path.resolve())
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    """SHA-256 of files, whatever folder they are in."""
+    digest = hashlib.sha256()
+    for path in paths:
+        content = path.read_bytes()
+        digest.update(f"{path.name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _import(plugin: Plugin) -> None:
+    of = f"plugin {plugin}: "
+    if plugin.path is not None:
+        before = _registered()
+        with naming_the_line(functools.partial(_is_in, plugin.path), of):
+            _execute(plugin.path, plugin.modules[0])
+        if _registered() == before:
+            raise BadInput(f"{of}it registers nothing, expected a {' or a '.join(GROUPS.values())}")
+    for entry in plugin.entries:
+        kind = GROUPS[entry.group]
+        folders = [path.parent for path in _sources(entry.module.partition(".")[0])]
+        with naming_the_line(lambda file, own=folders: Path(file).parent in own, of):  # type: ignore[misc]
+            entry.load()
+        if entry.name not in COMPONENTS.get(kind, {}):
+            raise BadInput(
+                f"{of}the entry point {entry.name!r} of {entry.group} leads to {entry.value}, "
+                f"which registers no {kind} of that name"
+            )
+
+
+def _is_in(path: Path, file: str) -> bool:
+    return Path(file) == path
+
+
+def _execute(path: Path, name: str) -> None:
+    """Import a file as a module of that name."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def _registered() -> dict[str, set[str]]:
+    return {kind: set(components) for kind, components in COMPONENTS.items()}
+
+
+@contextmanager
+def _all_or_nothing(plugin: Plugin) -> Iterator[None]:
+    """If a plugin cannot be imported, take out what it has registered, so that a mended one can."""
+    before = _registered()
+    _loaded.update(dict.fromkeys(plugin.modules, plugin))
+    try:
+        yield
+    except BadInput:
+        for kind, components in COMPONENTS.items():
+            for name in set(components) - before.get(kind, set()):
+                if plugin_of(module_of(components[name])) is plugin:
+                    del components[name]
+        for module in plugin.modules:
+            del _loaded[module]
+            for name in [*sys.modules]:
+                if name.partition(".")[0] == module:
+                    del sys.modules[name]
+        raise
+
+
+def module_of(component: Any) -> str:
+    """The name of the module that a component was written in: that of its class, or of the function
+    that loads a dataset.
+    """
+    if not isinstance(component, type):
+        component = getattr(component.load, "func", component.load)
+    return str(component.__module__)
+
+
+def add(known: MutableMapping[str, Any], kind: str, name: str, component: Any) -> None:
+    """Register a component under its name.
+
+    Args:
+        known: the components of its kind, by name.
+        kind: what it is, in the words of the error messages.
+        name: small letters, digits and underscores.
+        component: a class, or a dataset.
+
+    Raises:
+        BadInput: the name is none; or it is taken, and who has it is named.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise BadInput(f"got the {kind} {name!r}, expected small letters, digits and underscores")
+    if name in known:
+        modules = (module_of(one) for one in (known[name], component))
+        one, other = (plugin_of(module) or module for module in modules)
+        raise BadInput(f"two {kind}s are called {name!r}: that of {one} and that of {other}")
+    known[name] = component
