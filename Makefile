@@ -63,8 +63,10 @@ check: .venv/installed
 	$(bin)/mypy
 	$(bin)/lint-imports
 	$(bin)/deptry workflow
-	$(bin)/snakefmt --check Snakefile rules
+	$(bin)/snakefmt --check Snakefile workflow/Snakefile rules
 	$(bin)/snakemake --lint
+	$(bin)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(bin)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(bin)/oxlint --deny-warnings workflow/noisyfl/explorer/assets/*.js docs/javascripts/*.js
 
 docs: .venv/installed
@@ -98,11 +100,11 @@ lock: export UV_CUSTOM_COMPILE_COMMAND := make lock
 lock: lock_options := --quiet --universal --python-version 3.11 --generate-hashes
 lock: .venv/uv
 	echo uv | $(uv) compile $(lock_options) - --output-file envs/uv.txt
-	$(uv) compile $(lock_options) pyproject.toml --extra dev --extra docs \
+	$(uv) compile $(lock_options) pyproject.toml --extra snakemake --extra dev --extra docs \
 		--output-file envs/requirements.txt
 
 clean:
-	rm -rf .venv .pytest_cache .hypothesis .mypy_cache .ruff_cache site workflow/*.egg-info
+	rm -rf .venv .pytest_cache .hypothesis .mypy_cache .ruff_cache site
 	find workflow tests -name __pycache__ -prune -exec rm -r {} +
 	@echo "Kept: results/, data/ and Snakemake's records of them in .snakemake/"
 

@@ -6,28 +6,52 @@
 #   snakemake --cores all --config=scale=smoke                  everything, tiny: config/smoke.yaml
 #   snakemake --cores all --profile slurm                       the paper scale, on a cluster
 #   python -m noisyfl plan --config config/paper.yaml           what that needs, before it is paid
+#
+# Another workflow imports it as a module, see docs/import.md.
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 from snakemake.utils import min_version
-
-from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import check_scale, scale_file
 
 min_version("9.27")
 
+try:
+    from noisyfl import __version__
+    from noisyfl.core.options import BadInput
+    from noisyfl.core.places import ROOT
+    from noisyfl.experiments.config import check_scale, scale_file
+except ImportError as error:
+    raise WorkflowError(
+        f"{error}: expected Snakemake to be started from an environment with "
+        "noisyfl[snakemake], which `make .venv/installed` makes in a clone"
+    ) from None
+
+# A workflow that imports this one has a command line and a configuration of its own.
+IMPORTED = not workflow.modifier.is_main_snakefile()
+for name in ("Snakefile", "rules/common.smk") if IMPORTED else ():
+    texts = (
+        Path(path).read_text() for path in (workflow.source_path(name), ROOT / name)
+    )
+    if len({text.strip() for text in texts}) > 1:
+        logger.warning(
+            f"{name} is not that of the package noisyfl {__version__} in {ROOT}: expected a module "
+            "and a package of one version"
+        )
+HAS_SCALE = IMPORTED or workflow.overwrite_configfiles
 
 # What is given with `--configfile` stands alone: nothing is filled in from another scale.
 try:
-    check_scale(
-        workflow.config_settings.config.get("scale"), workflow.overwrite_configfiles
-    )
-    if not workflow.overwrite_configfiles:
-        SCALE_FILE = scale_file(config.get("scale"), Path("config"))
+    if not IMPORTED:
+        check_scale(
+            workflow.config_settings.config.get("scale"), workflow.overwrite_configfiles
+        )
+    if not HAS_SCALE:
+        SCALE_FILE = scale_file(config.get("scale"), ROOT / "config")
 except BadInput as error:
     raise WorkflowError(str(error)) from None
 
-if not workflow.overwrite_configfiles:
+if not HAS_SCALE:
 
     configfile: SCALE_FILE
 
@@ -40,7 +64,6 @@ include: "rules/common.smk"
 
 
 rule all:
-    default_target: True
     input:
         SCALE.files_of(SCALE.wanted.values()),
         SCALE.comparisons(),

@@ -6,11 +6,9 @@ from os import environ
 from os.path import relpath
 from uuid import uuid4
 
-from snakemake.logging import logger
-
-from noisyfl.core.artifacts import Results
+from noisyfl.core.artifacts import TRACKED, Results
 from noisyfl.core.checked_yaml import read_yaml
-from noisyfl.experiments.config import check_config
+from noisyfl.experiments.config import check_config, published_files
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import RunWords, Scale
 from noisyfl.runs.console import Console
@@ -23,13 +21,14 @@ from noisyfl.specs.identity import canonical_json
 from noisyfl.specs.sources import printing_digest
 
 CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
-if workflow.config_settings.config:
+if IMPORTED:
+    CONFIG_NAME = f"the configuration of module {workflow.modifier.namespace}"
+elif workflow.config_settings.config:
     CONFIG_NAME += " and --config"
 IN_A_JOB = "--target-jobs" in sys.argv
-tell_jobs(workflow.configfiles, None if IN_A_JOB else uuid4().hex)
-
-EXPERIMENTS = Path(workflow.basedir) / "config" / "papers"
-PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
+tell_jobs(
+    workflow.configfiles, None if IN_A_JOB else uuid4().hex, workflow.main_snakefile
+)
 
 
 def typed_targets():
@@ -44,20 +43,22 @@ try:
         read_yaml(Path(file))  # refuses a key given twice; Snakemake takes the last
     CONFIG = check_config(config, CONFIG_NAME)
     shared_cache()
-    PLAN_FILE = PlanFile(CONFIG, CONFIG_NAME, EXPERIMENTS, PUBLISHED)
+    PUBLISHED = published_files(CONFIG)
+    PLAN_FILE = PlanFile(CONFIG, CONFIG_NAME)
     SCALE = Scale(
         CONFIG,
         # A job takes the plan that its own Snakemake has made.
         (PLAN_FILE.load if IN_A_JOB else PLAN_FILE.plan)(logger.warning),
-        Results(Path(workflow.basedir) / "reproduced"),
+        Results(ROOT / TRACKED),
     )
-    if "snakemake" in Path(sys.argv[0]).parts[-2:] and not IN_A_JOB:
+    if "snakemake" in Path(sys.argv[0]).parts[-2:] and not (IN_A_JOB or IMPORTED):
         SCALE.check_targets(sys.argv[1:], typed_targets)
 except BadInput as error:
     raise WorkflowError(str(error)) from None
 
 PLAN, RESULTS, FOLDER = SCALE.plan, SCALE.results, SCALE.folder
-RUN_WORDS = RunWords(PLAN.words)
+# Messages are formatted with the names of the workflow that imports this one.
+workflow.modifier_stack[0].globals.setdefault("RUN_WORDS", RunWords()).add(PLAN.words)
 # As a parameter: pages and figures are made anew once their sources are others.
 PRINTING = printing_digest()
 ORDER = random.random()  # another one in each Snakemake, see run_order()
@@ -67,6 +68,8 @@ if not IN_A_JOB:
         logger.warning(f"Left out: {why}")
     for line in edited_lines(SCALE.edited, PLAN.runs, PLAN.methods, RESULTS):
         logger.warning(line)
+
+if not (IN_A_JOB or IMPORTED):
     CONSOLE = Console(
         RESULTS,
         relpath(workflow.configfiles[0]),
@@ -91,7 +94,10 @@ def forced_runs():
     their ids, or `all`.
     """
     settings = workflow.dag_settings
-    if settings.forceall or "train" in settings.forcerun:
+    if (
+        settings.forceall
+        or workflow.modifier.modify_rulename("train") in settings.forcerun
+    ):
         return ["all"]
     files = {*settings.forcerun, *(settings.targets if settings.forcetargets else ())}
     return sorted(Path(file).parent.name for file in files)
@@ -125,9 +131,11 @@ def run_minutes(wildcards, attempt):
 
 
 def scale_options():
-    """The command-line options with which Snakemake takes this scale; empty for the default one."""
-    files = [relpath(file, workflow.basedir) for file in workflow.configfiles]
-    if files == ["config/config.yaml"]:
+    """The command-line options with which Snakemake takes this scale; empty for the default one, and
+    where another workflow has the command line.
+    """
+    files = [relpath(file) for file in workflow.configfiles]
+    if IMPORTED or files == [relpath(ROOT / "config" / "config.yaml")]:
         return ""
     one = len(files) == 1
     return f"--configfile={files[0]}" if one else f"--configfile {' '.join(files)} --"

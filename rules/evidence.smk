@@ -7,9 +7,7 @@ rule evidence:
         runs=lambda wildcards: SCALE.artifacts(SCALE.evidence),
         claims=FOLDER / "claims.json",
         cells=FOLDER / "cells.csv",
-        reasons=sorted(
-            (Path(workflow.basedir) / "reproduced" / "reasons").glob("*.yaml")
-        ),
+        reasons=sorted((ROOT / TRACKED / "reasons").glob("*.yaml")),
     output:
         FOLDER / "evidence.md",
         [FOLDER / "evidence" / f"{page}.md" for page in (*PAPERS, "methods")],

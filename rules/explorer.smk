@@ -5,9 +5,7 @@ rule explorer:
         frames=SCALE.frames(),
         claims=[FOLDER / "claims.json"] if SCALE.compared else [],
         published=PUBLISHED,
-        reasons=sorted(
-            (Path(workflow.basedir) / "workflow" / "reasons").rglob("*.yaml")
-        ),
+        reasons=sorted((ROOT / "workflow" / "reasons").rglob("*.yaml")),
     output:
         report(
             FOLDER / "explorer.html",
@@ -22,7 +20,6 @@ rule explorer:
         sources=PRINTING,
         name=CONFIG_NAME,
         config=lambda wildcards: canonical_json(CONFIG),
-        experiments=str(EXPERIMENTS),
         note=CONFIG["note"],
         options=scale_options(),
         layouts=[str(layout.root) for layout in SCALE.layouts],

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from noisyfl.experiments.config import load_config
-from noisyfl.experiments.plan_file import EXPERIMENTS, PlanFile
+from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.targets import runs_of
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def test_its_runs_are_the_papers(tmp_path):
     def runs(file: str) -> set[str]:
         given = load_config(ROOT / file)
         given["results"] = str(tmp_path)
-        plan = PlanFile(given, file, EXPERIMENTS).plan(str)
+        plan = PlanFile(given, file).plan(str)
         return {run for target in TARGETS for run in runs_of(plan, target)}
 
     first = runs("benchmarks/first_hour.yaml")

@@ -22,6 +22,7 @@ from noisyfl.claims.sources import ours, published
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
 from noisyfl.pages.claims import count_cases, write_claims
+from noisyfl.specs.published import read_published
 
 PUBLISHED = ROOT / "config" / "published.csv"
 
@@ -91,7 +92,7 @@ FIGURES = {
 @pytest.fixture(scope="module")
 def found():
     """By claim, what the papers' own numbers say of it."""
-    side = published(PUBLISHED)
+    side = published(read_published(PUBLISHED))
     return {name: examine(claim, side) for name, claim in all_claims().items()}
 
 
@@ -380,7 +381,8 @@ def cells_file(tmp_path):
 
 
 def sides(file):
-    return published(PUBLISHED), ours(file, Artifacts({}, {}, {}).sources())
+    printed = published(read_published(PUBLISHED))
+    return printed, ours(file, Artifacts({}, {}, {}).sources())
 
 
 def test_the_page(tmp_path, cells_file):

@@ -99,7 +99,7 @@ def test_every_file_of_the_configuration_fits_what_editors_are_told(path, editor
     form = "experiment" if path in EXPERIMENTS else "config"
     head = path.read_text().split("\n")[0]
     named = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", head)
-    assert (path.parent / named[1]).resolve().parent == editor_schemas.FOLDER
+    assert (path.parent / named[1]).resolve().parent == ROOT / editor_schemas.FOLDER
     assert Path(named[1]).name == f"{form}.schema.json"
     assert [error.message for error in editors[form].iter_errors(read_yaml(path))] == []
 

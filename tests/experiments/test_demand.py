@@ -209,8 +209,8 @@ def scale(tmp_path, monkeypatch):
     (tmp_path / "papers" / "paper.yaml").write_text(yaml.safe_dump(PAPER))
     config = tmp_path / "tiny.yaml"
     given = {"scale": "tiny", "experiments": ["paper"], "results": str(tmp_path / "made")}
+    given["experiment_folders"] = [str(tmp_path / "papers")]
     config.write_text(yaml.safe_dump(given))
-    monkeypatch.setattr(commands, "EXPERIMENTS", tmp_path / "papers")
     monkeypatch.setattr(commands, "REPRODUCED", Results(tmp_path / "reproduced"))
     return config
 

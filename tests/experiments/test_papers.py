@@ -1,6 +1,6 @@
 """The cells of a scale, and the same in the papers' settings."""
 
-from noisyfl.experiments.config import PUBLISHED, ROOT, check_config
+from noisyfl.experiments.config import check_config
 from noisyfl.experiments.papers import in_both
 
 
@@ -19,7 +19,7 @@ def test_the_papers_settings_have_the_scales_cells_and_not_its_values(tmp_path):
         },
         "test",
     )
-    scale, papers = in_both(config, ROOT / "config" / "papers", "test", PUBLISHED, print)
+    scale, papers = in_both(config, "test", print)
     ours, theirs = scale.tables["fedrn/table2"], papers.tables["fedrn/table2"]
     assert [row.name for row in ours.rows] == [row.name for row in theirs.rows]
     assert [len(cell) for row in ours.runs for cell in row] == [2] * (2 * len(ours.columns))

@@ -117,11 +117,16 @@ def test_no_more_runs_are_listed_than_can_be_read(place, monkeypatch):
     assert "with 4 at a time" in text
 
 
+def scale_of(folder):
+    """The file of a scale whose experiments lie beside it."""
+    given = {"scale": "tiny", "experiments": ["paper"], "experiment_folders": [str(folder)]}
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(given))
+    return folder / "tiny.yaml"
+
+
 def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(commands, "EXPERIMENTS", tmp_path)
     monkeypatch.setattr(commands, "REPRODUCED", Results(tmp_path / "reproduced"))
-    config = tmp_path / "tiny.yaml"
-    config.write_text(yaml.safe_dump({"scale": "tiny", "experiments": ["paper"]}))
+    config = scale_of(tmp_path)
     done(place, place.krum[0])
 
     def printed(target):
@@ -138,10 +143,8 @@ def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
 
 
 def test_following_ends_when_all_is_done(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(commands, "EXPERIMENTS", tmp_path)
     monkeypatch.setattr(commands, "REPRODUCED", Results(tmp_path / "reproduced"))
-    config = tmp_path / "tiny.yaml"
-    config.write_text(yaml.safe_dump({"scale": "tiny", "experiments": ["paper"]}))
+    config = scale_of(tmp_path)
     left = list(place.plan.tables["paper/two"].run_ids())
 
     def wait(seconds):
@@ -155,7 +158,7 @@ def test_following_ends_when_all_is_done(place, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.count("The scale") == 1 + runs
 
 
-def test_a_figure_of_a_few_runs_is_a_target_too(tmp_path, monkeypatch, capsys):
+def test_a_figure_of_a_few_runs_is_a_target_too(tmp_path, capsys):
     digits = edited(PAPER, ["settings", "base"], {**PAPER["settings"]["base"], **DIGITS})
     scores = {"kind": "lid_scores", "title": "t", "caption": "c"}
     figure = {**scores, "setting": "base", "method": "fedcorr"}
@@ -163,8 +166,6 @@ def test_a_figure_of_a_few_runs_is_a_target_too(tmp_path, monkeypatch, capsys):
     paper["tables"]["one"]["rows"].append({"name": "FedCorr", "method": "fedcorr"})
     plan = small_plan(tmp_path, paper)
     assert "paper_scores" not in runs_by_target(plan)
-    monkeypatch.setattr(commands, "EXPERIMENTS", tmp_path)
-    config = tmp_path / "tiny.yaml"
-    config.write_text(yaml.safe_dump({"scale": "tiny", "experiments": ["paper"]}))
+    config = scale_of(tmp_path)
     commands.print_progress(config, "paper_scores", tmp_path / "results", "cpu", None)
     assert "\npaper_scores     1     0" in capsys.readouterr().out

@@ -110,7 +110,9 @@ def test_specs_and_words_of_a_run(scale):
     made = scale()
     run, spec = next(iter(made.plan.runs.items()))
     assert made.run_text(run) == canonical_json(spec)
-    assert f"{RunWords(made.plan.words):{run}}" == "FedAvg, cifar10, clean, seed 1"
+    words = RunWords()
+    words.add(made.plan.words)
+    assert f"{words:{run}}" == "FedAvg, cifar10, clean, seed 1"
     assert made.estimate(run).gpu_memory_mb > 0
     assert scale(device="cpu").estimate(run).gpu_memory_mb == 0
     wildcards = SimpleNamespace(experiment="paper", name="one")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import small_explorer as small
+from noisyfl.core import plugins
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.gather import gather
 from noisyfl.explorer.methods import describe_methods
@@ -15,6 +16,7 @@ from noisyfl.explorer.page import ASSETS, MODULES, compress, explorer_page, scri
 from noisyfl.explorer.series import POINTS, whole
 from noisyfl.explorer.series import pack as packed_series
 from noisyfl.specs.catalogue import methods
+from outside import PARTS, as_before
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +168,13 @@ def test_the_page_holds_what_was_packed_and_no_tag_of_it(made):
     assert small.EVIL not in page
     assert compress(json.dumps(index, separators=(",", ":"))) in page
     assert json.loads(gzip.decompress(b64decode(compress('{"a":1}')))) == {"a": 1}
+
+
+def test_a_plugins_method_is_described_by_its_file(tmp_path):
+    (tmp_path / "my_parts.py").write_text(PARTS)
+    with as_before():
+        plugins.load([str(tmp_path / "my_parts.py")])
+        found = describe_methods()["halves"]
+    assert found["about"] == "A method, a model, a label noise and a dataset of one's own."
+    assert found["file"] == "my_parts.py"
+    assert found["options"][0]["doc"] == "of the loss"

@@ -108,7 +108,8 @@ def test_claims_are_decided_begun_or_without_numbers(table, runs):
         for row in read_published(PUBLISHED)
         if row.fields["paper"] == "rofl" and "eps=0.4" in row.fields["noise"]
     }
-    papers, some = published(PUBLISHED), published(PUBLISHED, known)
+    numbers = read_published(PUBLISHED)
+    papers, some = published(numbers), published(numbers, known)
     judged = [
         Judgement(claim, examine(claim, papers), examine(claim, some))
         for claim in (all_claims()[name] for name in ("rofl-01", "rofl-04", "rofl-06"))

@@ -288,7 +288,11 @@ def test_the_tidy_form_has_each_published_number_once(two_metrics, published, tm
         ("fedavg", "low", "test_accuracy", 75.0, "percent", 1.0),
         ("rofl", "low", "test_accuracy", 80.0, "percent", ""),
     )
-    write_cells([tmp_path / "t1.parquet"], tmp_path / "published.csv", tmp_path / "cells.csv")
+    write_cells(
+        [tmp_path / "t1.parquet"],
+        read_published(tmp_path / "published.csv"),
+        tmp_path / "cells.csv",
+    )
     with (tmp_path / "cells.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(numbers)

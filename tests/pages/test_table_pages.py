@@ -291,7 +291,7 @@ def test_pages_of_four_times_the_rows_take_four_times_the_work(table, monkeypatc
 
         monkeypatch.setattr(owner, name, property(look))
 
-    of_tables, of_cells = ("cells", "trained"), ("summary", "measure")
+    of_tables, of_cells = ("cells", "trained_rows"), ("summary", "measure")
     for names, owner in ((of_tables, Content), (of_cells, Cell)):
         for name in names:
             count(owner, name)

@@ -9,6 +9,7 @@ from noisyfl.analysis.published_cells import write_cells
 from noisyfl.core.options import BadInput
 from noisyfl.core.spreadsheet import from_text
 from noisyfl.pages.settings import banner
+from noisyfl.specs.published import read_published
 from small_tables import HIGH, LOW, PUBLISHED, content, markdown_cells, numbers, printed, table_in
 
 
@@ -217,7 +218,11 @@ def test_names_that_a_spreadsheet_would_run_are_text_in_every_csv(table, tmp_pat
     columns[0]["name"] = "@SUM(1+9)"
     table.description["as_published"] = [[True, True], [True, True]]
     printed(table)
-    write_cells([tmp_path / "out/t1.parquet"], tmp_path / "published.csv", tmp_path / "cells.csv")
+    write_cells(
+        [tmp_path / "out/t1.parquet"],
+        read_published(tmp_path / "published.csv"),
+        tmp_path / "cells.csv",
+    )
     found = {}
     for path in (tmp_path / "out/t1.csv", tmp_path / "cells.csv"):
         with path.open(newline="") as file:

@@ -12,7 +12,7 @@ from noisyfl.runs import gpu, selftest, timing
 from noisyfl.runs.train import choose_device
 from noisyfl.simulation.federation import Federation
 from noisyfl.specs import speeds
-from noisyfl.specs.speeds import GpuFacts
+from noisyfl.specs.gpu_facts import GpuFacts
 
 FACTS = {
     "device": "NVIDIA H100",

@@ -252,19 +252,25 @@ def test_the_command_for_one_run_has_its_target_first(monkeypatch, tmp_path):
     target = "snakemake results/runs/0123456789abcdef/provenance.json --cores 1"
     assert snakemake_alone(PROVENANCE, on_slurm=False) == target
     monkeypatch.chdir(tmp_path)
-    status.tell_jobs([tmp_path / "config" / "a.yaml", "my b.yaml", "/elsewhere/c.yaml"], None)
+    monkeypatch.setenv(status.SNAKEFILE, "")
+    files = [tmp_path / "config" / "a.yaml", "my b.yaml", "/elsewhere/c.yaml"]
+    status.tell_jobs(files, None, tmp_path / "workflow" / "Snakefile")
     configs = "--configfile config/a.yaml 'my b.yaml' /elsewhere/c.yaml"
     assert snakemake_alone(PROVENANCE, on_slurm=False) == f"{target} {configs}"
     assert snakemake_alone(PROVENANCE, on_slurm=True) == f"{target} --profile slurm {configs}"
+    status.tell_jobs([], None, "/elsewhere/Snakefile")
+    other = "--snakefile /elsewhere/Snakefile"
+    assert snakemake_alone(PROVENANCE, on_slurm=False) == f"{target} {other}"
 
 
 def test_jobs_know_what_snakemake_was_given(monkeypatch):
     monkeypatch.setenv(status.CONFIGFILES, "[]")
     monkeypatch.setenv(status.COMMAND, "another")
-    status.tell_jobs(["a.yaml"], "this")
+    monkeypatch.setenv(status.SNAKEFILE, "")
+    status.tell_jobs(["a.yaml"], "this", "Snakefile")
     code = (
         "from noisyfl.runs.status import *; print(snakemake_alone(Path('p'), False));"
-        "tell_jobs([], None); print(os.environ[COMMAND])"
+        "tell_jobs([], None, 'Snakefile'); print(os.environ[COMMAND])"
     )
     job = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert job.stdout == "snakemake p --cores 1 --configfile a.yaml\nthis\n"

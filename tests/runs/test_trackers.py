@@ -160,6 +160,13 @@ def test_a_tracker_that_is_not_installed_is_found_before_any_job(monkeypatch):
         config.check_config(given, "x")
 
 
+def test_a_folder_of_its_name_is_no_tracker(monkeypatch, tmp_path):
+    (tmp_path / "mlflow_of_a_folder").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(BadInput, match="'mlflow_of_a_folder', which is not installed"):
+        config.check_trackers(["mlflow_of_a_folder"], "x")
+
+
 @pytest.mark.parametrize("given", [["tensorbord"], "tensorboard", ["wandb", "wandb"], True])
 def test_what_is_no_list_of_trackers_is_refused(given):
     with pytest.raises(BadInput, match="x: trackers"):

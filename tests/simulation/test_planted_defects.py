@@ -124,7 +124,7 @@ DEFECTS = {
         (check_method, "fedavg", "ends with other weights|not close"),
     ),
     "a check without the buffers of batch normalisation": (
-        edited(StreamSlot, "_written", '"buffers": list(self.networks.buffers()),', ""),
+        edited(StreamSlot, "_mutable_tensors", '"buffers": list(self.networks.buffers()),', ""),
         (check_normalized, "fedavg", "not close"),
     ),
 }

@@ -36,7 +36,7 @@ def test_a_table_is_made_and_another_user_has_its_runs_from_the_cache(
 
 def test_a_request_that_slurm_refuses_is_told(tmp_path: Path) -> None:
     folder = repository(tmp_path, runs=1)
-    profile = folder / "slurm/config.v9+.yaml"
+    profile = folder / "slurm/profile.v9+.yaml"
     profile.write_text(
         profile.read_text().replace("# slurm_partition: gpu", "slurm_partition: moon")
     )

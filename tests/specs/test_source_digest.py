@@ -10,6 +10,7 @@ from noisyfl.specs.sources import PACKAGE, TELLING, computing_sources, source_di
 
 NAMES_A_RUN = {
     "__init__.py",
+    "core/places.py",
     "runs/__init__.py",
     "specs/__init__.py",
     "specs/catalogue.py",
@@ -18,7 +19,8 @@ NAMES_A_RUN = {
     "specs/sources.py",
     "specs/spec.py",
 }
-"""What training imports beside: the id of a run, which every checkpoint has beside the digest."""
+"""What training imports beside: the id of a run, which every checkpoint has beside the digest, and
+where files lie."""
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,7 @@ def test_the_lock_has_what_the_project_asks_for():
     project = PROJECT["project"]
     asked = [
         *project["dependencies"],
+        *project["optional-dependencies"]["snakemake"],
         *project["optional-dependencies"]["dev"],
         *project["optional-dependencies"]["docs"],
         *PROJECT["build-system"]["requires"],

@@ -35,7 +35,7 @@ rule train:
 
 def limit(profile: str, resource: str) -> int:
     """What a profile has of a resource."""
-    text = (ROOT / "profiles" / profile / "config.v9+.yaml").read_text()
+    text = (ROOT / "profiles" / profile / "profile.v9+.yaml").read_text()
     return yaml.safe_load(text)["resources"][resource]
 
 

@@ -5,9 +5,13 @@ In a notebook: ``import noisyfl``, and the functions of :mod:`noisyfl.notebook` 
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+try:
+    __version__ = version("noisyfl")
+except PackageNotFoundError:  # a clone's folder on PYTHONPATH, as in the images
+    __version__ = "0+unknown"
 
 __all__ = [
     "load_cells",

@@ -12,13 +12,13 @@ from pathlib import Path
 import noisyfl
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.script import end_quietly_on_ctrl_c
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import (
     DEFAULTS,
     EXECUTORS,
-    ROOT,
     TRACKERS,
     check_device,
     check_trackers,
@@ -204,6 +204,12 @@ def parser() -> argparse.ArgumentParser:
         type=float,
         default=math.inf,
         help="half of them for checks (default: as it takes)",
+    )
+    add(
+        "where",
+        "print_where",
+        "print the folder with the Snakefile, config/ and the profiles",
+        "where",
     )
     preview = add(
         "preview-data",

@@ -25,6 +25,7 @@ from noisyfl.core.artifacts import (
     write_json,
 )
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import IN_A_CLONE, ROOT
 from noisyfl.core.provenance import is_checked, read_provenance, write_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import dataset
@@ -32,11 +33,11 @@ from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.config import DEFAULTS, ROOT, load_config
+from noisyfl.experiments.config import DEFAULTS, load_config
 from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
 from noisyfl.experiments.editor_schemas import write_schemas
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.plan_file import EXPERIMENTS, PlanFile
+from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.targets import runs_by_target, runs_of
 from noisyfl.methods import METHODS
@@ -203,7 +204,12 @@ def prepared(
 
 def preview_data(datasets: list[str], results: Path, data: Roots, download: bool) -> None:
     """Draw what datasets look like and what augmentation does to an image, beside their parts."""
-    from noisyfl.figures.data_sheets import draw_data_sheets  # matplotlib takes a second to import
+    try:  # here, since matplotlib takes a second to import, and is not part of a bare installation
+        from noisyfl.figures.data_sheets import draw_data_sheets
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"preview-data: Python cannot import {error.name}, expected noisyfl[snakemake]"
+        ) from error
 
     for path in draw_data_sheets(datasets, results, data, download):
         print(path)
@@ -284,6 +290,14 @@ def write_editor_schemas() -> None:
         print(os.path.relpath(path))
 
 
+def print_where() -> None:
+    """Print the folder with the Snakefile, config/, profiles/ and slurm/.
+
+    Outside a clone tables are made by: snakemake --snakefile "$(noisyfl where)/Snakefile"
+    """
+    print(ROOT)
+
+
 def new_method(name: str, outside: Path | None = None) -> None:
     """Write a method's file that trains as FedAvg, with the hooks named that methods mostly use.
 
@@ -291,6 +305,8 @@ def new_method(name: str, outside: Path | None = None) -> None:
     it on digits in seconds.
     """
     if outside is None:
+        if not IN_A_CLONE:
+            raise BadInput(f"new-method: {ROOT} is an installed copy; give --outside FOLDER")
         print(write_new_method(name))
         return
     for path in write_package(name, outside):
@@ -347,7 +363,7 @@ def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] 
     given = load_config(config)
     given["results"] = str(results or given["results"])
     given["plugins"] = [*dict.fromkeys([*given["plugins"], *plugins])]
-    plan = PlanFile(given, str(config), EXPERIMENTS).plan(say)
+    plan = PlanFile(given, str(config)).plan(say)
     for why in plan.left_out.values():
         say(f"left out: {why}")
     return plan
@@ -426,6 +442,8 @@ def archive_runs(
 
     A run that is made by other sources than these is refused unless its commit is given.
     """
+    if not IN_A_CLONE:
+        raise BadInput(f"archive: {REPRODUCED.root} is an installed copy, expected a clone")
     plan = read_plan(config, results, plugins)
     moved = 0
     for run, spec in plan.runs.items():

@@ -31,7 +31,7 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.config import DEFAULTS, PUBLISHED, ROOT, load_config, scale_file
+from noisyfl.experiments.config import DEFAULTS, ROOT, load_config, published_files, scale_file
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
@@ -39,6 +39,7 @@ from noisyfl.runs.final_model import FinalModel
 from noisyfl.runs.final_model import load_model as model_in
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import methods, summary
+from noisyfl.specs.published import read_published
 from noisyfl.specs.spec import canonical_run, check_run, identity
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def load_cells(scale: str | Path = "desk", results: str | Path = "results") -> p
                 write_frame(path, _frame(finished, table))
                 frames.append(path)
         cells = Path(folder) / "cells.csv"
-        write_cells(frames, PUBLISHED, cells)
+        write_cells(frames, read_published(*published_files(finished.config)), cells)
         read = pd.read_csv(cells)
     return read.map(lambda cell: from_text(cell) if isinstance(cell, str) else cell)
 

@@ -9,6 +9,7 @@ from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
 from noisyfl.pages.claims import write_claims
 from noisyfl.specs.descriptions import read_description
+from noisyfl.specs.published import read_published
 
 with job(snakemake) as log:
     cells = Path(snakemake.input.cells)
@@ -17,7 +18,7 @@ with job(snakemake) as log:
         {run: RunFiles(Path(folder)) for run, folder in snakemake.params.folders.items()},
         {Path(path).stem: Path(path) for path in snakemake.input.partitions},
     )
-    printed = published(Path(snakemake.input.published))
+    printed = published(read_published(*map(Path, snakemake.input.published)))
     write_claims(
         judge(printed, ours(cells, artifacts.sources())),
         cells,

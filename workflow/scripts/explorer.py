@@ -13,13 +13,7 @@ from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake) as log:
     params, inputs = snakemake.params, snakemake.input
-    scale, papers = in_both(
-        json.loads(params.config),
-        Path(params.experiments),
-        params.name,
-        Path(inputs.published),
-        log,
-    )
+    scale, papers = in_both(json.loads(params.config), params.name, log)
     write_explorer(
         Sources(
             scale=scale.scale,

@@ -14,7 +14,7 @@ from noisyfl.analysis.room import rooms
 from noisyfl.analysis.verdicts import NOT_RUN
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.spreadsheet import as_text, from_text
-from noisyfl.specs.published import KEY, read_published
+from noisyfl.specs.published import KEY, Published
 
 OURS = {
     **{name: name for name in ("shown_in", "row", "column")},
@@ -26,7 +26,7 @@ OURS = {
 """The columns beside those of the published numbers, and what :attr:`Cell.row` calls them."""
 
 
-def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
+def write_cells(frames: Iterable[Path], published: Iterable[Published], cells: Path) -> None:
     """Write the published numbers with ours, in the order of the published ones.
 
     A published number that no cell of the tables shows has no number of ours, and the verdict
@@ -39,10 +39,10 @@ def write_cells(frames: Iterable[Path], published: Path, cells: Path) -> None:
     Args:
         frames: the files of all tables' frames, see :mod:`noisyfl.analysis.frame`: one without
             published numbers may have the oracle.
-        published: the file of the papers' own numbers.
+        published: the papers' own numbers.
         cells: the file that gets the rows.
     """
-    numbers = pd.DataFrame([row.fields for row in read_published(published)])
+    numbers = pd.DataFrame([row.fields for row in published])
     frame = read_frames(frames)
     shown = frame[frame["trained"].astype(bool) & frame["published"].notna()]
     shown = shown.assign(shown_in=shown["experiment"] + "/" + shown["table"])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.declaration import Claim
@@ -12,7 +11,7 @@ from noisyfl.claims.findings import Case, Finding
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.sources import Side, published
 from noisyfl.specs.descriptions import Description, TableDescription
-from noisyfl.specs.published import KEY
+from noisyfl.specs.published import KEY, Published
 
 
 def judge(printed: Side, ours: Side) -> list[Judgement]:
@@ -55,7 +54,7 @@ def with_room(finding: Finding, published: Finding, side: Side) -> Finding:
     return replace(finding, checks=tuple(checks))
 
 
-def out_of_reach(printed: Path, parts: Mapping[str, Description]) -> list[str]:
+def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description]) -> list[str]:
     """The claims that these tables cannot decide, whatever numbers they get.
 
     Such a claim compares printed numbers, and for each comparison the tables lack one.

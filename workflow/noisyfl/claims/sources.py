@@ -20,7 +20,7 @@ from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
 from noisyfl.claims.spread import Spread, deviations
-from noisyfl.specs.published import KEY, read_published
+from noisyfl.specs.published import KEY, Published
 
 Source = Callable[[Query], Iterable[Entry]]
 
@@ -64,16 +64,16 @@ class Side:
         return Numbers.of(found, query.by, where).at(**lists)
 
 
-def published(path: Path, known: Collection[tuple[str, ...]] | None = None) -> Side:
+def published(rows: Iterable[Published], known: Collection[tuple[str, ...]] | None = None) -> Side:
     """The papers' own numbers: as tables print them, shares in percent, and as texts give them.
 
     Args:
-        path: the file of published numbers.
+        rows: of the files of published numbers.
         known: by their labels in the order of :data:`noisyfl.specs.published.KEY`, the printed
             numbers to take as known; None for all.
     """
     found: list[Entry] = []
-    for row in read_published(path):
+    for row in rows:
         value, std, starred = math.nan, math.nan, None
         if known is None or tuple(row.fields[name] for name in KEY) in known:
             value, std = row.value, math.nan if row.std is None else row.std

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from noisyfl.documentation.option_tables import table
+from noisyfl.documentation.markdown import table
 from noisyfl.experiments.editor_schemas import Schema, for_editors
 
 SETTING = "Setting"
@@ -27,8 +27,7 @@ def pages() -> dict[str, str]:
         "[Methods](methods/index.md) has the options of methods.",
     ]
     for form, (title, files) in FORMS.items():
-        schema = for_editors(form)
-        lines += ["", f"## {title}: `{files}`", "", *_table(schema, schema["$defs"])]
+        lines += ["", f"## {title}: `{files}`", "", *keys_table(form)]
     setting = for_editors("config")
     lines += ["", "## A setting", "", *_table(setting["$defs"][SETTING], setting["$defs"])]
     for key in ("schedule", "partition", "label_noise", "noise_level", "model"):
@@ -46,6 +45,16 @@ def pages() -> dict[str, str]:
             if own:
                 lines += ["", *_table({**choice, "properties": own}, setting["$defs"])]
     return {"configuration-reference.md": "\n".join(lines) + "\n"}
+
+
+def keys_table(form: str) -> list[str]:
+    """The lines of a table of every key of a form.
+
+    Args:
+        form: a key of :data:`FORMS`.
+    """
+    schema = for_editors(form)
+    return _table(schema, schema["$defs"])
 
 
 def _table(schema: Schema, definitions: Schema) -> list[str]:

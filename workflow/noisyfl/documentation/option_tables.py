@@ -7,6 +7,7 @@ comment                rows
 ``components``         partitions, label noises and so on
 ``methods``            every family of methods
 ``statuses``           every method, and how sure it is
+``keys``               every key of a scale
 =====================  =======================================
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import choices_of, type_of
 from noisyfl.data.datasets.own_images import Images
+from noisyfl.documentation.configuration_page import keys_table
+from noisyfl.documentation.markdown import table
 from noisyfl.experiments.config import PUBLISHED, ROOT
 from noisyfl.experiments.editor_schemas import COMMON
 from noisyfl.experiments.overlay import REGISTRIES
@@ -32,7 +35,9 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import methods, summary
 from noisyfl.specs.published import read_published
 
-MARK = re.compile(r"(<!-- (options|components|methods|statuses)(?:: (\w+))? -->\n\n)(?:\|.*\n)*")
+MARK = re.compile(
+    r"(<!-- (options|components|methods|statuses|keys)(?:: (\w+))? -->\n\n)(?:\|.*\n)*"
+)
 """A comment, and the table under it."""
 
 
@@ -60,16 +65,9 @@ def table_lines(kind: str, name: str | None, where: str) -> list[str]:
         return table(("key", "components"), made)
     if kind == "methods":
         return table(("family", "methods"), method_rows())
+    if kind == "keys":
+        return keys_table("config")
     return table(("method", "status", "source"), status_rows())
-
-
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table."""
-    lines = [f"| {' | '.join(headers)} |", "|---" * len(headers) + "|"]
-    for row in rows:
-        cells = [" ".join(cell.split()).replace("|", r"\|") for cell in row]
-        lines.append("|" + "".join(f" {cell} |" if cell else " |" for cell in cells))
-    return lines
 
 
 def declaration(name: str, where: str) -> type[Component]:
@@ -182,7 +180,11 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         BadInput: a comment names something that is not declared.
     """
     found = {}
-    for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
+    for path in (
+        root / "README.md",
+        root / "config" / "README.md",
+        *sorted((root / "docs").rglob("*.md")),
+    ):
         text = path.read_text()
         if MARK.search(text):
             found[path] = fill(text, path.relative_to(root).as_posix())

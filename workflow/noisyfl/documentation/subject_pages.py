@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noisyfl.documentation.option_tables import shared_option, table
+from noisyfl.documentation.markdown import table
+from noisyfl.documentation.option_tables import shared_option
 from noisyfl.pages.reasons import Choice, Note, Reason, Row, Subject, subjects
 
 

@@ -12,12 +12,11 @@ from typing import Any
 from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find, reading, within
+from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import find as find_plugins
 from noisyfl.core.typed import choices_of
 from noisyfl.data.roots import checked_folder
 from noisyfl.experiments.configuration import Configuration
-
-ROOT = Path(__file__).parents[3]
 
 EXECUTORS = choices_of(Configuration.model_fields["executor"]) or ()
 """The names in :data:`noisyfl.runs.train.EXECUTORS`, whose import would need torch."""
@@ -25,7 +24,11 @@ EXECUTORS = choices_of(Configuration.model_fields["executor"]) or ()
 TRACKERS = choices_of(Configuration.model_fields["trackers"]) or ()
 """The names in :data:`noisyfl.runs.trackers.TRACKERS`, likewise."""
 
+EXPERIMENTS = ROOT / "config" / "papers"
+"""The folder of the experiments that come with the package."""
+
 PUBLISHED = ROOT / "config" / "published.csv"
+"""The file of the reproduced papers' own numbers."""
 
 DEFAULTS: dict[str, Any] = Configuration.model_construct().to_json()
 """By key of a scale, its default."""
@@ -83,9 +86,14 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         checked_folder(folder, f"{where}: data.prepared[{n}]")
         for n, folder in enumerate(data["prepared"])
     ]
+    given["experiment_folders"] = [
+        checked_folder(folder, f"{where}: experiment_folders[{n}]")
+        for n, folder in enumerate(given["experiment_folders"])
+    ]
     check_device(given["device"], f"{where}: device")
-    with within(where=f"{where}: "):
-        find_plugins(given["plugins"])
+    if given["plugins"]:
+        with within(where=f"{where}: "):
+            find_plugins(given["plugins"])
     check_trackers(given["trackers"], f"{where}: trackers")
     results = checked_folder(given["results"], f"{where}: results", to_be_made=True)
     if set(results) & set("{}"):
@@ -103,11 +111,35 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 def check_trackers(names: Sequence[str], where: str) -> None:
     """Raise :class:`BadInput` if a tracker is not installed; its module and extra have its name."""
     for name in names:
-        if importlib.util.find_spec(name) is None:
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:  # a folder of that name, as W&B makes one
             raise BadInput(
                 f"{where}: got {name!r}, which is not installed; install it with: "
                 f'pip install "noisyfl[{name}]"'
             )
+
+
+def experiment_files(config: Mapping[str, Any], folder: Path = EXPERIMENTS) -> dict[str, Path]:
+    """The files of experiments by name; of two with one name, that of a scale's own folder.
+
+    Args:
+        config: as :func:`check_config` returns it.
+        folder: of the other experiments.
+    """
+    own = [Path(one) for one in config["experiment_folders"]]
+    folders = [folder, *reversed(own)]
+    return {path.stem: path for one in folders for path in sorted(one.glob("*.yaml"))}
+
+
+def published_files(config: Mapping[str, Any], file: Path = PUBLISHED) -> list[Path]:
+    """The files of published numbers: those in a scale's own folders of experiments, then ``file``.
+
+    Args:
+        config: as :func:`check_config` returns it.
+        file: the last one.
+    """
+    own = [Path(folder) / file.name for folder in config["experiment_folders"]]
+    return [*(path for path in own if path.exists()), file]
 
 
 def check_device(name: str, where: str) -> None:

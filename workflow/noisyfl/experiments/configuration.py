@@ -23,7 +23,9 @@ class Data(Typed):
         description="official files, as torchvision lays them out; of several folders the first "
         "that has a file is read, and the last is where downloads go",
     )
-    download: bool = False
+    download: bool = Field(
+        False, description="fetch missing or damaged files into the last of these folders"
+    )
     prepared: Folders = Field(
         [], description="folders with datasets that are prepared already, as results/data/ has them"
     )
@@ -36,7 +38,9 @@ class Overlay(Typed):
     (:func:`noisyfl.experiments.overlay.check_overlay`).
     """
 
-    setting: Setting = Field(default_factory=Setting.model_construct)
+    setting: Setting = Field(
+        default_factory=Setting.model_construct, description="values laid over every setting"
+    )
     datasets: dict[str, Setting] = Field(
         {}, description="by the dataset of the paper: what stands in for it"
     )
@@ -61,7 +65,12 @@ class Configuration(Typed):
     scale: Name = Field(description="names results/<scale>/")
     note: str = Field("", description="what the scale's numbers are worth; printed with each table")
     experiments: Annotated[Names, AfterValidator(each_once)] = Field(
-        description="files of config/papers/, without .yaml"
+        description="files of config/papers/, or of the experiment_folders, without .yaml"
+    )
+    experiment_folders: Folders = Field(
+        [],
+        description="folders with experiments of one's own (NAME.yaml) and published numbers "
+        "(published.csv); what they have goes before what config/ has",
     )
     targets: Annotated[Names, AfterValidator(each_once)] | None = Field(
         None,
@@ -74,8 +83,10 @@ class Configuration(Typed):
     results: str = Field("results", min_length=1, description="the folder of all artifacts")
     data: Data = Field(default_factory=Data.model_construct)
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
-    executor: Literal["fast", "loop"] = "fast"
-    checkpoint_seconds: float = Field(60, gt=0)
+    executor: Literal["fast", "loop"] = Field("fast", description="loop is the plain reference")
+    checkpoint_seconds: float = Field(
+        60, gt=0, description="the least time between two checkpoints of a run"
+    )
     reproduced: bool = Field(
         True, description="take runs that results lack from reproduced/, where it has them"
     )

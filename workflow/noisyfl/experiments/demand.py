@@ -15,6 +15,7 @@ from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import parts_of
 from noisyfl.specs.cost import Work, likely_seconds
+from noisyfl.specs.published import read_published
 from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
 
 WIDTH = 88
@@ -64,7 +65,7 @@ def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]],
         out_of_reach: other claims, on which the tables and figures could say nothing.
     """
     parts = parts_of(plan, target)
-    claims, undecided = all_claims(), out_of_reach(PUBLISHED, parts)
+    claims, undecided = all_claims(), out_of_reach(read_published(PUBLISHED), parts)
     found = {name: runs_of_claim(claims[name], parts) for name in claims if name not in undecided}
     runs = dict(sorted(((name, runs) for name, runs in found.items() if runs), key=_by_size))
     return runs, [name for name in claims if name not in runs]

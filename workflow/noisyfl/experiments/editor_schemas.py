@@ -25,7 +25,8 @@ from noisyfl.specs.catalogue import methods, summary
 
 Schema = dict[str, Any]
 
-FOLDER = Path(__file__).parents[2] / "schemas"
+FOLDER = Path("workflow/schemas")
+"""Where they go in the working folder, and what the first lines of the files in config/ name."""
 
 FORMS: dict[str, type[Typed]] = {"config": Configuration, "experiment": Experiment}
 """What files hold, by the name of their schema."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from noisyfl.experiments.plan import Plan
@@ -15,18 +14,14 @@ PARTS = ("rows", "columns", "trials")
 
 def in_both(
     config: Mapping[str, Any],
-    experiments: Path,
     where: str,
-    published: Path,
     say: Callable[[str], None],
 ) -> tuple[Plan, Plan]:
     """The plan of a scale, and the plan of the same cells in the papers' own settings.
 
     Args:
         config: as :func:`noisyfl.experiments.config.check_config` returns it.
-        experiments: the folder of the experiments' YAML files.
         where: what the error messages call the configuration.
-        published: the file of the papers' own numbers.
         say: takes a line for the user.
 
     Raises:
@@ -35,6 +30,6 @@ def in_both(
     parts = {key: config["overlay"][key] for key in PARTS if key in config["overlay"]}
     theirs = {**config, "overlay": parts, "allow_years": True}
     return (
-        PlanFile(config, where, experiments, published).load(say),
-        PlanFile(theirs, where, experiments, published).plan(say),
+        PlanFile(config, where).load(say),
+        PlanFile(theirs, where).plan(say),
     )

@@ -21,14 +21,18 @@ from noisyfl.core.options import reading
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import data_roots
-from noisyfl.experiments.config import PUBLISHED, ROOT
+from noisyfl.experiments.config import (
+    EXPERIMENTS,
+    PUBLISHED,
+    experiment_files,
+    published_files,
+)
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.sources import digest_of
 
-EXPERIMENTS = ROOT / "config" / "papers"
-
 DECIDING = (
-    *("scale", "note", "plugins", "trials", "allow_years", "overlay", "experiments", "targets"),
+    *("scale", "note", "plugins", "trials", "allow_years", "overlay"),
+    *("experiments", "experiment_folders", "targets"),
 )
 """The keys of a configuration that decide its plan, with its data folders."""
 
@@ -45,8 +49,8 @@ class PlanFile:
     Args:
         config: as :func:`noisyfl.experiments.config.check_config` returns it.
         where: what the error messages call the configuration.
-        experiments: the folder of the experiments' YAML files.
-        published: the file of the papers' own numbers.
+        experiments: the folder of the experiments' YAML files, besides the configuration's own.
+        published: the file of the papers' own numbers, besides the configuration's own.
     """
 
     def __init__(
@@ -135,10 +139,11 @@ class PlanFile:
         digest.update(".".join(platform.python_version_tuple()[:2]).encode())
         for plugin in plugins.find(self.config["plugins"]):
             digest.update(f"{plugin} {plugin.sha256}".encode())
-        names = sorted(self.config["experiments"])
-        for path in (self.published, *(self.experiments / f"{name}.yaml" for name in names)):
+        known = experiment_files(self.config, self.experiments)
+        used = [known[name] for name in sorted(self.config["experiments"]) if name in known]
+        for path in (*published_files(self.config, self.published), *used):
             with reading(str(path)):
-                digest.update(path.read_bytes() if path.exists() else b"missing")
+                digest.update(path.read_bytes())
         return digest.hexdigest()
 
 

@@ -20,7 +20,7 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead, data_roots
-from noisyfl.experiments.config import PUBLISHED
+from noisyfl.experiments.config import PUBLISHED, experiment_files, published_files
 from noisyfl.experiments.expansion import USED, Expansion
 from noisyfl.experiments.headers import only
 from noisyfl.experiments.overlay import check_overlay
@@ -40,9 +40,9 @@ def make_plan(
 
     Args:
         config: as :func:`check_config` returns it.
-        experiments: the folder of the experiments' YAML files.
+        experiments: the folder of the experiments' YAML files, besides the configuration's own.
         where: what the error messages call the configuration.
-        published: the file of the papers' own numbers.
+        published: the file of the papers' own numbers, besides the configuration's own.
 
     Raises:
         BadInput: naming the file, the key, the value and what was expected; of missing human labels
@@ -51,13 +51,14 @@ def make_plan(
     plan = Plan(config["scale"])
     with reading(where):
         check_overlay(config["overlay"], f"{where}: overlay")
-    known = {path.stem: path for path in sorted(experiments.glob("*.yaml"))}
+    known = experiment_files(config, experiments)
     used = {key: config[key] for key in USED}
 
     @functools.cache
     def numbers() -> list[Published]:
-        with reading(str(published)):
-            return read_published(published)
+        files = published_files(config, published)
+        with reading(", ".join(map(str, files))):
+            return read_published(*files)
 
     own = OwnFiles(data_roots(config), Path(config["results"]))
 

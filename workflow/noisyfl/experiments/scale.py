@@ -264,13 +264,18 @@ class RunWords:
     """What a run is called on the console: ``{RUN_WORDS:<id>}`` in a rule's message.
 
     The words are not in the rule's params, since a change of these would train the run anew.
-
-    Args:
-        words: by run.
     """
 
-    def __init__(self, words: Mapping[str, str]) -> None:
-        self._words = words
+    def __init__(self) -> None:
+        self._words: dict[str, str] = {}
+
+    def add(self, words: Mapping[str, str]) -> None:
+        """Name runs.
+
+        Args:
+            words: by run.
+        """
+        self._words |= words
 
     def __format__(self, run: str) -> str:
         return self._words[run]

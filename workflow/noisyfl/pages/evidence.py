@@ -28,13 +28,14 @@ from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
 from noisyfl.core.artifacts import replacing
+from noisyfl.core.places import ROOT
 from noisyfl.pages.beside_papers import Beside, tables_beside
 from noisyfl.pages.claims import in_short, tally
 from noisyfl.pages.reasons import Strict, read_model
 from noisyfl.specs.descriptions import Heading, TableDescription
 from noisyfl.specs.published import PAPERS
 
-TEMPLATES = Path(__file__).parents[2] / "report" / "evidence"
+TEMPLATES = ROOT / "workflow" / "report" / "evidence"
 
 METHODS = "methods"
 """The name of the page of every method, and of its file of reasons."""

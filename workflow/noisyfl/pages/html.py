@@ -7,7 +7,9 @@ from typing import Any
 
 import jinja2
 
-TEMPLATES = Path(__file__).parents[2] / "report"
+from noisyfl.core.places import ROOT
+
+TEMPLATES = ROOT / "workflow" / "report"
 
 
 def render(template: str, folder: Path = TEMPLATES, **values: Any) -> str:

@@ -17,9 +17,10 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.places import ROOT
 from noisyfl.core.typed import Typed, in_words
 
-FOLDER = Path(__file__).parents[2] / "reasons"
+FOLDER = ROOT / "workflow" / "reasons"
 
 Status = Literal["exact", "follows the text", "open"]
 """How sure it is that a method is its paper's; docs/fidelity.md explains the words."""

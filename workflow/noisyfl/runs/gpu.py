@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from noisyfl.simulation.stream_slots import CONTEXT_MB
-from noisyfl.specs.speeds import GpuFacts
+from noisyfl.specs.gpu_facts import GpuFacts
 
 SMALLEST_MB = 64.0
 """Megabytes that a run may allocate in any case, however little it has claimed."""

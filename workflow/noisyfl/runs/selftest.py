@@ -1,8 +1,8 @@
 """Check that the fast executor computes correctly here: ``python -m noisyfl selftest``.
 
 It needs no data: the images are scikit-learn's digits. What is found out about a GPU is written
-down for the executor and the estimates (:class:`noisyfl.specs.speeds.GpuFacts`). On a CPU the same
-checks are made, as far as they apply there.
+down for the executor and the estimates (:mod:`noisyfl.specs.gpu_facts`). On a CPU the same checks
+are made, as far as they apply there.
 """
 
 from __future__ import annotations

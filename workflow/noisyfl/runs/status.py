@@ -48,6 +48,12 @@ KEYS: Mapping[str, tuple[type, ...]] = {
 CONFIGFILES = "NOISYFL_CONFIGFILES"
 """The environment variable that tells Snakemake's jobs which ``--configfile`` it was given."""
 
+SNAKEFILE = "NOISYFL_SNAKEFILE"
+"""The environment variable that tells them which ``--snakefile`` it was given."""
+
+FOUND = ("Snakefile", "workflow/Snakefile")
+"""Where Snakemake finds a workflow by itself."""
+
 COMMAND = "NOISYFL_COMMAND"
 """The environment variable that tells Snakemake's jobs which command they belong to."""
 
@@ -211,20 +217,23 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
 
 
-def tell_jobs(paths: Iterable[Path | str], command: str | None) -> None:
+def tell_jobs(paths: Iterable[Path | str], command: str | None, snakefile: Path | str) -> None:
     """Tell every job that is started from this process its configuration and its command.
 
     Args:
         paths: the configuration's files, as Snakemake was given them.
         command: a name for this Snakemake command; None in one of its jobs, which was told it.
+        snakefile: the workflow's.
     """
     if command is not None:
         os.environ[COMMAND] = command
-    here = [
-        os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else str(path)
-        for path in paths
-    ]
-    os.environ[CONFIGFILES] = json.dumps(here)
+    os.environ[CONFIGFILES] = json.dumps(list(map(_from_here, paths)))
+    os.environ[SNAKEFILE] = _from_here(snakefile)
+
+
+def _from_here(path: Path | str) -> str:
+    """A path, relative if it lies in the working folder."""
+    return os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else str(path)
 
 
 def snakemake_alone(provenance: Path, on_slurm: bool) -> str:
@@ -243,6 +252,9 @@ def snakemake_alone(provenance: Path, on_slurm: bool) -> str:
         words += ["--profile", "slurm"]
     if configfiles := json.loads(os.environ.get(CONFIGFILES, "[]")):
         words += ["--configfile", *configfiles]
+    snakefile = os.environ.get(SNAKEFILE, FOUND[0])
+    if snakefile not in FOUND:
+        words += ["--snakefile", snakefile]
     return shlex.join(words)
 
 

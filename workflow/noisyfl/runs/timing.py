@@ -17,7 +17,8 @@ from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.extent import network_of
-from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer, Layout
+from noisyfl.specs.gpu_facts import Layout
+from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer
 
 SLOTS = (1, 2, 4, 8, 16)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from noisyfl import __version__
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import PACKAGE
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.sources import PACKAGE
 
 TEMPLATE = '''"""{title}: what it does, in one line.
 

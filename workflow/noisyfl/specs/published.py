@@ -97,14 +97,25 @@ class Published:
         return max(0, printed - 2) if self.fields["unit"] == "fraction" else printed
 
 
-def read_published(path: Path) -> list[Published]:
-    """Every row of the file.
+def read_published(*paths: Path) -> list[Published]:
+    """Every row of files of published numbers; those of a paper come from the first that has any.
 
     Raises:
-        BadInput: a row is not a number in a known unit, or two have the same labels.
+        BadInput: a row is not a number in a known unit, or two of a file have the same labels.
     """
+    found: list[Published] = []
+    for path in paths:
+        papers = {row.fields["paper"] for row in found}
+        found += [row for row in _rows(path) if row.fields["paper"] not in papers]
+    return found
+
+
+def _rows(path: Path) -> list[Published]:
     with path.open(newline="", encoding="utf-8") as file:
         rows = csv.DictReader(file)
+        for column in (*KEY, *PRINTED):
+            if column not in (rows.fieldnames or ()):
+                raise BadInput(f"{path}, line 1: got no column {column!r}, expected one")
         found = [Published(rows.line_num, row) for row in rows]
     lines: dict[tuple[str, ...], int] = {}
     for row in found:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1]
+from noisyfl.core.places import PACKAGE, ROOT
 
 COMPUTING = (
     "core",
@@ -19,6 +19,7 @@ COMPUTING = (
     "models",
     "simulation",
     "specs/build.py",
+    "specs/gpu_facts.py",
     "runs/gpu.py",
     "runs/processor.py",
     "runs/train.py",
@@ -32,11 +33,11 @@ PRINTING = (".css", ".jinja", ".js", ".py")
 """The file name endings of what makes pages and figures."""
 
 TELLING = (
-    *("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/script.py"),
-    *("core/spreadsheet.py", "core/text.py"),
+    *("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/places.py"),
+    *("core/script.py", "core/spreadsheet.py", "core/text.py"),
 )
-"""Modules in these subpackages that read configurations or write logs and CSV, and compute
-nothing."""
+"""Modules in these subpackages that read configurations, write logs and CSV or say where files lie,
+and compute nothing."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,16 @@ def digest_of(*parts: str) -> str:
 
 def printing_digest() -> str:
     """SHA-256 of the sources of pages and figures: their code, templates, styles and scripts."""
-    folders = *(PACKAGE / room for room in PRINTING_ROOMS), PACKAGE.parent / "report"
-    files = (path for folder in folders for path in folder.rglob("*") if path.suffix in PRINTING)
-    return _digest({path.relative_to(PACKAGE.parent).as_posix(): path for path in files})
+    folders = {room: PACKAGE / room for room in PRINTING_ROOMS}
+    folders["report"] = ROOT / "workflow" / "report"
+    return _digest(
+        {
+            f"{name}/{path.relative_to(folder).as_posix()}": path
+            for name, folder in folders.items()
+            for path in folder.rglob("*")
+            if path.suffix in PRINTING
+        }
+    )
 
 
 def computing_sources(package: Path) -> dict[str, Path]:

@@ -6,17 +6,12 @@ selftest` measures a device, and :func:`measured_speed` reads what it has writte
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from pydantic import Field
-
-from noisyfl.core.options import reading
-from noisyfl.core.typed import Typed
+from noisyfl.specs.gpu_facts import GpuFacts
 
 Layer = tuple[int, int, int]
 """Positions at which a layer is applied, its inputs at each position, and its outputs at each."""
@@ -28,8 +23,6 @@ IMAGE = 5.55e8
 """Multiplications of ResNet-18's forward pass of a CIFAR image, the unit of evaluation speeds."""
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
-
-Layout = Literal["contiguous", "channels_last"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,48 +89,6 @@ SAFE_GPU = Speed(
 
 LEAST, MOST = 2 / 3, 2.0
 """Range of a run's time over its likely time; GPUs' throughput is not known more precisely."""
-
-
-class Rates(Typed):
-    """Floating-point operations per second in training, by precision."""
-
-    float32: float = Field(gt=0)
-    tf32: float = Field(gt=0)
-    bfloat16: float = Field(gt=0)
-
-
-class Factors(Typed):
-    """What the self-test measured of a device, from which a run's time is estimated."""
-
-    launch_seconds: float = Field(ge=0, lt=1)
-    matrix_flops: Rates
-    evaluation_images_per_second: float = Field(gt=0)
-
-
-class GpuFacts(Typed):
-    """What ``python -m noisyfl selftest`` wrote about a kind of GPU.
-
-    Attributes:
-        device: its name.
-        slots: the most stream slots that the fast executor should have.
-        layout: of images and weights in memory, by precision.
-        factors: see docs/speed.md.
-    """
-
-    device: str
-    slots: int = Field(ge=1)
-    layout: dict[str, Layout]
-    factors: Factors
-
-    @classmethod
-    def read_file(cls, path: Path) -> GpuFacts:
-        """The facts in a file.
-
-        Raises:
-            BadInput: it cannot be read, or is not what the self-test writes.
-        """
-        with reading(str(path)):
-            return cls.read(json.loads(path.read_text()), f"{path}: ")
 
 
 def measured_speed(path: Path) -> tuple[str, Speed]:
