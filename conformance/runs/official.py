@@ -21,7 +21,8 @@ from noisyfl.core.artifacts import Results
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import View
-from noisyfl.data.datasets.dataset import DATASETS, Part, read_part
+from noisyfl.data.datasets.dataset import DATASETS, Part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.models import build_model
 from noisyfl.specs.spec import identity
 

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import DATASETS, prepare
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.parts import prepare
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 from small_paper import CONFIG

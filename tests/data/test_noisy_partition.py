@@ -14,6 +14,8 @@ from noisyfl.core.artifacts import DamagedArtifact, checksum, read_table, write_
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 from small_partitions import LABELS, SETTING, canonical, made
 
 
@@ -52,21 +54,23 @@ def test_all_clean_settings_share_one_spec():
 def test_the_checksum_of_human_labels_becomes_part_of_the_spec(tmp_path):
     np.save(tmp_path / "labels.npy", (LABELS + 1) % 10)
     noise = {"label_noise": "human(file='labels.npy')", "noise_level": "none"}
-    assert canonical(**noise)["label_noise"]["sha256"] == ""
+    with pytest.raises(NotRead, match=r"got 'labels\.npy', which has not been read yet"):
+        canonical(**noise)
     spec = canonical(data_folder=tmp_path, **noise)
     assert len(spec["label_noise"]["sha256"]) == 64
     path = tmp_path / "partition.parquet"
-    noisy_partition.write(path, spec, LABELS, tmp_path)
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    noisy_partition.write(path, spec, LABELS, own)
     partition = noisy_partition.read(path)
     assert (partition.realised == 1).all()
     assert np.isnan(partition.noise_levels).all()
     for client in partition.clients:
         assert (client.given_label == (LABELS[client.samples] + 1) % 10).all()
+    given = f"human(file='labels.npy', sha256='{spec['label_noise']['sha256']}')"
     np.save(tmp_path / "labels.npy", LABELS)
     with pytest.raises(BadInput, match=r"label_noise\.human\.sha256: the labels .* have .* expect"):
-        noisy_partition.make(spec, LABELS, tmp_path)
+        canonical(data_folder=tmp_path, label_noise=given, noise_level="none")
     # With the checksum given, a plan can be made without the file.
-    given = f"human(file='labels.npy', sha256='{spec['label_noise']['sha256']}')"
     (tmp_path / "labels.npy").unlink()
     planned = canonical(data_folder=tmp_path, label_noise=given, noise_level="none")
     assert planned == spec
@@ -76,9 +80,8 @@ def test_the_checksum_of_human_labels_becomes_part_of_the_spec(tmp_path):
 
 def test_human_labels_of_the_wrong_number_are_refused(tmp_path):
     np.save(tmp_path / "labels.npy", LABELS[:-1])
-    spec = canonical(label_noise="human(file='labels.npy')", noise_level="none")
     with pytest.raises(BadInput, match=r"labels\.npy holds int64 \(1436,\).* 1437 training"):
-        noisy_partition.make(spec, LABELS, tmp_path)
+        canonical(data_folder=tmp_path, label_noise="human(file='labels.npy')", noise_level="none")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_human_labels_of_the_wrong_number_are_refused(tmp_path):
         ),
         ({"label_noise": "symmetrical"}, r"a\.yaml\.label_noise: no label noise is called"),
         (
-            {"label_noise": "human(file='labels.npy')"},
+            {"dataset": "cifar10", "label_noise": "human(key='worse_label')"},
             r"a\.yaml\.noise_level: got 'constant', expected none",
         ),
     ],

@@ -8,7 +8,8 @@ import pytest
 
 import official_trees as trees
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import DATASETS, Part, prepare, read_part
+from noisyfl.data.datasets.dataset import DATASETS, Part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.figures.data_sheets import (
     augmentations,
     class_examples,

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.experiments.config import ROOT, load_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.methods import METHODS

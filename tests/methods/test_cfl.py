@@ -12,7 +12,7 @@ from scipy.spatial.distance import squareform
 from fakes import FakeFederation, alike
 from noisy_digits import SETTING
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.methods import METHODS
 from noisyfl.methods.cfl import bipartition, similarities
 from noisyfl.runs.train import build_federation, choose_device

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.methods.krum import krum_scores
 from noisyfl.models import build_model
 from noisyfl.runs.train import build_federation, choose_device

@@ -10,7 +10,7 @@ import torch
 from noisyfl import commands
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.final_model import load_model
 from noisyfl.specs.spec import identity
 from small_runs import SMALL, inputs, spec_of, train

@@ -16,7 +16,7 @@ from noisyfl.core.artifacts import read_table
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted

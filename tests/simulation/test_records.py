@@ -16,7 +16,7 @@ from sklearn.metrics import confusion_matrix as confusion_of
 
 from noisyfl.analysis.runs import read_run
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.train import build_federation
 from noisyfl.simulation.rounds import (
     NOT_EVALUATED,

@@ -2,8 +2,13 @@ import numpy as np
 import pytest
 import torch
 
+from noisyfl.core.options import BadInput
+from noisyfl.methods.fedavg import FedAvg
+from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.updates import batches
+from noisyfl.simulation.updates import Epoch, batches
 from noisyfl.simulation.weights import average
 
 
@@ -47,3 +52,42 @@ def test_participants_of_an_ordinary_round(participation, clients, expected):
         }
     )
     assert schedule.participants(clients) == expected
+
+
+LABELS = torch.zeros(5, dtype=torch.int64)
+CLIENT = Client(id=0, rows=LABELS, given=LABELS, true=LABELS)
+
+
+@pytest.mark.parametrize(
+    ("positions", "got"),
+    [
+        (np.array([True, False, True, True, False]), r"bool \[5\]"),
+        (torch.arange(5), r"torch\.int64 \[5\]"),
+        (np.arange(5.0), r"float64 \[5\]"),
+        (np.zeros((5, 1), dtype=np.int64), r"int64 \[5, 1\]"),
+        (np.array([3, 5]), "3 to 5"),
+        (np.array([-1, 3]), "-1 to 3"),
+    ],
+)
+def test_what_is_no_position_is_refused_by_name(monkeypatch, positions, got):
+    expected = rf"got {got}, expected positions: whole numbers from 0 to 4"
+    with pytest.raises(BadInput, match=rf"Epoch\.steps: {expected}"):
+        Epoch([np.array([0, 1]), positions], LABELS)
+    monkeypatch.setattr(FedAvg, "positions", lambda side, client: positions)
+    turn = Turn(1, 0, "training", 0, 0, batch_size=2, outputs=None)
+    with pytest.raises(BadInput, match=rf"FedAvg\.positions: {expected}"):
+        FedAvg().epoch(CLIENT, turn)
+
+
+@pytest.mark.parametrize(
+    ("flags", "got"),
+    [
+        (torch.tensor([0, 2, 3]), r"int64 \[3\]"),
+        (torch.ones(5), r"float32 \[5\]"),
+        (torch.ones(4, dtype=torch.bool), r"bool \[4\]"),
+    ],
+)
+def test_what_is_no_flag_of_each_sample_is_refused_by_name(flags, got):
+    message = rf"report_selection: got {got}, expected flags: bool \[5\]"
+    with pytest.raises(BadInput, match=message):
+        Federation.report_selection(None, CLIENT, flags)

@@ -3,7 +3,7 @@
 import torch
 
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.rounds import simulate

@@ -8,6 +8,7 @@ from PIL import Image
 
 from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.parts import prepare
 
 
 def natural(rng, height, width):
@@ -103,5 +104,5 @@ def covidx(data, train=12, test=6):
 def prepared(data: Path, results: Path, name: str) -> dict[str, Path]:
     """The files of a data set's parts, made from the official ones."""
     paths = {part: results / name / f"{part}.parquet" for part in ("train", "test")}
-    datasets.prepare(name, data, False, paths["train"], paths["test"])
+    prepare(name, data, False, paths["train"], paths["test"])
     return paths

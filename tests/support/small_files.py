@@ -8,7 +8,8 @@ import struct
 import numpy as np
 
 from noisyfl.data.datasets import dataset as datasets
-from noisyfl.data.datasets.dataset import DATASETS, prepare, read_part
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.parts import prepare, read_part
 
 SIZES = {"train": 60, "test": 20}
 

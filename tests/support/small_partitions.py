@@ -3,13 +3,15 @@
 import numpy as np
 
 from noisyfl.data import noisy_partition
+from noisyfl.data.own_files import OwnFiles
 
 LABELS = np.random.default_rng(0).permutation(np.arange(1437) % 10)
 """As many labels as the training part of digits has."""
 
 
 def canonical(where="spec", data_folder=None, **given):
-    return noisy_partition.canonical({**SETTING, **given}, where, data_folder)
+    own = data_folder and OwnFiles(data_folder, data_folder / "results")
+    return noisy_partition.canonical({**SETTING, **given}, where, own)
 
 
 SETTING = {

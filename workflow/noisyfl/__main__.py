@@ -219,6 +219,15 @@ def parser() -> argparse.ArgumentParser:
     )
     preview.add_argument("datasets", nargs="+", metavar="DATASET", help="digits, cifar10, ...")
 
+    export = add(
+        "export",
+        "export_partition",
+        "write a noisy partition as datasets.load_dataset reads it",
+        "export 0123456789abcdef --to federation/",
+    )
+    export.add_argument("partition", metavar="PARTITION", help="the id of a noisy partition")
+    export.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder")
+
     loading = (plan, progress, specs, archive, train, evaluate, selftest, listing, listed)
     for command in (*loading, check, schema, preview):
         command.add_argument(
@@ -236,13 +245,13 @@ def parser() -> argparse.ArgumentParser:
             "--device",
             help="auto, cpu, cuda, cuda:1, ... (default: as the scale's file says, or auto)",
         )
-    for command in (train, evaluate, plan, progress, archive, listing, preview, selftest):
+    for command in (train, evaluate, plan, progress, archive, listing, preview, selftest, export):
         command.add_argument(
             "--results",
             type=Path,
             help="the folder of all artifacts (default: as the scale's file says, or results)",
         )
-    for command in (train, evaluate, preview):
+    for command in (train, evaluate, preview, export):
         command.add_argument(
             "--data",
             type=Path,

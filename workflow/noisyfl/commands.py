@@ -28,8 +28,10 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
 from noisyfl.core.provenance import is_checked, read_provenance, write_provenance
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
+from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import DEFAULTS, load_config
 from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
@@ -97,22 +99,57 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
         job: the run's training job.
         data: the folders of official data files.
     """
-    layout, identifier, run = Results(Path(job.results)), identity(job.spec), job.run_files
+    identifier, run = identity(job.spec), job.run_files
     if run.whole():
         verify(identifier, run)
         print(f"{identifier} is trained already: {run.folder}")
         return
-    partition = job.spec["noisy_partition"]
-    if not layout.stored(identifier).whole():
-        train, _ = prepared(partition["dataset"], layout, data, job.download)
-        partition_path = layout.partition(identity(partition))
-        if not partition_path.exists():
-            noisy_partition.write(partition_path, partition, read_part(train).labels, data)
+    make_inputs(job, OwnFiles(data, Path(job.results)))
     outcome = job.run(echo=True)
     if outcome.interrupted:
         sys.exit(f"{outcome.error}; run the same command to go on")
     if outcome.error is not None:
         sys.exit(job.failure(outcome.error))
+
+
+def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
+    """Make the data and the partition that a run is trained on, if they are missing.
+
+    Args:
+        job: the run's training job.
+        own: the data folders, and the results folder of the job.
+    """
+    if own.results.stored(identity(job.spec)).whole():
+        return
+    partition = job.spec["noisy_partition"]
+    train, _ = prepared(partition["dataset"], own, job.download)
+    path = own.results.partition(identity(partition))
+    if not path.exists():
+        part = read_part(train)
+        noisy_partition.write(path, partition, part.labels, own, part.images)
+
+
+def partition_file(partition: str, results: Path) -> Path:
+    """The file of a noisy partition, in results or tracked; :class:`BadInput` if there is none."""
+    places = [layout.partition(partition) for layout in (Results(results), REPRODUCED)]
+    for path in places:
+        if path.is_file():
+            return path
+    raise BadInput(f"{partition}: there is no noisy partition {' or '.join(map(str, places))}")
+
+
+def export_partition(
+    partition: str, to: Path, results: Path, data: Sequence[Path], download: bool
+) -> None:
+    """Write a noisy partition with its images as datasets.load_dataset reads them: Parquet, a data
+    card and Croissant metadata.
+    """
+    from noisyfl.data.export import export
+
+    found = noisy_partition.read(partition_file(partition, results))
+    train, test = prepared(found.spec["dataset"], OwnFiles(data, results), download)
+    for written in export(partition, found, read_part(train), read_part(test), to):
+        print(written)
 
 
 def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:
@@ -127,7 +164,8 @@ def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, d
                 "--keep-models, or keep_models: true in a scale"
             )
         spec = read_json(files.spec)
-        _, test = prepared(spec["noisy_partition"]["dataset"], Results(results), data, download)
+        own = OwnFiles(data, results)
+        _, test = prepared(spec["noisy_partition"]["dataset"], own, download)
         found = evaluate_model(files, read_part(test), device)
         recorded = last_evaluation(files)
         print(f"{run}  {describe_run(spec)}")
@@ -144,23 +182,23 @@ def last_evaluation(files: RunFiles) -> dict[str, float]:
 
 
 def prepared(
-    dataset: str, layout: Results, data: Roots, download: bool, folders: Sequence[Path] = ()
+    given: str | Mapping[str, Any], own: OwnFiles, download: bool, folders: Sequence[Path] = ()
 ) -> tuple[Path, Path]:
     """The files of a dataset's training and test part, which are made if they are missing.
 
     Args:
-        dataset: its name.
-        layout: where the parts lie.
-        data: the folders of official data files.
+        given: the dataset as a spec has it.
+        own: the folders of official data files, and the results folder.
         download: fetch official files that are missing.
         folders: where the dataset may lie prepared already.
 
     Raises:
         BadInput: official files are missing or damaged.
     """
-    train, test = layout.data(dataset, "train"), layout.data(dataset, "test")
+    name = dataset(given).name
+    train, test = own.results.data(name, "train"), own.results.data(name, "test")
     if not (train.exists() and test.exists()):
-        provide(dataset, data, download, folders, train, test)
+        provide(name, own, download, folders)
     return train, test
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from noisyfl.core.script import job
 from noisyfl.data.datasets.prepared import provide
+from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 
@@ -12,10 +13,8 @@ with job(snakemake) as log:
     config = check_config(snakemake.config, "config")
     provide(
         snakemake.wildcards.dataset,
-        data_roots(config),
+        OwnFiles(data_roots(config), Path(config["results"])),
         config["data"]["download"],
         [Path(folder) for folder in config["data"]["prepared"]],
-        Path(snakemake.output.train),
-        Path(snakemake.output.test),
     )
     log("done")

@@ -5,14 +5,16 @@ from pathlib import Path
 
 from noisyfl.core.script import job
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import read_part
+from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 
 with job(snakemake) as log:
     spec = json.loads(snakemake.params.spec)
     log(f"making {spec}")
-    labels = read_part(Path(snakemake.input.data)).labels
-    roots = data_roots(check_config(snakemake.config, "config"))
-    noisy_partition.write(Path(snakemake.output[0]), spec, labels, roots)
+    train = read_part(Path(snakemake.input.data))
+    config = check_config(snakemake.config, "config")
+    own = OwnFiles(data_roots(config), Path(config["results"]))
+    noisy_partition.write(Path(snakemake.output[0]), spec, train.labels, own, train.images)
     log("done")

@@ -14,7 +14,8 @@ from torchvision.transforms.v2 import functional
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import KINDS, View, draw, normalize
 from noisyfl.data.augmentation.randaugment import apply_strong, draw_strong
-from noisyfl.data.datasets.dataset import DATASETS, prepare, read_part
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.methods.fedavg import FedAvg
 from noisyfl.runs import train as training
 from noisyfl.simulation.executor import NO_DRAWS
@@ -268,7 +269,7 @@ def test_a_federation_trains_on_larger_images(tmp_path, monkeypatch, augmentatio
     test = replace(test, images=test.images[:, :7, :7])
     noisy_partition.write(tmp_path / "p.parquet", spec["noisy_partition"], train.labels)
     partition = noisy_partition.read(tmp_path / "p.parquet")
-    monkeypatch.setitem(training.DATASETS, "digits", facts)
+    monkeypatch.setitem(DATASETS, "digits", facts)
     weights, logits = [], []
     for executor in ("loop", "fast"):
         federation = training.build_federation(

@@ -10,7 +10,7 @@ from PIL import Image, ImageEnhance
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import View, brighten, client_lights
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.runs.train import build_federation
 from noisyfl.specs.spec import canonical_run
 

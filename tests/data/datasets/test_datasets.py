@@ -18,7 +18,8 @@ from noisyfl.core.artifacts import DamagedArtifact, read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.classes import CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
-from noisyfl.data.datasets.dataset import DATASETS, dataset, read_part
+from noisyfl.data.datasets.dataset import DATASETS, dataset
+from noisyfl.data.datasets.parts import read_part
 from small_files import assert_holds, fill, prepare_in, small_arrays
 
 NOBODY = "http://127.0.0.1:1/"

@@ -10,8 +10,9 @@ import official_trees as trees
 from noisyfl.core.artifacts import read_metadata, read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets import prepared, shards
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.prepared import provide
+from noisyfl.data.own_files import OwnFiles
 
 
 def parts(folder, name):
@@ -34,7 +35,7 @@ def shared(tmp_path, monkeypatch):
 def provided(tmp_path, name, folders):
     """The parts in results of one's own, made without any official files."""
     paths = parts(tmp_path / "results" / "data", name)
-    provide(name, tmp_path / "official", False, folders, *paths)
+    provide(name, OwnFiles(tmp_path / "official", tmp_path / "results"), False, folders)
     return paths
 
 
@@ -47,8 +48,9 @@ def test_a_prepared_dataset_is_taken_over_but_for_its_shards(tmp_path, shared, n
     before = listing(shared)
     paths = provided(tmp_path, name, [shared])
     # What was taken over can be taken over again.
-    again = parts(tmp_path / "other", name)
-    provide(name, tmp_path / "official", False, [tmp_path / "results" / "data"], *again)
+    again = parts(tmp_path / "other" / "data", name)
+    other = OwnFiles(tmp_path / "official", tmp_path / "other")
+    provide(name, other, False, [tmp_path / "results" / "data"])
     for made in (paths, again):
         assert not any(path.is_symlink() for path in made)
         for path, original in zip(made, parts(shared, name), strict=True):

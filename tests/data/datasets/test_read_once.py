@@ -16,7 +16,7 @@ import official_trees as trees
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import shards
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.specs.spec import canonical_run, identity
 

@@ -13,7 +13,8 @@ import official_trees as trees
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets import shards
-from noisyfl.data.datasets.dataset import DATASETS, prepare, read_part
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.shards import Encoded
 
 

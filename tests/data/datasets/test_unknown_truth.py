@@ -11,7 +11,8 @@ from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import dataset as datasets
-from noisyfl.data.datasets.dataset import DATASETS, read_part
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.specs.spec import canonical_run, describe_run
 
@@ -97,7 +98,7 @@ def test_what_compares_with_the_truth_is_null(webvision, name):
 
 def test_where_the_truth_is_known_those_columns_have_numbers(tmp_path):
     paths = {part: tmp_path / f"{part}.parquet" for part in ("train", "test")}
-    datasets.prepare("digits", tmp_path, False, paths["train"], paths["test"])
+    prepare("digits", tmp_path, False, paths["train"], paths["test"])
     spec = spec_of(
         {"name": "selfie", **METHODS["selfie"]},
         dataset="digits",

@@ -15,6 +15,8 @@ from noisyfl.data.datasets.classes import CIFAR100_SUPERCLASSES
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Context
 from noisyfl.data.noise.transitions import MAPS
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 
 CIFAR10 = DATASETS["cifar10"]
 
@@ -300,8 +302,9 @@ SMALL = dataclasses.replace(CIFAR10, train_size=30)
 
 
 def human(text, folder):
-    true = np.arange(30) % 10
-    (labels,) = build_noise(text).flip([true], np.zeros(1), Context(SMALL, 0, folder))
+    own = OwnFiles(folder, folder / "results")
+    noise = build_noise(text).resolve(SMALL, own)
+    (labels,) = noise.flip([np.arange(30) % 10], np.zeros(1), Context(SMALL, 0, own))
     return labels
 
 
@@ -342,5 +345,5 @@ def test_bad_files_of_human_labels_are_refused(tmp_path):
     for text, message in cases.items():
         with pytest.raises(BadInput, match=message):
             human(f"human({text})", tmp_path)
-    with pytest.raises(BadInput, match=r"file: got 'a\.npz', but not the data folder"):
-        human("human(file='a.npz', key='worse')", None)
+    with pytest.raises(NotRead, match=r"got 'a\.npz', which has not been read yet"):
+        build_noise("human(file='a.npz', key='worse')").resolve(SMALL, None)

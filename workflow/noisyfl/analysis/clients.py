@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from noisyfl.analysis.runs import Run
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
 from noisyfl.specs.identity import identity
 
@@ -22,7 +22,7 @@ def count_classes(partition: NoisyPartition, flipped: bool = False) -> np.ndarra
     Returns:
         int64 [clients, classes].
     """
-    classes = len(DATASETS[partition.spec["dataset"]].classes)
+    classes = len(dataset(partition.spec["dataset"]).classes)
     rows = []
     for client in partition.clients:
         labels = client.true_label

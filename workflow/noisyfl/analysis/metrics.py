@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 
 Rounds = Mapping[str, np.ndarray]
 """The columns of a run's ``rounds``, each float64 [rounds]; NaN where a round has no value."""
@@ -61,7 +61,7 @@ def mean_samples(spec: Mapping[str, Any]) -> float:
     training set, or ``samples`` of it, except for the remainder that ``iid`` and ``shard`` leave.
     """
     partition = spec["noisy_partition"]["partition"]
-    size = DATASETS[spec["noisy_partition"]["dataset"]].train_size
+    size = dataset(spec["noisy_partition"]["dataset"]).train_size
     clients, samples = partition["clients"], partition.get("samples") or size
     if partition.get("per_client") is not None:
         return partition["per_client"]

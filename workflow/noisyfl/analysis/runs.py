@@ -16,6 +16,7 @@ from noisyfl.analysis.metrics import METRICS
 from noisyfl.core.artifacts import RunFiles, to_numpy
 from noisyfl.core.options import find
 from noisyfl.runs.artifact import read_artifact, read_clients
+from noisyfl.specs.identity import identity
 
 Columns = Mapping[str, np.ndarray]
 """The numeric columns of a table, each float64 [rows], NaN where a row has no value."""
@@ -41,6 +42,11 @@ class Run:
     def folder(self) -> Path:
         """Where the artifact lies."""
         return self.files.folder
+
+    @property
+    def partition(self) -> str:
+        """The id of its noisy partition."""
+        return identity(self.spec["noisy_partition"])
 
     @property
     def diverged(self) -> bool:

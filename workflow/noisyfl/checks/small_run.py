@@ -12,7 +12,7 @@ import torch
 
 from noisyfl.core.artifacts import Results, RunFiles, read_table
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import prepare, read_part
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.methods import METHODS
 from noisyfl.runs.train import Inputs, TrainingOptions, build_federation, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted

@@ -90,6 +90,10 @@ class Results:
         """The Parquet file of a dataset's ``train`` or ``test`` part."""
         return self.root / "data" / dataset / f"{part}.parquet"
 
+    def own_file(self, sha256: str) -> Path:
+        """What a file of a user's own held, by the digest of that."""
+        return self.root / "files" / f"{sha256}.parquet"
+
     def partition(self, identity: str) -> Path:
         """The noisy partition of that id."""
         return self.root / "partitions" / f"{identity}.parquet"

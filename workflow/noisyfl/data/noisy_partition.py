@@ -7,7 +7,7 @@ holds the spec that the partition was made from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,12 +20,17 @@ from noisyfl.core.artifacts import DamagedArtifact, read_table, to_numpy, write_
 from noisyfl.core.options import BadInput, within
 from noisyfl.core.plugins import facts_of, module_of
 from noisyfl.core.randomness import stream
+from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed
 from noisyfl.data.datasets.dataset import Dataset, dataset
-from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, Human, LabelNoise
+from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.shards import Encoded
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.partitioning.own_partition import repetitions
 from noisyfl.data.partitioning.partition import PARTITIONS, Partition
-from noisyfl.data.roots import Roots
+from noisyfl.data.roots import NotRead
 
 REVISION = 2
 """Increased when the arithmetic of a partition, a noise level or a label noise changes."""
@@ -81,32 +86,49 @@ class NoisyPartition:
         return None if UNKNOWN in true else float(np.mean(true != given))
 
 
+def _dataset(given: Any, info: ValidationInfo) -> Dataset:
+    """The facts about a dataset; one of a user's own is read, unless its digest is given."""
+    if isinstance(given, str) and "(" not in given:
+        return dataset(given)
+    if isinstance(given, Mapping) and "sha256" in given:
+        return dataset(given)
+    name, options = split_component(given, "dataset")
+    if name != Images.name:
+        return dataset(name)
+    with within(name):
+        wanted = Images.read(options)
+        own = (info.context or {}).get("own")
+        if own is None:
+            raise NotRead(f"got {wanted.path!r}, which has not been read yet", "path")
+        return dataset(own.images(wanted))
+
+
 class PartitionSpec(Typed):
     """What a noisy partition is made from.
 
     The noise level may be left out where the label noise does not use one. If either of them is
     ``none``, both count as ``none``, so that all clean settings share one spec. The exception is
-    human labels, which have no level. Their checksum is filled in, unless it is given, where the
-    validation's context has ``roots``, the data folders in which their files may lie.
+    labels from files, which have no level. What a user's own files hold stands in for the files
+    where the validation's context has ``own``, which reads them (:class:`OwnFiles`).
     """
 
-    dataset: Annotated[Dataset, PlainValidator(dataset)]
+    dataset: Annotated[Dataset, PlainValidator(_dataset)]
     partition: Annotated[Partition, PlainValidator(PARTITIONS.build)]
     noise_level: Annotated[NoiseLevel | None, PlainValidator(NOISE_LEVELS.build)] = None
     label_noise: Annotated[LabelNoise, PlainValidator(LABEL_NOISES.build)]
     seed: int = Field(ge=0)
 
-    @field_validator("label_noise")
+    @field_validator("partition", "label_noise")
     @classmethod
-    def _fits(cls, noise: LabelNoise, info: ValidationInfo) -> LabelNoise:
-        facts, roots = info.data.get("dataset"), (info.context or {}).get("roots")
-        if noise.uses_level and isinstance(info.data.get("noise_level"), NoNoise):
+    def _resolve(cls, one: Any, info: ValidationInfo) -> Any:
+        facts = info.data.get("dataset")
+        without = isinstance(info.data.get("noise_level"), NoNoise)
+        if isinstance(one, LabelNoise) and one.uses_level and without:
             return Clean()
-        if isinstance(noise, Human) and not noise.sha256 and facts and roots is not None:
-            with within(noise.name):
-                noise.check(facts, 1)
-                return noise.model_copy(update={"sha256": noise.digest(facts, roots)})
-        return noise
+        if facts is None or (isinstance(one, LabelNoise) and not facts.true_labels):
+            return one  # which verify() refuses
+        with within(one.name):
+            return one.resolve(facts, (info.context or {}).get("own"))
 
     @property
     def level(self) -> NoiseLevel:
@@ -121,9 +143,10 @@ class PartitionSpec(Typed):
         clients = self.partition.clients
         if noise.uses_level and level is None:
             raise BadInput(f"key 'noise_level' is missing, and {noise.name} noise needs it")
-        if isinstance(noise, Human) and level is not None and not isinstance(level, NoNoise):
+        if noise.whole and level is not None and not isinstance(level, NoNoise):
             raise BadInput(
-                f"got {level.name!r}, expected none, since human labels are as noisy as they are",
+                f"got {level.name!r}, expected none, since {noise.name} labels are as noisy as "
+                "they are",
                 "noise_level",
             )
         if not facts.true_labels and not isinstance(noise, Clean):
@@ -148,7 +171,7 @@ class PartitionSpec(Typed):
     def noisy_partition(self) -> dict[str, Any]:
         """The canonical spec of the noisy partition, in which every default is filled in."""
         return {
-            "dataset": self.dataset.name,
+            "dataset": self.dataset.canonical,
             "partition": self.partition.canonical(),
             "label_noise": self.label_noise.canonical(),
             "noise_level": self.level.canonical(),
@@ -157,22 +180,25 @@ class PartitionSpec(Typed):
         }
 
 
-def canonical(given: Mapping[str, Any], where: str, roots: Roots | None = None) -> dict[str, Any]:
+def canonical(given: Mapping[str, Any], where: str, own: OwnFiles | None = None) -> dict[str, Any]:
     """The spec of a noisy partition, checked and with every default filled in.
 
     Args:
         given: the values of a :class:`PartitionSpec`.
         where: what the error messages call it.
-        roots: the data folders, where files of human labels may lie.
+        own: reads a user's own files.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    return PartitionSpec.read(given, where, roots=roots).noisy_partition()
+    return PartitionSpec.read(given, where, own=own).noisy_partition()
 
 
 def make(
-    spec: Mapping[str, Any], labels: np.ndarray, roots: Roots | None = None
+    spec: Mapping[str, Any],
+    labels: np.ndarray,
+    own: OwnFiles | None = None,
+    images: np.ndarray | Encoded | None = None,
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Make a noisy partition.
 
@@ -185,7 +211,8 @@ def make(
     Args:
         spec: canonical.
         labels: the training part's labels, int64 [n].
-        roots: the data folders, where files of human labels may lie.
+        own: keeps what a user's own files held, and knows the data folders.
+        images: the training part's, for label noises that see them.
 
     Returns:
         The table with :data:`COLUMNS`, int32, and its metadata: the spec, for each client the
@@ -208,12 +235,14 @@ def make(
             f"noisy partition: got {len(labels)} labels, expected the {facts.train_size} of the "
             f"training part of {facts.name}"
         )
-    rows = parts.partition.assign(labels, len(facts.classes), stream(seed, "partition"))
+    rows = parts.partition.assign(labels, len(facts.classes), stream(seed, "partition"), own)
     levels = parts.level.draw(len(rows), stream(seed, "noise level"))
-    context = Context(facts, seed, roots)
     true = [labels[part] for part in rows]
+    unsplit = noise.whole or parts.level.before_split
+    seen = [np.arange(len(labels))] if unsplit else rows
+    context = Context(facts, seed, own, _accessor(images, seen))
     with within("label_noise", noise.name):
-        if noise.whole or parts.level.before_split:
+        if unsplit:
             (whole,) = noise.flip([labels], levels[:1], context)
             flipped = [whole[part] for part in rows]
         else:
@@ -242,6 +271,22 @@ def make(
     return pa.table(arrays, names=list(COLUMNS)), metadata
 
 
+def _accessor(
+    images: np.ndarray | Encoded | None, rows: list[np.ndarray]
+) -> Callable[[int], np.ndarray] | None:
+    """What gives a label noise the images of a client, which nobody decodes before."""
+    if images is None:
+        return None
+
+    def of_client(client: int) -> np.ndarray:
+        if isinstance(images, np.ndarray):
+            return images[rows[client]]
+        decoded = [images.decoded(int(row)).transpose(1, 2, 0) for row in rows[client]]
+        return np.stack(decoded)
+
+    return of_client
+
+
 def component_modules(spec: Mapping[str, Any]) -> list[str]:
     """The names of the modules of what a canonical spec of a noisy partition is made of."""
     return [
@@ -253,7 +298,11 @@ def component_modules(spec: Mapping[str, Any]) -> list[str]:
 
 
 def write(
-    path: Path, spec: Mapping[str, Any], labels: np.ndarray, roots: Roots | None = None
+    path: Path,
+    spec: Mapping[str, Any],
+    labels: np.ndarray,
+    own: OwnFiles | None = None,
+    images: np.ndarray | Encoded | None = None,
 ) -> None:
     """Make a noisy partition and write it; the arguments are those of :func:`make`.
 
@@ -261,9 +310,10 @@ def write(
         path: of the file.
         spec: of the noisy partition, canonical.
         labels: the training part's labels, int64 [n].
-        roots: the data folders, where files of human labels may lie.
+        own: see :func:`make`.
+        images: the same.
     """
-    table, metadata = make(spec, labels, roots)
+    table, metadata = make(spec, labels, own, images)
     write_table(path, table, metadata)
 
 
@@ -326,9 +376,7 @@ def check_content(
             )
 
     refuse((samples < 0) | (samples >= len(labels)), f"its data set has {len(labels)} samples")
-    again = np.ones(len(samples), dtype=bool)
-    again[np.unique(samples, return_index=True)[1]] = False
-    refuse(again, "a sample is there twice")
+    refuse(repetitions(samples), "a sample is there twice")
     refuse((true != UNKNOWN) & (true != labels[samples]), "a true label is not the data set's")
     refuse((given < 0) | (given >= classes), f"a given label is none of {classes} classes")
 

@@ -36,6 +36,10 @@ class NotFound(BadInput):
         self.name, self.problem, self.remedy = name, problem, remedy
 
 
+class NotRead(BadInput):
+    """A spec names a file of a user's own that has not been read yet."""
+
+
 def data_roots(config: Mapping[str, Any]) -> list[Path]:
     """The data folders of a configuration that ``check_config`` has returned."""
     folder = config["data"]["folder"]

@@ -22,6 +22,7 @@ from typing import Any
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import choices_of, type_of
+from noisyfl.data.datasets.own_images import Images
 from noisyfl.documentation.configuration_page import keys_table
 from noisyfl.documentation.markdown import table
 from noisyfl.experiments.config import PUBLISHED, ROOT
@@ -74,7 +75,7 @@ def declaration(name: str, where: str) -> type[Component]:
     known: dict[str, type[Component]] = {}
     for registry in REGISTRIES.values():
         known |= registry.classes
-    known |= {"schedule": Schedule, **METHODS.classes}
+    known |= {"schedule": Schedule, Images.name: Images, **METHODS.classes}
     if name in known:
         return known[name]
     raise BadInput(f"{where}: nothing is called {name!r}")

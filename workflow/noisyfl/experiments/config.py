@@ -39,6 +39,7 @@ TAKEN = sorted(
         path.relative_to("results").parts[0]
         for path in (
             Results(Path("results")).data("x", "train"),
+            Results(Path("results")).own_file("x"),
             Results(Path("results")).partition("x"),
             Results(Path("results")).run("x").folder,
             Results(Path("results")).stored("x").folder,

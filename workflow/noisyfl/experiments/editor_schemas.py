@@ -16,6 +16,7 @@ from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import Typed
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.own_images import Images
 from noisyfl.experiments.configuration import Configuration
 from noisyfl.experiments.experiment import Experiment
 from noisyfl.experiments.overlay import REGISTRIES
@@ -65,7 +66,12 @@ def component_schemas() -> Schema:
         "metric": {"enum": list(METRICS)},
         "statistic": {"enum": list(STATISTICS)},
         "schedule": _options(Schedule),
-        "dataset": {"enum": list(DATASETS)},
+        "dataset": {
+            "anyOf": [
+                {"enum": list(DATASETS)},
+                *_named([Images], {Images.name: "a data set of one's own"}),
+            ]
+        },
         "augmentation": {"enum": list(AUGMENTATIONS)},
         "normalization": {"enum": list(NORMALIZATIONS)},
         "method": _method(),

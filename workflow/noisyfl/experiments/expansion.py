@@ -10,7 +10,7 @@ from typing import Any
 from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.typed import type_of
-from noisyfl.data.roots import Roots
+from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.experiment import (
     AnyFigure,
     ByRound,
@@ -61,8 +61,7 @@ class Expansion:
     Args:
         config: the keys :data:`USED` of what :func:`noisyfl.experiments.config.check_config`
             returns.
-        roots: the data folders, where files of human labels may lie; None: the checksums of such
-            files are not looked up.
+        own: reads a user's own files; None: none is read.
         config_name: what error messages call the configuration.
         name: of the experiment.
         path: of the experiment's file.
@@ -72,7 +71,7 @@ class Expansion:
     def __init__(
         self,
         config: Mapping[str, Any],
-        roots: Roots | None,
+        own: OwnFiles | None,
         config_name: str,
         name: str,
         path: Path,
@@ -88,7 +87,7 @@ class Expansion:
         self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
         self.experiment = as_model(read_yaml(path), Experiment, self.where)
-        self.specs = RunSpecs(config, roots, config_name, name, self.experiment.methods)
+        self.specs = RunSpecs(config, own, config_name, name, self.experiment.methods)
         self.settings = {key: one.given() for key, one in self.experiment.settings.items()}
         for key in self.experiment.methods:
             component_of(key, f"{self.where}: methods")

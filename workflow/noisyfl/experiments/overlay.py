@@ -11,6 +11,7 @@ from noisyfl.core.options import BadInput, check_keys, find, within
 from noisyfl.core.registry import Registry, split_component
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
@@ -37,8 +38,13 @@ class Overlaid(Setting):
 
     @field_validator("dataset")
     @classmethod
-    def _dataset(cls, name: str) -> str:
-        return dataset(name).name
+    def _dataset(cls, given: Any) -> Any:
+        name, options = split_component(given, "dataset")
+        if name != Images.name:
+            return dataset(name).name
+        with within(name):
+            Images.check_options(options)
+        return given
 
     @field_validator("partition", "label_noise", "noise_level", "model")
     @classmethod

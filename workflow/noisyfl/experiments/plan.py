@@ -8,29 +8,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from noisyfl.data.own_files import Stamp
 from noisyfl.specs.cost import Estimate, Work, estimate
 from noisyfl.specs.descriptions import FigureDescription, TableDescription
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import MethodSource
 
 Spec = dict[str, Any]
-
-Stamp = list[int] | None
-"""Size and time of the last change (nanoseconds) of a file; None if there is none."""
-
-
-def stamp_of(path: Path) -> Stamp:
-    """The stamp of a file, which tells cheaply whether it is still the same."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return [found.st_size, found.st_mtime_ns]
 
 
 @dataclass
@@ -51,7 +39,9 @@ class Plan:
         work: by run, the place of its work in ``works``.
         methods: by the name of a method or a combination, what it was made of.
         claim_parts: the tables and figures that the papers' claims are about, by name.
-        label_files: the files of human labels that were looked for, with their stamps.
+        own_files: a user's own files that were looked for, and those that are kept of them, with
+            their stamps.
+        own_images: a user's own data sets, by the JSON of their options, with their fingerprints.
     """
 
     scale: str
@@ -68,7 +58,8 @@ class Plan:
     work: dict[str, int] = field(default_factory=dict)
     methods: dict[str, MethodSource] = field(default_factory=dict)
     claim_parts: list[str] = field(default_factory=list)
-    label_files: dict[str, Stamp] = field(default_factory=dict)
+    own_files: dict[str, Stamp] = field(default_factory=dict)
+    own_images: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._estimates: dict[tuple[int, str], Estimate] = {}

@@ -19,13 +19,15 @@ from noisyfl.core import plugins
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import reading
 from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import (
     EXPERIMENTS,
     PUBLISHED,
     experiment_files,
     published_files,
 )
-from noisyfl.experiments.plan import Plan, stamp_of
+from noisyfl.experiments.plan import Plan
 from noisyfl.specs.sources import digest_of
 
 DECIDING = (
@@ -76,10 +78,8 @@ class PlanFile:
         inputs = self._digest()
         try:
             found, plan = self._read()
-            stale = found != inputs or any(
-                stamp_of(Path(path)) != stamp for path, stamp in plan.label_files.items()
-            )
-            if not stale:
+            own = OwnFiles(data_roots(self.config), Path(self.config["results"]))
+            if found == inputs and not own.stale(plan.own_files, plan.own_images):
                 return plan
             why = "what it follows from has changed"
         except FileNotFoundError:
@@ -127,7 +127,8 @@ class PlanFile:
             raise ValueError("the plan does not fit its checksum")
         plan = Plan.from_json(text)
         # What a run costs depends on its dataset, and on no other component beside the plan.
-        if any(spec["dataset"] not in DATASETS for spec in plan.partitions.values()):
+        names = [spec["dataset"] for spec in plan.partitions.values()]
+        if any(isinstance(name, str) and name not in DATASETS for name in names):
             plugins.load(self.config["plugins"])
         return sums["inputs"], plan
 

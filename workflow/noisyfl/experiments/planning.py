@@ -8,20 +8,23 @@ job starts.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from noisyfl.claims.catalogue import tables_of_claims
 from noisyfl.core.options import BadInput, find, reading
-from noisyfl.data.noise.human_labels import LabelsMissing, places
-from noisyfl.data.roots import Roots, data_roots
+from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.noise.human_labels import LabelsMissing
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead, data_roots
 from noisyfl.experiments.config import PUBLISHED, experiment_files, published_files
 from noisyfl.experiments.expansion import USED, Expansion
 from noisyfl.experiments.headers import only
 from noisyfl.experiments.overlay import check_overlay
-from noisyfl.experiments.plan import Plan, Stamp, stamp_of
+from noisyfl.experiments.plan import Plan
 from noisyfl.specs.catalogue import method_source
 from noisyfl.specs.changed import changed_options
 from noisyfl.specs.extent import remarks_of, work_key, work_of
@@ -57,22 +60,19 @@ def make_plan(
         with reading(", ".join(map(str, files))):
             return read_published(*files)
 
-    def expand(name: str, path: Path, roots: Roots | None) -> Plan:
+    own = OwnFiles(data_roots(config), Path(config["results"]))
+
+    def expand(name: str, path: Path, own: OwnFiles | None) -> Plan:
         with reading(str(path)):
-            return Expansion(used, roots, where, name, path, numbers()).expand()
+            return Expansion(used, own, where, name, path, numbers()).expand()
 
     for name in config["experiments"]:
         path = find(known, name, "experiment", f"{where}: experiments")
         try:
-            part = expand(name, path, None)
-            # Ids depend on the checksums of human labels, for which their files must be read.
-            unread = [s for s in part.partitions.values() if not s["label_noise"].get("sha256", 1)]
-            if unread:
-                plan.label_files |= _label_files(unread, data_roots(config))
-                part = expand(name, path, data_roots(config))
-            plan.add(part)
+            plan.add(_expanded(partial(expand, name, path), own))
         except LabelsMissing as error:
             plan.left_out[name] = str(error)
+    plan.own_files, plan.own_images = own.stamps, own.fingerprints
     if plan.left_out and not (plan.tables or plan.figures):
         raise BadInput(next(iter(plan.left_out.values())))
     names = (*plan.tables, *plan.figures)
@@ -110,14 +110,15 @@ def _describe_cells(plan: Plan) -> None:
         )
 
 
-def _label_files(partitions: Iterable[Mapping[str, Any]], roots: Roots) -> dict[str, Stamp]:
-    """The files in which the human labels of noisy partitions are looked for, there or not."""
-    paths = {
-        path
-        for spec in partitions
-        for path in places(spec["label_noise"]["file"], spec["dataset"], roots)
-    }
-    return {str(path): stamp_of(path) for path in sorted(paths)}
+def _expanded(expand: Callable[[OwnFiles | None], Plan], own: OwnFiles) -> Plan:
+    """An experiment, of which all that needs no file is checked before one is read."""
+    try:
+        part = expand(None)
+    except NotRead:
+        return expand(own)
+    # Ids depend on the digests of human labels, for which their files must be read.
+    unread = any(not spec["label_noise"].get("sha256", 1) for spec in part.partitions.values())
+    return expand(own) if unread else part
 
 
 def _describe_runs(plan: Plan) -> None:
@@ -127,8 +128,8 @@ def _describe_runs(plan: Plan) -> None:
         for row, line in zip(table.rows, table.runs, strict=True):
             for column, cell in zip(table.columns, line, strict=True):
                 for run in cell:
-                    dataset = plan.runs[run]["noisy_partition"]["dataset"]
-                    cells.setdefault(run, f"{row.name}, {dataset}, {column.name}")
+                    facts = dataset(plan.runs[run]["noisy_partition"]["dataset"])
+                    cells.setdefault(run, f"{row.name}, {facts.name}, {column.name}")
     keys: dict[str, int] = {}
     works: dict[str, int] = {}
     for run, spec in plan.runs.items():

@@ -8,7 +8,8 @@ from typing import Any
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import split_component
 from noisyfl.data.noise.human_labels import LabelsMissing
-from noisyfl.data.roots import Roots
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 from noisyfl.experiments.overlay import key_to_blame
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.extent import check_ends
@@ -21,7 +22,7 @@ class RunSpecs:
 
     Args:
         config: of the scale, as :class:`noisyfl.experiments.expansion.Expansion` takes it.
-        roots: the data folders, where files of human labels may lie.
+        own: reads a user's own files; None: none is read.
         config_name: what error messages call the scale's file.
         name: of the experiment.
         methods: the options that the experiment's paper runs each method with.
@@ -30,14 +31,14 @@ class RunSpecs:
     def __init__(
         self,
         config: Mapping[str, Any],
-        roots: Roots | None,
+        own: OwnFiles | None,
         config_name: str,
         name: str,
         methods: Mapping[str, Mapping[str, Any]],
     ) -> None:
         self.overlay = config["overlay"]
         self.allow_years = config["allow_years"]
-        self.roots = roots
+        self.own = own
         self.config_name = config_name
         self.name = name
         self.methods = methods
@@ -69,7 +70,7 @@ class RunSpecs:
         parts = self._method(method, options or {}, overlay, where)
         if overlay:
             for over in (
-                self.overlay.get("datasets", {}).get(given.get("dataset"), {}),
+                self.overlay.get("datasets", {}).get(str(given.get("dataset")), {}),
                 self.overlay.get("setting", {}),
                 self.overlay.get("experiments", {}).get(self.name, {}),
                 self.overlay.get("experiments", {}).get(part, {}),
@@ -81,10 +82,10 @@ class RunSpecs:
             given["partition"] = {"name": kind, "clients": clients, **values}
         given["method"] = parts[0] if len(parts) == 1 else {"parts": parts}
         try:
-            spec = canonical_run({**given, "seed": seeds[0]}, where, self.roots)
+            spec = canonical_run({**given, "seed": seeds[0]}, where, self.own)
             if not self.allow_years:
                 check_ends(spec, where)
-        except LabelsMissing:
+        except (LabelsMissing, NotRead):
             raise
         except BadInput as error:
             if overlay and self.overlay:

@@ -10,6 +10,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.partial import partial_plan
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import name_of, run_ids, unknown_target
@@ -225,8 +226,8 @@ class Scale:
 
     def _prepared_files(self, partition: str) -> tuple[list[Path], list[Path]]:
         """The files that runs on a noisy partition are made from, and those that are there."""
-        dataset = self.plan.partitions[partition]["dataset"]
-        files = [self.results.data(dataset, part) for part in ("train", "test")]
+        name = dataset(self.plan.partitions[partition]["dataset"]).name
+        files = [self.results.data(name, part) for part in ("train", "test")]
         files.append(self.results.partition(partition))
         return files, [file for file in files if file.exists()]
 
@@ -236,7 +237,8 @@ class Scale:
         Nothing if the part is lost and the partition is there: otherwise Snakemake would make both
         again, although the part is marked as ancient.
         """
-        file = self.results.data(self.plan.partitions[partition]["dataset"], "train")
+        name = dataset(self.plan.partitions[partition]["dataset"]).name
+        file = self.results.data(name, "train")
         made = self.results.partition(partition)
         return [] if made.exists() and not file.exists() else file
 

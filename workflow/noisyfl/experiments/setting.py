@@ -49,7 +49,7 @@ class Setting(Typed):
     Components stay as they are written, since another setting may be laid over them.
     """
 
-    dataset: Annotated[str, schema_of("dataset")] = ""
+    dataset: Annotated[Component, schema_of("dataset")] = ""
     clients: int = Field(0, ge=1)
     partition: Annotated[Component, schema_of("partition")] = ""
     label_noise: Annotated[Component, schema_of("label_noise")] = ""

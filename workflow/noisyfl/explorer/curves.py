@@ -15,7 +15,7 @@ from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.explorer.series import pack, whole
 
 THOUGHT = (
@@ -98,7 +98,7 @@ def partition(path: Path) -> dict[str, Any]:
     true labels are not known.
     """
     found = noisy_partition.read(path)
-    names = DATASETS[found.spec["dataset"]].classes
+    names = dataset(found.spec["dataset"]).classes
     known = not np.isnan(found.realised).any()
     counts = [np.bincount(c.given_label, minlength=len(names)) for c in found.clients]
     wrong = [

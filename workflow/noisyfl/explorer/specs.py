@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
@@ -41,7 +42,7 @@ def describe(spec: Spec) -> dict[str, Any]:
     return {
         "setting": {name: str(words) for name, words in setting_of(spec).items()},
         "methods": [_method(part, spec) for part in parts_of(spec["method"])],
-        "dataset": given["dataset"],
+        "dataset": dataset(given["dataset"]).name,
         "partition": given["partition"]["name"],
         "noise": given["label_noise"]["name"],
         "words": {

@@ -18,7 +18,8 @@ from noisyfl.core.artifacts import Results, replacing
 from noisyfl.core.randomness import stream
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, View
 from noisyfl.data.augmentation.randaugment import DRAWS, LEVELS, OPERATIONS, apply_strong, strengths
-from noisyfl.data.datasets.dataset import Dataset, Part, dataset, prepare, read_part
+from noisyfl.data.datasets.dataset import Dataset, Part, dataset
+from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.roots import Roots
 from noisyfl.figures.style import PAGE, house_style, new_figure

@@ -14,7 +14,7 @@ from sklearn.manifold import TSNE
 
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.samples import Features, read_features
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.figures.style import CLASSES, GREY, PAGE, class_colours, lay_out, legend, new_figure
 from noisyfl.specs.descriptions import FigureDescription
 
@@ -38,7 +38,7 @@ def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     """
     panels = description.panels
     spec = runs[panels[0].run].spec
-    names = DATASETS[spec["noisy_partition"]["dataset"]].classes
+    names = dataset(spec["noisy_partition"]["dataset"]).classes
     colours = class_colours(len(names))
     width = min(len(panels), 2)
     height = -(-len(panels) // width)

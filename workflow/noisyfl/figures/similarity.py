@@ -13,7 +13,7 @@ from noisyfl.analysis.clients import by_id, main_classes
 from noisyfl.analysis.pairs import OUTPUT, cosines
 from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.figures.style import PAGE, lay_out, new_figure
 from noisyfl.specs.descriptions import FigureDescription
@@ -67,7 +67,7 @@ def _draw(panel: Axes, name: str, table: np.ndarray, partition: NoisyPartition) 
     ]
     panel.set_title(f"{name}\nmean: {', '.join(means)}")
     panel.grid(visible=False)
-    classes = DATASETS[partition.spec["dataset"]].classes
+    classes = dataset(partition.spec["dataset"]).classes
     present, begins, many = np.unique(first, return_index=True, return_counts=True)
     if len(present) <= FEW_CLASSES:
         names, middle = [classes[label] for label in present], begins + (many - 1) / 2

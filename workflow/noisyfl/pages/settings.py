@@ -14,6 +14,7 @@ from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, OTHER_SCALE, POINTS
 from noisyfl.core.provenance import is_checked
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.runs.edited import is_edited
@@ -54,7 +55,8 @@ def setting_of(
     def words(key: str, given: Mapping[str, Any]) -> Words:
         return component(given, changed.get(key, ()))
 
-    human = partition["label_noise"]["name"] == "human"
+    labels = {"human": "as people labelled", "file": "as the file's labels are"}
+    whose = labels.get(partition["label_noise"]["name"])
     schedule = {
         name.replace("_", " "): Words(
             ((str(spec["schedule"][name]), name in changed.get("schedule", ())),)
@@ -62,13 +64,11 @@ def setting_of(
         for name in Schedule.model_fields
     }
     return {
-        "dataset": plain(partition["dataset"]),
+        "dataset": plain(dataset(partition["dataset"]).name),
         "clients": plain(str(partition["partition"]["clients"])),
         "partition": words("partition", partition["partition"]),
         "label noise": words("label_noise", partition["label_noise"]),
-        "noise level": plain("as people labelled")
-        if human
-        else words("noise_level", partition["noise_level"]),
+        "noise level": plain(whose) if whose else words("noise_level", partition["noise_level"]),
         "model": words("model", spec["model"]),
         "augmentation": plain(spec["augmentation"]),
         "normalization": plain(spec["normalization"]),

@@ -6,7 +6,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_json
 from noisyfl.data.augmentation.augment import View
-from noisyfl.data.datasets.dataset import DATASETS, Part
+from noisyfl.data.datasets.dataset import Part, dataset
 from noisyfl.runs.final_model import FinalModel, read_model
 from noisyfl.runs.train import EXECUTORS, choose_device
 from noisyfl.simulation.encoded import images_of
@@ -42,7 +42,7 @@ def evaluate_model(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
         networks=FinalModel(facts, weights).networks.to(where),
         train=images,
         test=images,
-        view=View(DATASETS[facts["dataset"]], "none", facts["normalization"], where),
+        view=View(dataset(facts["dataset"]), "none", facts["normalization"], where),
         schedule=schedule,
         seed=spec["seed"],
         device=where,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from noisyfl import __version__
 from noisyfl.core.artifacts import DamagedArtifact, replacing
 from noisyfl.data.augmentation.augment import View
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import build_model
 from noisyfl.simulation.executor import NO_DRAWS
 from noisyfl.simulation.federation import Federation
@@ -43,13 +43,13 @@ def save_model(
     models = server.predictors(federation)
     if len(models) != 1 or models[0].client is not None:
         return False
-    dataset = DATASETS[spec["noisy_partition"]["dataset"]]
+    of = dataset(spec["noisy_partition"]["dataset"])
     about = {
         "run": identity(spec),
         "method": spec["method"],
-        "dataset": dataset.name,
-        "classes": dataset.classes,
-        "shape": dataset.shape,
+        "dataset": of.canonical,
+        "classes": of.classes,
+        "shape": of.shape,
         "model": spec["model"],
         "normalization": spec["normalization"],
         "noisyfl": __version__,
@@ -90,7 +90,7 @@ class FinalModel(nn.Module):
             network: the number of the network that computes them.
         """
         view = View(
-            DATASETS[self.facts["dataset"]], "none", self.facts["normalization"], images.device
+            dataset(self.facts["dataset"]), "none", self.facts["normalization"], images.device
         )
         views = view.show("plain", images, NO_DRAWS)
         return self.networks.outputs(views, network, "float32").logits

@@ -27,6 +27,7 @@ from noisyfl.core.artifacts import (
 )
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.roots import data_roots
 from noisyfl.models import WeightFiles
 from noisyfl.runs.artifact import verify
@@ -211,9 +212,10 @@ class TrainingJob:
     def _train(self, log: logging.Logger, status: RunStatus) -> Outcome:
         layout, run = Results(Path(self.results)), identity(self.spec)
         partition = self.spec["noisy_partition"]
+        name = dataset(partition["dataset"]).name
         inputs = Inputs(
-            layout.data(partition["dataset"], "train"),
-            layout.data(partition["dataset"], "test"),
+            layout.data(name, "train"),
+            layout.data(name, "test"),
             layout.partition(identity(partition)),
         )
         try:

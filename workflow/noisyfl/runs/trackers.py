@@ -16,6 +16,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.rounds import Report
 from noisyfl.specs.identity import identity
@@ -147,7 +148,7 @@ def parameters(spec: Mapping[str, Any]) -> dict[str, str]:
     return {
         "run": identity(spec),
         "words": describe_run(spec),
-        "dataset": partition["dataset"],
+        "dataset": dataset(partition["dataset"]).name,
         "partition": partition["partition"]["name"],
         "label_noise": partition["label_noise"]["name"],
         "model": spec["model"]["name"],

@@ -30,7 +30,8 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import write_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation import augment
-from noisyfl.data.datasets.dataset import DATASETS, Part, read_part
+from noisyfl.data.datasets.dataset import Part, dataset
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.models import CACHE_ONLY, WeightFiles, build_model
 from noisyfl.runs import gpu, processor
 from noisyfl.runs.processor import device_name
@@ -116,9 +117,10 @@ class Inputs:
             raise BadInput(
                 f"{self.partition}: this is the partition of another spec than the run's"
             )
-        train = _part_of(partition.spec["dataset"], self.train)
+        name = dataset(partition.spec["dataset"]).name
+        train = _part_of(name, self.train)
         noisy_partition.check_content(partition, train.labels, len(train.classes), self.partition)
-        return train, _part_of(partition.spec["dataset"], self.test), partition
+        return train, _part_of(name, self.test), partition
 
 
 @dataclass(frozen=True)
@@ -288,10 +290,10 @@ def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, An
     }
 
 
-def _part_of(dataset: str, path: Path) -> Part:
+def _part_of(name: str, path: Path) -> Part:
     part = read_part(path)
-    if part.name != dataset:
-        raise BadInput(f"{path}: expected a part of {dataset}, found one of {part.name}")
+    if part.name != name:
+        raise BadInput(f"{path}: expected a part of {name}, found one of {part.name}")
     return part
 
 
@@ -319,7 +321,7 @@ def build_federation(
         weight_files: where published weights are looked for.
         options: of the executor.
     """
-    facts = DATASETS[train.name]
+    facts = train.facts
     schedule = Schedule(**spec["schedule"])
     view = augment.View(facts, spec["augmentation"], spec["normalization"], device)
     images = images_of(train, device)

@@ -21,7 +21,7 @@ from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update, batches
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update, batches, check_positions
 from noisyfl.simulation.weights import Weights
 
 if TYPE_CHECKING:
@@ -158,12 +158,17 @@ class ClientSide(Side):
         return {}
 
     def positions(self, client: Client) -> np.ndarray:
-        """The samples that a local update trains on: positions among the client's own."""
+        """The samples that a local update trains on: int64 [n], positions among the client's own.
+
+        Positions, not flags: of flags, bool [samples], ``np.flatnonzero`` makes them.
+        """
         return np.arange(len(client))
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
         """Decide one local epoch."""
-        steps = batches(self.positions(client), turn.batch_size, turn.random_stream("batches"))
+        positions = self.positions(client)
+        check_positions(positions, len(client), f"{type(self).__name__}.positions")
+        steps = batches(positions, turn.batch_size, turn.random_stream("batches"))
         return Epoch(steps, client.labels)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:

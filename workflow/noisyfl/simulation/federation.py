@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.simulation.clients import Client
@@ -209,7 +210,7 @@ class Federation:
         """Write down what the method estimates of a client in this round."""
         self.records.estimates[client.id].update(estimates)
 
-    def report_selection(self, client: Client, positions: torch.Tensor) -> None:
+    def report_selection(self, client: Client, flags: torch.Tensor) -> None:
         """Record which samples of a client the method takes for clean; the others count as detected
         noisy ones. A method that selects several times in a round calls it each time.
 
@@ -219,11 +220,20 @@ class Federation:
 
         Args:
             client: whose samples.
-            positions: bool [samples], whether each is taken for clean.
+            flags: bool [samples], whether each is taken for clean.
+
+        Raises:
+            BadInput: they are something else, such as positions.
         """
+        if flags.dtype != torch.bool or flags.shape != client.labels.shape:
+            raise BadInput(
+                f"report_selection: got {str(flags.dtype).removeprefix('torch.')} "
+                f"{list(flags.shape)}, expected flags: bool [{len(client)}], whether each of the "
+                "client's samples is taken for clean"
+            )
         if not client.truth_known:
             return
-        selection = Selection.of(positions, client.labels == client.true)
+        selection = Selection.of(flags, client.labels == client.true)
         self.records.selections.append((client.id, selection))
 
     def close_round(

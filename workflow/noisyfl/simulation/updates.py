@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
+from noisyfl.core.options import BadInput
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.weights import Weights
 
@@ -20,7 +21,8 @@ class Epoch:
     """One local epoch, decided before it starts, so that an executor knows every shape.
 
     Attributes:
-        steps: one int64 array a step, positions among the client's samples.
+        steps: one int64 array a step, positions among the client's samples; others are refused
+            with a :class:`BadInput`.
         targets: [samples, ...], what the loss calls the target of every sample of the client.
         extras: whatever else the loss needs, by name: one value or array for each step. Everything
             that changes from step to step or from round to round has to be passed here, since an
@@ -43,6 +45,11 @@ class Epoch:
     learns: str | tuple[str, ...] = ""
     fresh_momentum: bool = False
     repeatable: bool = True
+
+    def __post_init__(self) -> None:
+        samples = len(self.targets)
+        for step in self.steps:
+            check_positions(step, samples, "Epoch.steps")
 
 
 @dataclass
@@ -117,6 +124,25 @@ class Update:
     loss: float
     forward: int
     backward: int
+
+
+def check_positions(given: np.ndarray, samples: int, where: str) -> None:
+    """Raise :class:`BadInput` unless an array has positions among so many samples, such as flags.
+
+    Args:
+        given: what should be int64 [n], from 0 to below ``samples``.
+        samples: how many there are.
+        where: what the error message calls the array.
+    """
+    expected = f"expected positions: whole numbers from 0 to {samples - 1}, one a sample"
+    if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
+        kind = getattr(given, "dtype", type(given).__name__)
+        raise BadInput(
+            f"{where}: got {kind} {list(np.shape(given))}, {expected} (np.flatnonzero makes them "
+            "of flags)"
+        )
+    if len(given) and (given.min() < 0 or given.max() >= samples):
+        raise BadInput(f"{where}: got {given.min()} to {given.max()}, {expected}")
 
 
 def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from noisyfl.data.datasets.dataset import DATASETS, Dataset
+from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.stream_slots import CONTEXT_MB, LARGE_IMAGE, SHOWN_AT_ONCE, STREAM_SLOTS
 from noisyfl.specs.speeds import CPU, DEVICES, SAFE_GPU, Layer, Speed
@@ -64,7 +64,7 @@ class Work:
     """What a run does and holds, whatever its seed; :func:`noisyfl.specs.extent.work_of` makes it.
 
     Attributes:
-        dataset: its name.
+        dataset: as specs have it (:func:`noisyfl.data.datasets.dataset.dataset`).
         settings: of the schedule, as the spec has them.
         epochs: epochs of all local updates together.
         ordinary_rounds: rounds of the schedule that all local updates amount to.
@@ -81,7 +81,7 @@ class Work:
         samples: of a client, on average.
     """
 
-    dataset: str
+    dataset: str | Mapping[str, Any]
     settings: Mapping[str, Any]
     epochs: float
     ordinary_rounds: float
@@ -99,7 +99,7 @@ class Work:
     @cached_property
     def facts(self) -> Dataset:
         """What is known of the dataset."""
-        return DATASETS[self.dataset]
+        return dataset(self.dataset)
 
     @cached_property
     def schedule(self) -> Schedule:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.plugins import naming_the_line
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import MODELS, check_module
 from noisyfl.simulation.fast import has_dropout
 from noisyfl.simulation.schedule import Schedule
@@ -80,7 +80,7 @@ def work_key(spec: Mapping[str, Any]) -> str:
 def _work(text: str) -> Work:
     spec = json.loads(text)
     partition = spec["noisy_partition"]
-    facts = DATASETS[partition["dataset"]]
+    facts = dataset(partition["dataset"])
     declared = [methods()[part["name"]] for part in parts_of(spec["method"])]
     clients = partition["partition"]["clients"]
     extent = extent_of(spec)
@@ -113,7 +113,7 @@ def check_ends(spec: Mapping[str, Any], where: str) -> None:
     """Raise :class:`BadInput` unless a run ends within a year on one of :data:`DEVICES`."""
     extent = extent_of(spec)
     partition = spec["noisy_partition"]
-    samples = DATASETS[partition["dataset"]].train_size / partition["partition"]["clients"]
+    samples = dataset(partition["dataset"]).train_size / partition["partition"]["clients"]
     # So small a run, and nearly every one is, takes far less than a year whatever the model.
     if extent.rounds < 10**6 and extent.epochs * samples < 10**9:
         return

@@ -13,12 +13,12 @@ from noisyfl.core.plugins import facts_of, module_of
 from noisyfl.core.registry import Component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.noisy_partition import PartitionSpec, component_modules
+from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.partitioning.partition import PARTITIONS
-from noisyfl.data.roots import Roots
 from noisyfl.models import MODELS, Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import canonical_method, methods, without_revisions
@@ -107,14 +107,14 @@ class RunSpec(PartitionSpec):
 
 
 def canonical_run(
-    given: Mapping[str, Any], where: str, roots: Roots | None = None
+    given: Mapping[str, Any], where: str, own: OwnFiles | None = None
 ) -> dict[str, Any]:
     """Check a run and fill in every default.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    return RunSpec.read(given, where, roots=roots).canonical()
+    return RunSpec.read(given, where, own=own).canonical()
 
 
 def _check_participants(method: Mapping[str, Any], there: int) -> None:
@@ -165,8 +165,9 @@ def describe_run(spec: Mapping[str, Any]) -> str:
     given = spec["noisy_partition"]
     method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
     partition = in_words(given["partition"], PARTITIONS.classes)
-    words = f"{method} on {given['dataset']}, {partition}"
-    if not DATASETS[given["dataset"]].true_labels:
+    facts = dataset(given["dataset"])
+    words = f"{method} on {facts.name}, {partition}"
+    if not facts.true_labels:
         return f"{words}, label noise as it comes, seed {spec['seed']}"
     if given["label_noise"]["name"] == "none":
         return f"{words}, no label noise, seed {spec['seed']}"

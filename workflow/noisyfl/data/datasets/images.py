@@ -70,10 +70,14 @@ class Files:
         return replace(self, names=self.names[first:last], labels=self.labels[first:last])
 
 
-class Unreadable(NamedTuple):
-    """A file that cannot be read as an image, and why."""
+Source = Path | bytes | np.ndarray
+"""An image: its file, its encoded bytes, or its pixels, uint8 [height, width] or with channels."""
 
-    path: Path
+
+class Unreadable(NamedTuple):
+    """What cannot be read as an image, and why."""
+
+    image: Source
     reason: str
 
 
@@ -82,7 +86,20 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def fitted(source: Path | bytes, fit: Fit) -> Image:
+def open_image(source: Source) -> Image:
+    """An image as it is, of which no more than its head is read.
+
+    Raises:
+        OSError: it is no image.
+    """
+    from PIL import Image
+
+    if isinstance(source, np.ndarray):
+        return Image.fromarray(source[..., 0] if source.shape[2:] == (1,) else source)
+    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source)
+
+
+def fitted(source: Source, fit: Fit) -> Image:
     """An image as RGB, brought to its size.
 
     Raises:
@@ -90,7 +107,7 @@ def fitted(source: Path | bytes, fit: Fit) -> Image:
     """
     from PIL import Image
 
-    with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+    with open_image(source) as image:
         if image.mode.startswith("I"):  # 16 bits a pixel, as some X-rays have
             grey = (np.asarray(image).astype(np.int64) >> 8).clip(0, 255)
             colour = Image.fromarray(grey.astype(np.uint8)).convert("RGB")
@@ -105,12 +122,12 @@ def fitted(source: Path | bytes, fit: Fit) -> Image:
     return colour.crop((left, top, left + fit.width, top + fit.height))
 
 
-def pixels(path: Path, fit: Fit) -> np.ndarray | Unreadable:
-    """A file's image, uint8 [height, width, 3]."""
+def pixels(source: Source, fit: Fit) -> np.ndarray | Unreadable:
+    """An image's pixels, uint8 [height, width, 3]."""
     try:
-        return np.asarray(fitted(path, fit))
+        return np.asarray(fitted(source, fit))
     except (OSError, SyntaxError, ValueError) as error:
-        return Unreadable(path, _reason(error))
+        return Unreadable(source, _reason(error))
 
 
 def jpeg(path: Path, fit: Fit) -> bytes | Unreadable:

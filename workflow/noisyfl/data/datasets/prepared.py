@@ -10,22 +10,17 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, read_metadata, replacing
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import REVISION, dataset, prepare, read_part
+from noisyfl.data.datasets.dataset import dataset, is_own
+from noisyfl.data.datasets.parts import REVISION, prepare, read_part
 from noisyfl.data.datasets.shards import Encoded
-from noisyfl.data.roots import Roots
+from noisyfl.data.own_files import OwnFiles
 
 PARTS = ("train.parquet", "test.parquet")
 
 
-def provide(
-    name: str,
-    roots: Roots,
-    download: bool,
-    prepared: Sequence[Path],
-    train_path: Path,
-    test_path: Path,
-) -> None:
-    """Make a dataset's parts: copies of prepared ones, or else from its official files.
+def provide(name: str, own: OwnFiles, download: bool, prepared: Sequence[Path]) -> None:
+    """Make a dataset's parts: copies of prepared ones, or else from its official files or, of one's
+    own, from the files that it was planned with.
 
     For images that are kept encoded, only the index is copied, and a link leads to the shards. The
     part's own file is never a link: users keep what their runs are made from even if somebody moves
@@ -33,17 +28,16 @@ def provide(
 
     Args:
         name: of the dataset.
-        roots: see :func:`noisyfl.data.datasets.dataset.prepare`.
-        download: the same.
+        own: the data folders, and the results folder, where the parts go.
+        download: see :func:`noisyfl.data.datasets.parts.prepare`.
         prepared: folders that may have ``<name>/train.parquet`` and ``<name>/test.parquet``, made
             by this function elsewhere. The first folder that has both is taken.
-        train_path: the training part's Parquet file.
-        test_path: the test part's.
 
     Raises:
         BadInput: a prepared part is damaged, or not what this version would prepare; or see
-            :func:`noisyfl.data.datasets.dataset.prepare`.
+            :func:`noisyfl.data.datasets.parts.prepare`.
     """
+    train_path, test_path = (own.results.data(name, part) for part in ("train", "test"))
     for folder in (root / name for root in prepared):
         parts = [folder / part for part in PARTS]
         if all(part.is_file() for part in parts):
@@ -52,12 +46,14 @@ def provide(
             for path, part in zip((train_path, test_path), parts, strict=True):
                 _copy(path, part)
             return
-    prepare(name, roots, download, train_path, test_path)
+    if is_own(name):
+        own.prepare_again(name)
+    else:
+        prepare(name, own.roots, download, train_path, test_path)
 
 
 def _check(path: Path, name: str) -> None:
     """Raise :class:`BadInput` if a part is not as this version's :func:`prepare` would write it."""
-    facts = dataset(name, "dataset")
     train = path.stem == "train"
 
     def compare(says: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
@@ -72,6 +68,7 @@ def _check(path: Path, name: str) -> None:
     try:
         # A part whose metadata has no revision is of revision 1.
         metadata = {"revision": 1, **read_metadata(path)}
+        facts = dataset(metadata.get("own") or name, "dataset")
         compare(
             metadata,
             {

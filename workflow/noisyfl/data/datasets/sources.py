@@ -77,15 +77,28 @@ def load_digits(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     digits = bundled()
     images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None]
     labels = digits.target.astype(np.int64)
-    shares = np.bincount(labels) * (DIGITS_TEST_SIZE / len(labels))
+    tested = test_rows(labels, DIGITS_TEST_SIZE, stream(0, "digits", "test part"))
+    return (images[~tested], labels[~tested]), (images[tested], labels[tested])
+
+
+def test_rows(labels: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Which samples are split off for testing, bool [n].
+
+    They are shared out among the classes by their size (largest remainders), and drawn.
+
+    Args:
+        labels: int64 [n].
+        size: how many are for testing.
+        rng: draws.
+    """
+    shares = np.bincount(labels) * (size / len(labels))
     sizes = np.floor(shares).astype(int)
     most = np.argsort(sizes - shares, kind="stable")
-    sizes[most[: DIGITS_TEST_SIZE - sizes.sum()]] += 1
-    rng = stream(0, "digits", "test part")
+    sizes[most[: size - sizes.sum()]] += 1
     tested = np.zeros(len(labels), dtype=bool)
-    for label, size in enumerate(sizes):
-        tested[rng.permutation(np.flatnonzero(labels == label))[:size]] = True
-    return (images[~tested], labels[~tested]), (images[tested], labels[tested])
+    for label, count in enumerate(sizes):
+        tested[rng.permutation(np.flatnonzero(labels == label))[:count]] = True
+    return tested
 
 
 def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
@@ -171,6 +184,38 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
     with TemporaryDirectory() as temporary:
         _unpack(whole[0], {f"{loader.base_folder}/{file}" for file, _ in files}, Path(temporary))
         return _cifar_parts(loader, Path(temporary))
+
+
+def load_svhn(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
+    """SVHN's cropped digits from the official ``.mat`` files, without the extra training images.
+
+    The files lie where torchvision puts them, in the folder itself, or in ``svhn``.
+
+    Args:
+        folder: the data folder.
+        download: fetch the files that are missing or damaged.
+
+    Raises:
+        NotFound: a file is missing or damaged.
+        BadInput: it could not be downloaded.
+    """
+    from torchvision.datasets import SVHN
+
+    parts = []
+    for part in ("train", "test"):
+        address, file, md5 = SVHN.split_list[part]
+        places = [root / file for root in (folder, folder / "svhn")]
+        whole = [path for path in places if not _md5_problem({path: md5})]
+        if not whole and not download:
+            there = [path for path in places if path.exists()] or places[:1]
+            reasons = "; ".join(_md5_problem({path: md5}) for path in there)
+            raise NotFound("svhn", reasons, _remedy(file, folder))
+        if not whole:
+            _download("svhn", [address], places[0], md5)
+            whole = places[:1]
+        loaded = SVHN(str(whole[0].parent), split=part)
+        parts.append((loaded.data.transpose(0, 2, 3, 1), loaded.labels.astype(np.int64)))
+    return parts[0], parts[1]
 
 
 def _unpack(archive: Path, wanted: set[str], folder: Path) -> None:

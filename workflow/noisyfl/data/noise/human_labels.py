@@ -74,21 +74,49 @@ def load_labels(
             as many as there are samples, or not among its classes. The path is ``file`` or
             ``key``.
     """
+    labels, clean = load_columns(file, key, dataset, roots)
+    if true is not None and clean is not None:
+        check_order(clean, true, f"{find_file(file, dataset.name, roots)}", dataset.name)
+    return labels
+
+
+def load_columns(
+    file: str | None, key: str | None, dataset: Dataset, roots: Roots
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The labels of a file, and the true labels in it, int64 [n]; None if it has none.
+
+    Args:
+        file: see :func:`load_labels`, as for the errors.
+        key: the same.
+        dataset: the same.
+        roots: the same.
+    """
     path = find_file(file, dataset.name, roots)
     arrays = _read(path)
     name = _name(path, key, arrays, dataset.name)
     labels = _whole(path, arrays[name], dataset)
     clean = name.replace(str(key), CLEAN) if key else ""
-    if true is not None and clean in arrays and clean != name:
-        said = _whole(path, arrays[clean], dataset)
-        if (said != true).any():
-            raise BadInput(
-                f"{path} has its labels in another order than {dataset.name}: its "
-                f"{clean!r} differ in {int((said != true).sum()):,} places (the files called "
-                "'ordered' have that of TensorFlow Datasets; take the .pt file)",
-                "file",
-            )
-    return labels
+    if clean in arrays and clean != name:
+        return labels, _whole(path, arrays[clean], dataset)
+    return labels, None
+
+
+def check_order(clean: np.ndarray, true: np.ndarray, where: str, dataset: str) -> None:
+    """Raise :class:`BadInput` if the true labels of a file are not a dataset's, in its order.
+
+    Args:
+        clean: the file's, int64 [n].
+        true: the dataset's, int64 [n].
+        where: what the error message calls the file.
+        dataset: its name.
+    """
+    if (clean != true).any():
+        raise BadInput(
+            f"{where} has its labels in another order than {dataset}: its {CLEAN!r} differ in "
+            f"{int((clean != true).sum()):,} places (of CIFAR-N, the files called 'ordered' have "
+            "the order of TensorFlow Datasets; take the .pt file)",
+            "file",
+        )
 
 
 def find_file(file: str | None, dataset: str, roots: Roots) -> Path:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -19,10 +18,11 @@ from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component, Registry
 from noisyfl.data.datasets.dataset import Dataset
-from noisyfl.data.noise.human_labels import OFFICIAL, SUFFIXES, digest, find_file, load_labels
 from noisyfl.data.noise.noise_level import consecutive_groups
 from noisyfl.data.noise.transitions import MAPS, Transition, by_table, shifted, uniform
-from noisyfl.data.roots import Roots
+
+if TYPE_CHECKING:
+    from noisyfl.data.own_files import OwnFiles
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,15 @@ class Context:
     Attributes:
         dataset: facts about the dataset.
         seed: the trial's.
-        roots: the data folders, where files of human labels may lie.
+        own: a user's own files, and the data folders.
+        images: the images of a client's samples, uint8 [samples, height, width, channels], by the
+            client's number; nothing is decoded unless it is called.
     """
 
     dataset: Dataset
     seed: int
-    roots: Roots | None = None
+    own: OwnFiles | None = None
+    images: Callable[[int], np.ndarray] | None = None
 
 
 class LabelNoise(Component, ABC):
@@ -66,6 +69,19 @@ class LabelNoise(Component, ABC):
             raise BadInput(
                 f"needs at least {self.least_clients} clients, got clients={clients}",
             )
+
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+        """The same noise as a spec has it, once the files that it names are read.
+
+        Args:
+            dataset: facts about it.
+            own: reads files; None: nothing is read.
+
+        Raises:
+            NotRead: a file has to be read first.
+            BadInput: it cannot be.
+        """
+        return self
 
     @abstractmethod
     def flip(
@@ -317,74 +333,3 @@ class ClassNoise(Flipping):
     def transitions(self, clients: int, context: Context) -> list[Transition]:
         """The same for all clients."""
         return [uniform(len(context.dataset.classes), False)] * clients
-
-
-@LABEL_NOISES.register("human")
-class Human(LabelNoise):
-    """Labels that people gave, from a file: CIFAR-10N and CIFAR-100N (Wei et al., ICLR 2022).
-
-    One label for each training sample, in the order of the dataset, which is checked if the file
-    has the true labels too (:mod:`noisyfl.data.noise.human_labels`). The noise level cannot be
-    chosen: it is that of the labels.
-    """
-
-    uses_level = False
-    whole = True
-    file: str | None = option(
-        None,
-        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the file of the dataset's "
-        "human labels, whatever its layout",
-    )
-    key: str | None = option(None, doc="array of the file, or column of the .csv")
-    sha256: str = option(
-        "", doc="of the labels as int64; filled in from the file where it is not given"
-    )
-
-    def check(self, dataset: Dataset, clients: int) -> None:
-        """Raise :class:`BadInput` if no file is known, its kind is unknown, or a key is missing."""
-        if self.file is None and dataset.name not in OFFICIAL:
-            raise BadInput(
-                f"got null, expected a file, since no human labels are known of "
-                f"{dataset.name} (but of {', '.join(OFFICIAL)})",
-                "file",
-            )
-        suffix = Path(self.file).suffix if self.file is not None else ".pt"
-        if suffix not in SUFFIXES:
-            raise BadInput(
-                f"got {self.file!r}, expected a file that ends in one of {', '.join(SUFFIXES)}",
-                "file",
-            )
-        if self.key is None and suffix != ".npy":
-            raise BadInput(
-                "got null, expected the name of an array or column",
-                "key",
-            )
-
-    def flip(
-        self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
-    ) -> list[np.ndarray]:
-        """The file's labels.
-
-        Raises:
-            BadInput: no such file or key, another checksum, or labels that are not the dataset's.
-        """
-        (true,) = clients
-        if context.roots is None:
-            raise BadInput(
-                f"got {self.file!r}, but not the data folder it lies in",
-                "file",
-            )
-        labels = load_labels(self.file, self.key, true, context.dataset, context.roots)
-        found = digest(labels)
-        if self.sha256 and found != self.sha256:
-            raise BadInput(
-                f"the labels {self.key!r} in "
-                f"{find_file(self.file, context.dataset.name, context.roots)} have {found}, "
-                f"expected {self.sha256}",
-                "sha256",
-            )
-        return [labels]
-
-    def digest(self, dataset: Dataset, roots: Roots) -> str:
-        """The labels' SHA-256; :class:`BadInput` if they cannot be read."""
-        return digest(load_labels(self.file, self.key, None, dataset, roots))

@@ -1,1 +1,5 @@
-"""Partitions: which sample is on which client."""
+"""Partitions: which sample is on which client; importing this registers all of them."""
+
+from noisyfl.data.partitioning import own_partition, partition
+
+__all__ = ["own_partition", "partition"]

@@ -6,12 +6,17 @@ and its official code differ, the code's version has a name or an option of its 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from noisyfl.core.options import BadInput, option, within
 from noisyfl.core.registry import Component, Registry
+
+if TYPE_CHECKING:
+    from noisyfl.data.datasets.dataset import Dataset
+    from noisyfl.data.own_files import OwnFiles
 
 TRIES = 2_000
 """The maximum number of draws until one leaves no client with too little."""
@@ -48,8 +53,25 @@ class Partition(Component, ABC):
                 f"{reason} needs {needed} training samples, and {owner} {samples}",
             )
 
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> Partition:
+        """The same partition as a spec has it, once the file that it names is read.
+
+        Args:
+            dataset: facts about it.
+            own: reads files; None: nothing is read.
+
+        Raises:
+            NotRead: a file has to be read first.
+            BadInput: it cannot be.
+        """
+        return self
+
     def assign(
-        self, labels: np.ndarray, classes: int, rng: np.random.Generator
+        self,
+        labels: np.ndarray,
+        classes: int,
+        rng: np.random.Generator,
+        own: OwnFiles | None = None,
     ) -> list[np.ndarray]:
         """The samples of each client.
 
@@ -57,6 +79,7 @@ class Partition(Component, ABC):
             labels: true labels of the training set, int [n].
             classes: the number of classes.
             rng: where all draws come from.
+            own: keeps what a file of a user's own holds.
 
         Returns:
             For each client the rows of its samples, int64, in ascending order. No sample is on two
@@ -80,9 +103,9 @@ class Partition(Component, ABC):
                 )
         return rows
 
-    @abstractmethod
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         """The rows of each client, in any order."""
+        raise NotImplementedError
 
 
 PARTITIONS = Registry[Partition]("partition")

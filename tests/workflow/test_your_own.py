@@ -1,0 +1,112 @@
+"""The page on data of one's own works as it stands, from nothing to a table."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import noisyfl
+from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Context
+from noisyfl.experiments.config import ROOT, check_config
+from noisyfl.experiments.planning import make_plan
+from small_repository import Repository
+
+PAGE = (ROOT / "docs" / "your-own.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+IMAGES, NOISE = blocks("python")
+EXPERIMENT, SCALE = blocks("yaml")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with what the page writes, and what its scale asks for there."""
+    folder = tmp_path_factory.mktemp("own")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        exec(compile(IMAGES, "images", "exec"), {})
+        (folder / "mine.yaml").write_text(EXPERIMENT)
+        config = check_config(yaml.safe_load(SCALE), "mine")
+        yield folder, make_plan(config, folder, "mine")
+    finally:
+        os.chdir(before)
+
+
+def test_the_page_says_how_many_runs_there_are(place):
+    _, plan = place
+    assert len(plan.runs) == 8
+    assert "trains 8 runs" in PAGE
+    assert len({plan.partition[run] for run in plan.runs}) == 4
+
+
+def test_images_labels_and_clients_are_the_files(place):
+    _, plan = place
+    specs = plan.partitions.values()
+    # The folder and the list hold the same in the same order.
+    assert len({spec["dataset"]["sha256"] for spec in specs}) == 1
+    labels = next(p for p, s in plan.partitions.items() if s["label_noise"]["name"] == "file")
+    sites = next(p for p, s in plan.partitions.items() if s["partition"]["name"] == "file")
+    run = next(run for run in plan.runs if plan.partition[run] == labels)
+    trained = noisyfl.train(plan.runs[run], device="cpu")
+    assert trained.rounds["test_accuracy"][-1] > 0.5
+    federation = noisyfl.load_partition(labels)
+    assert federation.partition.overall_noise == pytest.approx(0.3 * 0.9, abs=0.04)
+    assert plan.partitions[sites]["partition"]["clients"] == 5
+    assert plan.partitions[sites]["partition"]["samples"] == 1_400
+
+
+def test_the_label_noise_takes_faint_images_for_one_class(monkeypatch):
+    monkeypatch.setattr(LABEL_NOISES, "classes", dict(LABEL_NOISES.classes))
+    exec(compile(NOISE, "noise", "exec"), {})
+    images = np.arange(40, dtype=np.uint8).reshape(10, 2, 2, 1)
+    context = Context(DATASETS["digits"], 1, images=lambda client: images[::-1])
+    noise = LABEL_NOISES.build("faint(taken_for=3)")
+    (given,) = noise.flip([np.full(10, 7)], np.array([0.4]), context)
+    assert given.tolist() == [7] * 6 + [3] * 4
+    with pytest.raises(BadInput, match=r"faint\.taken_for: got -1, expected at least 0"):
+        LABEL_NOISES.build("faint(taken_for=-1)")
+
+
+@pytest.mark.slow
+def test_the_table_comes_out(tmp_path):
+    repository = Repository(tmp_path)
+    folder = repository.folder
+    subprocess.run([sys.executable, "-c", IMAGES], cwd=folder, check=True)
+    repository.write("config/papers/mine.yaml", EXPERIMENT)
+    # With fewer rounds, of which there is nothing more to be seen.
+    shorter = "overlay: {setting: {schedule: {rounds: 2}}}\n"
+    repository.write("config/mine.yaml", SCALE + shorter)
+    environment = {**os.environ, "PYTHONPATH": str(folder / "workflow")}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def run(command):
+        return subprocess.run(
+            command.split(), cwd=folder, env=environment, capture_output=True, text=True
+        )
+
+    for command in "".join(blocks("sh")).splitlines():
+        done = run(command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    page = (folder / "results/mine/tables/mine/first.md").read_text()
+    rows = [line.split("|") for line in page.splitlines() if re.match(r"\| (FedAvg|Co-tea)", line)]
+    assert len(rows) >= 2
+    assert all(re.search(r"\d\d\.\d", cell) for row in rows[:2] for cell in row[2:6])
+    # Lost parts are made again, by the rule that makes official ones.
+    (train,) = (folder / "results/data").glob("images_*/train.parquet")
+    before = train.read_bytes()
+    train.unlink()
+    done = run(f"snakemake {train.relative_to(folder)} --cores 1 --configfile=config/mine.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert train.read_bytes() == before

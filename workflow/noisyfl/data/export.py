@@ -1,0 +1,301 @@
+"""A noisy partition with its images, as ``datasets.load_dataset`` and Croissant's readers take it.
+
+The folder has ``data/train-*.parquet`` with a row for each sample of each client, the whole test
+part in ``data/test-*.parquet``, a data card, ``README.md``, and ``croissant.json``. Images are PNG,
+without loss, or the JPEG that they are kept as.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from noisyfl.core.artifacts import replacing, write_json
+from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.dataset import Dataset, Part
+from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
+
+GROUP = 1_000
+"""Images that are written together."""
+
+COLUMNS = {
+    "image": "the image",
+    "label": "the label that the client is given; of the test part the true one",
+    "true_label": "the true label; empty where nobody knows it",
+    "client": "the number of the client that has the sample; empty in the test part",
+    "sample": "the number of the sample in its part of the dataset",
+}
+"""What a row holds."""
+
+CROISSANT = "http://mlcommons.org/croissant/1.0"
+
+
+def export(
+    name: str, partition: NoisyPartition, train: Part, test: Part, folder: Path
+) -> list[Path]:
+    """Write a noisy partition with its images.
+
+    Args:
+        name: of the partition, its id.
+        partition: which sample is on which client, with its labels.
+        train: the training part of its dataset.
+        test: the test part.
+        folder: where it goes, which must be empty or not be there.
+
+    Returns:
+        The files.
+
+    Raises:
+        BadInput: the folder has something in it.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"--to: got {folder}, expected a folder that is empty or not there")
+    clients = partition.clients
+    sizes = [len(client.samples) for client in clients]
+    columns = {
+        key: np.concatenate([getattr(client, key) for client in clients])
+        for key in ("samples", "given_label", "true_label")
+    }
+    owner = np.repeat(np.arange(len(clients)), sizes)
+    every = np.arange(len(test.labels))
+    nobody = np.full(len(every), UNKNOWN)
+    parts = {
+        "train": (train, owner, columns["samples"], columns["given_label"], columns["true_label"]),
+        "test": (test, nobody, every, test.labels, test.labels),
+    }
+    written = []
+    for part, (images, client, sample, given, true) in parts.items():
+        path = folder / "data" / f"{part}-00000-of-00001.parquet"
+        _write(path, images, {"label": given, "true_label": true, "client": client}, sample)
+        written.append(path)
+    card = folder / "README.md"
+    with replacing(card) as draft:
+        draft.write_text(_card(name, partition, train, {k: len(v[1]) for k, v in parts.items()}))
+    croissant = folder / "croissant.json"
+    write_json(croissant, _croissant(name, partition, train.facts, folder, written))
+    return [*written, card, croissant]
+
+
+def _write(path: Path, part: Part, labels: dict[str, np.ndarray], samples: np.ndarray) -> None:
+    """Write rows of a part: the images of ``samples``, and columns in which -1 stands for null."""
+    schema = pa.schema(
+        {
+            "image": pa.struct({"bytes": pa.binary(), "path": pa.string()}),
+            "label": pa.int64(),
+            "true_label": pa.int64(),
+            "client": pa.int32(),
+            "sample": pa.int32(),
+        },
+        metadata={"huggingface": json.dumps({"info": {"features": _features(part.classes)}})},
+    )
+    encode = _encoder(part)
+    with replacing(path) as draft, pq.ParquetWriter(draft, schema) as writer:
+        for first in range(0, len(samples), GROUP):
+            rows = slice(first, first + GROUP)
+            images = [{"bytes": encode(int(row)), "path": None} for row in samples[rows]]
+            numbers = {**labels, "sample": samples}
+            columns = [
+                pa.array(numbers[key][rows], kind, mask=numbers[key][rows] == UNKNOWN)
+                for key, kind in zip(schema.names[1:], schema.types[1:], strict=True)
+            ]
+            writer.write_table(
+                pa.table([pa.array(images, schema.types[0]), *columns], schema=schema)
+            )
+
+
+def _encoder(part: Part) -> Callable[[int], bytes]:
+    """What gives the encoded bytes of an image by its row."""
+    from PIL import Image
+
+    images = part.images
+    if not isinstance(images, np.ndarray):
+        return images.jpeg
+
+    def png(row: int) -> bytes:
+        pixels, buffer = images[row], io.BytesIO()
+        Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")
+        return buffer.getvalue()
+
+    return png
+
+
+def _features(classes: tuple[str, ...]) -> dict[str, Any]:
+    """The columns as the hub's library describes them beside the schema."""
+    label = {"names": list(classes), "_type": "ClassLabel"}
+    number = {"dtype": "int32", "_type": "Value"}
+    return {
+        "image": {"_type": "Image"},
+        "label": label,
+        "true_label": label,
+        "client": number,
+        "sample": number,
+    }
+
+
+def _card(name: str, partition: NoisyPartition, train: Part, sizes: dict[str, int]) -> str:
+    """The data card: what the hub reads of it as YAML, and words for people."""
+    spec = partition.spec
+    names = {str(number): label for number, label in enumerate(train.classes)}
+    label = {"class_label": {"names": names}}
+    header = {
+        "pretty_name": f"{train.name}, {len(partition.clients)} clients with noisy labels",
+        "task_categories": ["image-classification"],
+        "tags": ["federated-learning", "noisy-labels", "croissant"],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [{"split": part, "path": f"data/{part}-*.parquet"} for part in sizes],
+            }
+        ],
+        "dataset_info": {
+            "features": [
+                {"name": "image", "dtype": "image"},
+                {"name": "label", "dtype": label},
+                {"name": "true_label", "dtype": label},
+                {"name": "client", "dtype": "int32"},
+                {"name": "sample", "dtype": "int32"},
+            ],
+        },
+    }
+    noise = partition.overall_noise
+    known = "not known" if noise is None else f"{100 * noise:.1f} %"
+    lines = [
+        "---",
+        yaml.safe_dump(header, sort_keys=False, allow_unicode=True).rstrip(),
+        "---",
+        "",
+        f"# {header['pretty_name']}",
+        "",
+        f"The noisy partition `{name}` of noisyfl: {sizes['train']:,} training samples of "
+        f"{train.name} on {len(partition.clients)} clients, and its whole test part. Wrong labels "
+        f"among the given ones: {known}. The images are under the licence of their makers.",
+        "",
+        "| column | |",
+        "|---|---|",
+        *(f"| `{column}` | {what} |" for column, what in COLUMNS.items()),
+        "",
+        "What it was made from:",
+        "",
+        "```json",
+        json.dumps(spec, indent=2, sort_keys=True),
+        "```",
+        "",
+        "```python",
+        "from datasets import load_dataset",
+        "",
+        'federation = load_dataset("FOLDER")',
+        'client = federation["train"].filter(lambda row: row["client"] == 0)',
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _croissant(
+    name: str, partition: NoisyPartition, facts: Dataset, folder: Path, files: list[Path]
+) -> dict[str, Any]:
+    """The metadata of the files and of their columns, as Croissant 1.0 has them in JSON-LD."""
+    described = (
+        f"{facts.name} on {len(partition.clients)} clients with noisy labels: the noisy partition "
+        f"{name} of noisyfl"
+    )
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "name": f"noisyfl_{name}",
+        "description": described,
+        "conformsTo": CROISSANT,
+        "keywords": ["federated learning", "noisy labels"],
+        "distribution": list(_distribution(folder, files)),
+        "recordSet": [_records(path.name.partition("-")[0]) for path in files],
+    }
+
+
+def _distribution(folder: Path, files: list[Path]) -> Iterator[dict[str, Any]]:
+    for path in files:
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        place = path.relative_to(folder).as_posix()
+        yield {
+            "@type": "cr:FileObject",
+            "@id": path.name.partition("-")[0],
+            "name": path.name,
+            "contentUrl": place,
+            "contentSize": f"{path.stat().st_size} B",
+            "encodingFormat": "application/x-parquet",
+            "sha256": sha256,
+        }
+
+
+def _records(part: str) -> dict[str, Any]:
+    """The columns of a part."""
+    kinds = {"image": "sc:ImageObject"}
+    fields = []
+    for column, what in COLUMNS.items():
+        source: dict[str, Any] = {"fileObject": {"@id": part}, "extract": {"column": column}}
+        if column == "image":
+            source["transform"] = {"jsonPath": "bytes"}
+        fields.append(
+            {
+                "@type": "cr:Field",
+                "@id": f"{part}_rows/{column}",
+                "name": f"{part}_rows/{column}",
+                "description": what,
+                "dataType": kinds.get(column, "sc:Integer"),
+                "source": source,
+            }
+        )
+    return {"@type": "cr:RecordSet", "@id": f"{part}_rows", "name": f"{part}_rows", "field": fields}
+
+
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataBiases": "cr:dataBiases",
+    "dataCollection": "cr:dataCollection",
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "personalSensitiveInformation": "cr:personalSensitiveInformation",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+"""The names that Croissant 1.0 asks each file to explain."""

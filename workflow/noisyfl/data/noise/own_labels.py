@@ -1,0 +1,168 @@
+"""Label noise from files: labels that people gave, and given labels of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisyfl.core.options import BadInput, option
+from noisyfl.data.datasets.dataset import Dataset
+from noisyfl.data.noise.human_labels import (
+    OFFICIAL,
+    SUFFIXES,
+    LabelsMissing,
+    check_order,
+    digest,
+    find_file,
+    load_labels,
+)
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, LabelNoise
+from noisyfl.data.roots import NotRead
+
+if TYPE_CHECKING:
+    from noisyfl.data.own_files import OwnFiles
+
+
+@LABEL_NOISES.register("human")
+class Human(LabelNoise):
+    """Labels that people gave, from a file: CIFAR-10N and CIFAR-100N (Wei et al., ICLR 2022).
+
+    One label for each training sample, in the order of the dataset, which is checked if the file
+    has the true labels too (:mod:`noisyfl.data.noise.human_labels`). The noise level cannot be
+    chosen: it is that of the labels.
+    """
+
+    uses_level = False
+    whole = True
+    file: str | None = option(
+        None,
+        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the file of the dataset's "
+        "human labels, whatever its layout",
+    )
+    key: str | None = option(None, doc="array of the file, or column of the .csv")
+    sha256: str = option(
+        "", doc="of the labels as int64; filled in from the file where it is not given"
+    )
+
+    def check(self, dataset: Dataset, clients: int) -> None:
+        """Raise :class:`BadInput` if no file is known, its kind is unknown, or a key is missing."""
+        if self.file is None and dataset.name not in OFFICIAL:
+            raise BadInput(
+                f"got null, expected a file, since no human labels are known of "
+                f"{dataset.name} (but of {', '.join(OFFICIAL)})",
+                "file",
+            )
+        suffix = Path(self.file).suffix if self.file is not None else ".pt"
+        if suffix not in SUFFIXES:
+            raise BadInput(
+                f"got {self.file!r}, expected a file that ends in one of {', '.join(SUFFIXES)}",
+                "file",
+            )
+        if self.key is None and suffix != ".npy":
+            raise BadInput(
+                "got null, expected the name of an array or column",
+                "key",
+            )
+
+    def flip(
+        self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
+    ) -> list[np.ndarray]:
+        """The file's labels.
+
+        Raises:
+            BadInput: no such file or key, another checksum, or labels that are not the dataset's.
+        """
+        (true,) = clients
+        if context.own is None:
+            raise BadInput("got no data folder that the labels could lie in", "file")
+        roots = context.own.roots
+        labels = load_labels(None, self.key, true, context.dataset, roots)
+        if self.sha256 and (found := digest(labels)) != self.sha256:
+            raise BadInput(
+                f"the labels {self.key!r} in {find_file(None, context.dataset.name, roots)} "
+                f"have {found}, expected {self.sha256}",
+                "sha256",
+            )
+        return [labels]
+
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+        """The same noise with the digest of its labels; if it names a file, as ``file`` has it."""
+        self.check(dataset, 1)
+        if self.file is not None:
+            return _from_file(self.file, self.key, self.sha256, dataset, own)
+        if own is None or self.sha256:
+            return self
+        return self.model_copy(update={"sha256": own.human_labels(self.key, dataset)})
+
+
+def _from_file(
+    path: str | None, key: str | None, sha256: str, dataset: Dataset, own: OwnFiles | None
+) -> LabelNoise:
+    """Labels of one's own, by their digest; the file need not be there if that is given."""
+    if own is None:
+        raise NotRead(f"got {path!r}, which has not been read yet; plan the scale that names it")
+    try:
+        found = own.labels(path, key, dataset)
+    except LabelsMissing:
+        if not sha256:
+            raise
+        found = sha256
+    if sha256 not in ("", found):
+        raise BadInput(f"the labels {key!r} in {path} have {found}, expected {sha256}", "sha256")
+    return OwnLabels(sha256=found)
+
+
+@LABEL_NOISES.register("file")
+class OwnLabels(LabelNoise):
+    """Given labels of one's own, from a file, or the column ``given`` of a data set of one's own.
+
+    One label for each training sample, in the order of the dataset, which is checked if a column
+    ``clean_label`` of the file has the true labels too. A spec names them by their digest, so that
+    the file's place and format do not matter.
+    """
+
+    uses_level = False
+    whole = True
+    path: str | None = option(
+        None,
+        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the given labels that "
+        "`images(given=...)` names",
+    )
+    key: str | None = option(None, doc="array of the file, or column of the .csv")
+    sha256: str = option(
+        "", doc="of the labels as int64; filled in from the file where it is not given"
+    )
+
+    def canonical(self) -> dict[str, Any]:
+        """The labels by their digest, wherever they come from."""
+        return {"name": self.name, "sha256": self.sha256}
+
+    def flip(
+        self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
+    ) -> list[np.ndarray]:
+        """The file's labels.
+
+        Raises:
+            BadInput: they are not kept in the results folder, or in another order than the
+                dataset's.
+        """
+        (true,) = clients
+        if context.own is None:
+            raise BadInput("got no results folder, in which the labels are kept", "sha256")
+        kept = context.own.load(self.sha256)
+        if "clean_label" in kept:
+            check_order(kept["clean_label"], true, "the file", context.dataset.name)
+        return [kept["label"]]
+
+    def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
+        """The same noise with the digest of its labels, which are read and kept."""
+        if self.sha256 and self.path is None:
+            return self
+        try:
+            return _from_file(self.path, self.key, self.sha256, dataset, own)
+        except BadInput as error:
+            error.path = tuple("path" if key == "file" else key for key in error.path)
+            raise

@@ -1,0 +1,285 @@
+"""A user's own files: images, labels, and which client has which sample.
+
+They are read when a scale is planned, and kept in the results folder under the digest of their
+content, which is all that specs say of them. So a spec does not depend on where a file lies or what
+format it has, and a job needs no file but those that are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from noisyfl.core.artifacts import (
+    DamagedArtifact,
+    Results,
+    read_json,
+    read_table,
+    to_numpy,
+    write_json,
+    write_table,
+)
+from noisyfl.core.options import BadInput, within
+from noisyfl.data.datasets.dataset import Dataset, dataset
+from noisyfl.data.datasets.own_images import Content, Images, fingerprint, read_images
+from noisyfl.data.datasets.parts import metadata_of, table_of_pixels
+from noisyfl.data.noise.human_labels import digest, load_columns, load_labels, places
+from noisyfl.data.partitioning.own_partition import read_clients
+from noisyfl.data.roots import Roots, each
+
+Stamp = list[int] | None
+"""Size and time of the last change (nanoseconds) of a file; None if there is none."""
+
+RECORD = "images.json"
+"""Beside the parts of a data set of one's own: what is known of it, and what it was read from.
+
+Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, and the digest of the
+``given`` labels among them.
+"""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a file, which tells cheaply whether it is still the same."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return [found.st_size, found.st_mtime_ns]
+
+
+class OwnFiles:
+    """Reads a user's own files, and keeps what they hold.
+
+    Args:
+        roots: the data folders, in which they lie.
+        results: the folder of all artifacts, in which they are kept.
+
+    Attributes:
+        stamps: of every file of labels or clients that was looked for, there or not, and of every
+            file that is kept, by path.
+        fingerprints: of every data set of one's own that was read, by the JSON of its options.
+    """
+
+    def __init__(self, roots: Roots, results: Path) -> None:
+        self.roots = roots
+        self.results = Results(results)
+        self.stamps: dict[str, Stamp] = {}
+        self.fingerprints: dict[str, str] = {}
+        self._known: dict[str, Any] = {}
+        self._given: dict[str, str | None] = {}
+
+    def stale(self, stamps: Mapping[str, Stamp], fingerprints: Mapping[str, str]) -> bool:
+        """Whether a file is another one than it was, by what an :class:`OwnFiles` has noted."""
+        if any(stamp_of(Path(path)) != stamp for path, stamp in stamps.items()):
+            return True
+        try:
+            return any(
+                fingerprint(Images.read(json.loads(options)), self.roots) != found
+                for options, found in fingerprints.items()
+            )
+        except BadInput:
+            return True
+
+    # Images.
+
+    def images(self, wanted: Images) -> dict[str, Any]:
+        """What specs have of a data set of one's own, which is read and prepared if it is new.
+
+        Raises:
+            BadInput: see :func:`noisyfl.data.datasets.own_images.read_images`.
+        """
+        options = json.dumps(wanted.options(), sort_keys=True)
+        if options not in self._known:
+            found = fingerprint(wanted, self.roots)
+            known, given = self._record(options, found) or self._prepared(wanted, options, found)
+            self.fingerprints[options] = found
+            self._known[options] = known
+            name = dataset(known).name
+            self._given[name] = given or self._given.get(name)
+        return dict(self._known[options])
+
+    def prepare_again(self, name: str) -> None:
+        """Make the parts of a data set of one's own again, as they were.
+
+        Args:
+            name: of the dataset, with the first digits of its digest.
+
+        Raises:
+            BadInput: nothing is known of it here, or its files hold something else by now.
+        """
+        path = self._folder(name) / RECORD
+        if not path.is_file():
+            raise BadInput(
+                f"{name}: a data set of one's own, and there is no {path}; plan its scale again, "
+                f"or copy the folder {path.parent} from where it was planned"
+            )
+        source = read_json(path)["sources"][-1]
+        content = read_images(Images.read(json.loads(source["options"]), name), self.roots)
+        if dataset(content.known).name != name:
+            raise BadInput(
+                f"{name}: its files hold something else than when it was planned; plan its scale "
+                "again, which makes other runs of it"
+            )
+        self._write(content)
+
+    def _record(self, options: str, found: str) -> tuple[dict[str, Any], str | None] | None:
+        """What is known of files that were read before and have not changed since, and the digest
+        of the given labels among them.
+        """
+        for path in sorted(self._folder("").glob(f"images_*/{RECORD}")):
+            try:
+                record = read_json(path)
+            except DamagedArtifact:
+                continue
+            for source in record["sources"]:
+                if (source["options"], source["fingerprint"]) == (options, found):
+                    self.stamps[str(path)] = stamp_of(path)
+                    return record["known"], source["given"]
+        return None
+
+    def _prepared(
+        self, wanted: Images, options: str, found: str
+    ) -> tuple[dict[str, Any], str | None]:
+        """Read files, prepare the parts, and note both; returns what :meth:`_record` does."""
+        content = read_images(wanted, self.roots)
+        self._write(content)
+        given = None if content.given is None else self._keep_labels(content.given)
+        path = self._folder(dataset(content.known).name) / RECORD
+        before = read_json(path)["sources"] if path.is_file() else []
+        source = {"options": options, "fingerprint": found, "given": given}
+        others = [one for one in before if one["options"] != options]
+        write_json(path, {"known": content.known, "sources": [*others, source]})
+        self.stamps[str(path)] = stamp_of(path)
+        return content.known, given
+
+    def _write(self, content: Content) -> None:
+        facts = dataset(content.known)
+        for part, arrays in (("train", content.train), ("test", content.test)):
+            path = self.results.data(facts.name, part)
+            write_table(path, table_of_pixels(*arrays), metadata_of(facts, part, facts.shape))
+
+    def _folder(self, name: str) -> Path:
+        return self.results.data(name, "train").parent
+
+    # Labels.
+
+    def labels(self, path: str | None, key: str | None, facts: Dataset) -> str:
+        """The digest of given labels, which are kept.
+
+        Args:
+            path: of the file in a data folder; None: the given labels of a data set of one's own.
+            key: name of the array or column; None if the file is a single array.
+            facts: about the dataset.
+
+        Raises:
+            BadInput: there are none, or they do not fit the dataset.
+        """
+        noted = json.dumps(["labels", path, key, facts.name])
+        if noted not in self._known:
+            if path is None:
+                self._known[noted] = self._given_with(facts)
+            else:
+                for place in places(path, facts.name, self.roots):
+                    self.stamps[str(place)] = stamp_of(place)
+                labels, clean = load_columns(path, key, facts, self.roots)
+                self._known[noted] = self._keep_labels(labels, clean)
+        sha256: str = self._known[noted]
+        return sha256
+
+    def human_labels(self, key: str | None, facts: Dataset) -> str:
+        """The digest of the human labels that are known of a dataset, which are not kept.
+
+        Args:
+            key: name of the array.
+            facts: about the dataset.
+
+        Raises:
+            BadInput: their file is not there, or does not fit the dataset.
+        """
+        noted = json.dumps(["human labels", key, facts.name])
+        if noted not in self._known:
+            for place in places(None, facts.name, self.roots):
+                self.stamps[str(place)] = stamp_of(place)
+            self._known[noted] = digest(load_labels(None, key, None, facts, self.roots))
+        sha256: str = self._known[noted]
+        return sha256
+
+    def _given_with(self, facts: Dataset) -> str:
+        """The digest of the given labels that a data set of one's own has beside the true ones."""
+        given = self._given.get(facts.name)
+        if given is None:
+            raise BadInput(
+                f"got null, expected a file, since {facts.name} has no given labels of its own "
+                "(the option given of images names them)",
+                "path",
+            )
+        self.stamps[str(self.results.own_file(given))] = stamp_of(self.results.own_file(given))
+        return given
+
+    def _keep_labels(self, labels: np.ndarray, clean: np.ndarray | None = None) -> str:
+        columns = {"label": labels} | ({} if clean is None else {"clean_label": clean})
+        return self._keep(digest(labels), columns)
+
+    # Clients.
+
+    def clients(self, path: str, facts: Dataset) -> tuple[str, int, int]:
+        """The digest of a partition of one's own, which is kept; its clients and samples.
+
+        Args:
+            path: of the file in a data folder.
+            facts: about the dataset.
+
+        Raises:
+            BadInput: there is no such file, or it is no partition of the dataset.
+        """
+        noted = json.dumps(["clients", path, facts.name])
+        if noted not in self._known:
+            found = [root / path for root in each(self.roots)]
+            for place in found:
+                self.stamps[str(place)] = stamp_of(place)
+            client, sample = read_clients(found, facts)
+            content = client.astype("<i8").tobytes() + sample.astype("<i8").tobytes()
+            sha256 = self._keep(
+                hashlib.sha256(content).hexdigest(), {"client": client, "sample": sample}
+            )
+            self._known[noted] = (sha256, int(client[-1]) + 1, len(sample))
+        kept: tuple[str, int, int] = self._known[noted]
+        return kept
+
+    # What is kept.
+
+    def _keep(self, sha256: str, columns: Mapping[str, np.ndarray]) -> str:
+        path = self.results.own_file(sha256)
+        try:
+            there = set(read_table(path)[0].column_names)
+        except (FileNotFoundError, DamagedArtifact):
+            there = set()
+        if not columns.keys() <= there:
+            table = pa.table({name: pa.array(values) for name, values in columns.items()})
+            write_table(path, table, {"sha256": sha256})
+        self.stamps[str(path)] = stamp_of(path)
+        return sha256
+
+    def load(self, sha256: str) -> dict[str, np.ndarray]:
+        """The columns that are kept under a digest, int64 [n] each.
+
+        Raises:
+            BadInput: nothing is.
+            DamagedArtifact: the file is damaged.
+        """
+        path = self.results.own_file(sha256)
+        if not path.is_file():
+            raise BadInput(
+                f"there is no {path}, with what a file of one's own held; plan the scale again, or "
+                "copy it from where it was planned",
+                "sha256",
+            )
+        with within("sha256"):
+            table, _ = read_table(path)
+        return {name: to_numpy(table[name].combine_chunks()) for name in table.column_names}

@@ -1,0 +1,360 @@
+"""What ``import noisyfl`` gives: tables, runs, noisy partitions and training, for a notebook.
+
+Everything reads the same artifacts as the command line, and what is tracked in the repository too.
+Tables are pandas data frames, a client's samples a torch ``Dataset``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from noisyfl import commands
+from noisyfl.analysis.cells import collect
+from noisyfl.analysis.frame import write_frame
+from noisyfl.analysis.published_cells import write_cells
+from noisyfl.analysis.runs import Run, read_run, read_runs
+from noisyfl.core.artifacts import Results, RunFiles
+from noisyfl.core.options import BadInput, find
+from noisyfl.core.spreadsheet import from_text
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets.dataset import Part
+from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.config import DEFAULTS, ROOT, load_config, published_files, scale_file
+from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.plan_file import PlanFile
+from noisyfl.experiments.scale import Scale
+from noisyfl.runs.final_model import FinalModel
+from noisyfl.runs.final_model import load_model as model_in
+from noisyfl.runs.job import TrainingJob
+from noisyfl.specs.catalogue import methods, summary
+from noisyfl.specs.published import read_published
+from noisyfl.specs.spec import canonical_run, check_run, identity
+
+if TYPE_CHECKING:
+    from noisyfl.specs.descriptions import TableDescription
+
+Folders = str | Path | Sequence[str | Path]
+"""One folder, or several that are searched in turn."""
+
+Transform = Callable[[Tensor], Tensor]
+"""What is done to an image, as torchvision's transforms: float32 [channels, height, width]."""
+
+
+class Images(Dataset[tuple[Any, ...]]):
+    """Images with labels: an item is ``(image, given label, true label)``, or of the test part
+    ``(image, label)``.
+
+    An image is float32 [channels, height, width], from 0 to 1, then what ``transform`` makes of it.
+    A true label that nobody knows is -1.
+
+    Attributes:
+        labels: the labels of each item, int64 [n] each, in the item's order.
+    """
+
+    def __init__(
+        self,
+        part: Part,
+        rows: np.ndarray,
+        labels: Sequence[np.ndarray],
+        transform: Transform | None,
+    ) -> None:
+        self.labels = tuple(torch.from_numpy(column.copy()) for column in labels)
+        self._part = part
+        self._rows = rows
+        self._transform = transform
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, item: int) -> tuple[Any, ...]:
+        if not -len(self) <= item < len(self):
+            raise IndexError(item)
+        images, row = self._part.images, int(self._rows[item])
+        if isinstance(images, np.ndarray):
+            pixels = torch.from_numpy(images[row].transpose(2, 0, 1).copy())
+        else:
+            pixels = torch.from_numpy(images.decoded(row))
+        image = pixels.float() / 255
+        if self._transform is not None:
+            image = self._transform(image)
+        return (image, *(int(column[item]) for column in self.labels))
+
+
+@dataclass(frozen=True)
+class Federation:
+    """A noisy partition with the images of its dataset.
+
+    Attributes:
+        partition: which sample is on which client, with its labels.
+        train: the training part.
+        test_part: the test part.
+    """
+
+    partition: noisy_partition.NoisyPartition
+    train: Part
+    test_part: Part
+
+    def __len__(self) -> int:
+        """The number of clients."""
+        return len(self.partition.clients)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, by label."""
+        return self.train.classes
+
+    @property
+    def noise(self) -> np.ndarray:
+        """The share of each client's given labels that are wrong, [clients]; NaN if not known."""
+        return self.partition.realised
+
+    def client(self, number: int, transform: Transform | None = None) -> Images:
+        """The samples of a client, with the labels that it is given and the true ones.
+
+        Args:
+            number: of the client, from 0.
+            transform: of an image.
+
+        Raises:
+            BadInput: there is no such client.
+        """
+        if not 0 <= number < len(self):
+            raise BadInput(f"client: got {number!r}, expected 0 to {len(self) - 1}")
+        one = self.partition.clients[number]
+        return Images(self.train, one.samples, (one.given_label, one.true_label), transform)
+
+    def test(self, transform: Transform | None = None) -> Images:
+        """The test part, with its labels.
+
+        Args:
+            transform: of an image.
+        """
+        part = self.test_part
+        return Images(part, np.arange(len(part.labels)), (part.labels,), transform)
+
+
+def plan(scale: str | Path, results: str | Path = "results") -> Plan:
+    """What a scale asks for: its tables and figures, and the spec of each run by id.
+
+    Args:
+        scale: its name, or its file.
+        results: the folder of all artifacts.
+
+    Raises:
+        BadInput: something is wrong with the scale or its experiments.
+    """
+    return commands.read_plan(_file(scale), Path(results))
+
+
+def load_table(
+    name: str, scale: str | Path = "desk", results: str | Path = "results"
+) -> pd.DataFrame:
+    """A table of the runs that are there, one row per table, row, column and run.
+
+    The columns are those of :mod:`noisyfl.analysis.frame`; ``frame.pivot_table("value", "row",
+    "column", sort=False)`` is the table as it is printed, and ``"published"`` the paper's.
+
+    Args:
+        name: ``<experiment>/<table>``, such as ``fednoil/table1``.
+        scale: its name, or its file.
+        results: the folder of all artifacts; runs that it lacks are taken from the tracked ones.
+
+    Raises:
+        BadInput: there is no such scale or table, or none of its runs is there.
+    """
+    finished = _finished(scale, results)
+    if name not in finished.plan.tables:
+        known = plan(scale, results).tables
+        find(known, name, "table", f"the scale {finished.plan.scale}")
+        raise BadInput(f"{name}: none of its runs is there; train it first")
+    return _frame(finished, finished.plan.tables[name])
+
+
+def load_cells(scale: str | Path = "desk", results: str | Path = "results") -> pd.DataFrame:
+    """Every published number, with ours of the runs that are there: ``cells.csv`` as a frame.
+
+    Args:
+        scale: its name, or its file.
+        results: see :func:`load_table`.
+    """
+    finished = _finished(scale, results)
+    with tempfile.TemporaryDirectory() as folder:
+        frames: list[Path] = []
+        for table in finished.plan.tables.values():
+            if table.published is not None:
+                path = Path(folder) / f"{len(frames)}.parquet"
+                write_frame(path, _frame(finished, table))
+                frames.append(path)
+        cells = Path(folder) / "cells.csv"
+        write_cells(frames, read_published(*published_files(finished.config)), cells)
+        read = pd.read_csv(cells)
+    return read.map(lambda cell: from_text(cell) if isinstance(cell, str) else cell)
+
+
+def load_run(run: str, results: str | Path = "results") -> Run:
+    """A run: its spec, its provenance, and its columns by round.
+
+    ``pd.DataFrame(run.rounds)`` and ``pd.DataFrame(run.clients)`` are its two tables.
+
+    Args:
+        run: its id.
+        results: see :func:`load_table`.
+
+    Raises:
+        BadInput: it is not there.
+        DamagedArtifact: its files are damaged.
+    """
+    return read_run(run, _run_files(run, results))
+
+
+def load_model(run: str, results: str | Path = "results") -> FinalModel:
+    """The model that a run has kept, a torch module that takes uint8 images.
+
+    Args:
+        run: its id.
+        results: see :func:`load_table`.
+
+    Raises:
+        BadInput: there is no such run, or it has kept no model (``train(spec, keep_model=True)``).
+    """
+    path = _run_files(run, results).model
+    if not path.exists():
+        raise BadInput(f"{path}: there is none; train the run with keep_model=True")
+    return model_in(path)
+
+
+def load_partition(
+    partition: str,
+    results: str | Path = "results",
+    data: Folders = "data",
+    download: bool = False,
+) -> Federation:
+    """A noisy partition: clients with their images, given labels and true labels.
+
+    Args:
+        partition: its id, which ``plan(...).partitions`` and ``plan(...).partition[run]`` have.
+        results: see :func:`load_table`.
+        data: the folders of official data files, from which the dataset is prepared if need be.
+        download: fetch official files that are missing.
+
+    Raises:
+        BadInput: there is no such partition, or its dataset is not there.
+    """
+    found = noisy_partition.read(commands.partition_file(partition, Path(results)))
+    own = OwnFiles(_folders(data), Path(results))
+    parts = commands.prepared(found.spec["dataset"], own, download)
+    train, test = map(read_part, parts)
+    return Federation(found, train, test)
+
+
+def train(
+    spec: Mapping[str, Any],
+    results: str | Path = "results",
+    data: Folders = "data",
+    download: bool = False,
+    device: str = "auto",
+    keep_model: bool = False,
+    echo: bool = False,
+) -> Run:
+    """Train a run in this process, unless it is there already, and return it.
+
+    Args:
+        spec: canonical, as a plan has it; or what a person writes: ``dataset``, ``partition``,
+            ``label_noise``, ``noise_level``, ``model``, ``augmentation``, ``normalization``,
+            ``schedule``, ``method`` and ``seed``.
+        results: where it goes, with its data and its noisy partition.
+        data: the folders of data files.
+        download: fetch official files that are missing.
+        device: ``auto``, ``cpu``, ``cuda``, ...
+        keep_model: write the model that it ends with, too, which :func:`load_model` reads.
+        echo: print what happens.
+
+    Raises:
+        BadInput: something is wrong with the spec or its data.
+        RuntimeError: the training failed or was interrupted.
+    """
+    own = OwnFiles(_folders(data), Path(results))
+    if "noisy_partition" in spec:
+        check_run(spec, "spec")
+        canonical = dict(spec)
+    else:
+        canonical = canonical_run(spec, "spec", own)
+    run = identity(canonical)
+    job = TrainingJob(
+        spec=canonical,
+        results=str(results),
+        log=str(own.results.log(run)),
+        data=[str(root) for root in _folders(data)],
+        download=download,
+        device=device,
+        executor=DEFAULTS["executor"],
+        checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
+        alone="noisyfl.train(spec)",
+        keep_models=keep_model,
+    )
+    if not job.run_files.whole():
+        commands.make_inputs(job, own)
+        outcome = job.run(echo=echo)
+        if outcome.error is not None:
+            raise RuntimeError(job.failure(outcome.error))
+    return load_run(run, results)
+
+
+def load_methods() -> pd.DataFrame:
+    """Every method: its name, what it is, its sides, and its options with their defaults."""
+    return pd.DataFrame(
+        {
+            "method": name,
+            "title": summary(name),
+            "server": one.is_server,
+            "client": one.is_client,
+            "networks": one.networks,
+            "options": one.defaults(),
+        }
+        for name, one in methods().items()
+    ).set_index("method")
+
+
+def _file(scale: str | Path) -> Path:
+    """The file of a scale, by its name or its path."""
+    if isinstance(scale, Path) or scale.endswith((".yaml", ".yml")):
+        return Path(scale)
+    return scale_file(scale, ROOT / "config")
+
+
+def _folders(data: Folders) -> list[Path]:
+    return [Path(data)] if isinstance(data, str | Path) else [Path(folder) for folder in data]
+
+
+def _run_files(run: str, results: str | Path) -> RunFiles:
+    """The files of a run in the results, or of the tracked one."""
+    places = [Results(Path(results)).run(run), commands.REPRODUCED.run(run)]
+    for files in places:
+        if files.whole():
+            return files
+    raise BadInput(f"{run}: no whole run in {' or '.join(str(one.folder) for one in places)}")
+
+
+def _finished(scale: str | Path, results: str | Path) -> Scale:
+    """A scale without what its tables lack."""
+    file = _file(scale)
+    config = {**load_config(file), "results": str(results), "train_missing": False}
+    found = PlanFile(config, str(file)).plan(lambda line: print(line, file=sys.stderr))
+    return Scale(config, found, commands.REPRODUCED)
+
+
+def _frame(scale: Scale, table: TableDescription) -> pd.DataFrame:
+    """The tidy frame of a table."""
+    return collect(table, read_runs({run: scale.run_files(run) for run in table.run_ids()})).frame
