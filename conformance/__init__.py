@@ -27,6 +27,7 @@ COMMITS = {
     "fushuhao6/Attack-Resistant-Federated-Learning": "2aab03f2443a80361efa26844361ba138c2e654d",
     "lishenghui/arfl": "0b3b49bd41352e6775586a6e6104c4f2b94369ea",
     "litian96/FedProx": "d2a4501f319f1594b732d88315c5ca1a72855f50",
+    "sinagh72/FedSIR": "bebb31641ab746937d9516eadad602a9e432628f",
     "wnn2000/FedNoRo": "6719ad7df821abb9e3651166bf77dff41ede5022",
     "yuetan031/FedProto": "97e42e2741e1ae2e2fce2465e80f38f6997f8836",
 }

@@ -17,6 +17,7 @@ MODULES = {
     "felisat/clustered-federated-learning": ("cfl",),
     "lishenghui/arfl": ("cfl_single", "krum"),
     "MLOPTPSU/FedTorch": ("apfl",),
+    "sinagh72/FedSIR": ("fedsir",),
     "fushuhao6/Attack-Resistant-Federated-Learning": ("arfl",),
 }
 """By repository, the modules here."""

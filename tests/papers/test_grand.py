@@ -30,6 +30,7 @@ METHODS = (
         "fedfixer",
         "fedelc",
         "masked_optim",
+        "fedsir",
         "oracle",
     ),
 )
@@ -183,6 +184,8 @@ def test_the_other_options_are_the_same_in_all_columns(columns):
             "ramp_rounds",
             "ramp_end",
             "selection_round",
+            "relabel_every",
+            "ramp_begin",
         ),
     }
     first, *others = columns.values()

@@ -32,6 +32,12 @@ SMALL = defaultdict(
         },
         "fednoro": {"ramp_end": 6, "warm_up_rounds": 3},
         "fedrn": {"warm_up_rounds": 3},
+        "fedsir": {
+            "consensus_samples": 4,
+            "identification_epochs": 2,
+            "identification_samples": 4,
+            "relabel_every": 2,
+        },
         "jointopt": {"history": 2, "start_round": 2},
         "josrc": {"warm_up": 0.25},
         "masked_optim": {"warm_up_rounds": 3},

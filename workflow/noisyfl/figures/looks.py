@@ -86,6 +86,7 @@ METHODS = {
     "masked_optim": ("orange", "long"),
     "trimmed_mean": ("orange", "dash-dot-dot"),
     "rfa": ("orange", "long-short"),
+    "fedsir": ("sky", "dash-dot"),
 }
 """The colour and the dashes of each method."""
 

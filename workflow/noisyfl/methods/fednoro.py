@@ -122,16 +122,8 @@ class FedNoRo(TwoStages):
         epoch = super().epoch(client, turn)
         if not self.correcting(client, turn.round):
             return epoch
-        weight = self.distillation * self.ramp(turn.round)
+        weight = self.distillation * ramp_up(turn.round, self.warm_up_rounds, self.ramp_end)
         return dataclasses.replace(epoch, extras={"distillation": [weight] * len(epoch.steps)})
-
-    def ramp(self, round: int) -> float:
-        """exp(-5 (1 - x)^2), where x goes from 0 to 1 between the second stage's first round and
-        ``ramp_end``.
-        """
-        length = self.ramp_end - self.warm_up_rounds
-        done = (round - self.warm_up_rounds) / length if length > 0 else 1.0
-        return math.exp(-5 * (1 - min(max(done, 0.0), 1.0)) ** 2)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """For a noisy client in the second stage: w KL(received || adjusted) + (1 - w) adjusted
@@ -156,6 +148,14 @@ class FedNoRo(TwoStages):
         participant the mean is FedAvg's.
         """
         return distance_aware(updates, federation)
+
+
+def ramp_up(round: int, begin: int, end: int) -> float:
+    """exp(-5 (1 - x)^2), where x goes from 0 to 1 between two rounds, in FedNoRo between the second
+    stage's first one and ``ramp_end``.
+    """
+    done = (round - begin) / (end - begin) if end > begin else 1.0
+    return math.exp(-5 * (1 - min(max(done, 0.0), 1.0)) ** 2)
 
 
 def distance_aware(updates: list[Update], federation: Federation) -> Weights:
