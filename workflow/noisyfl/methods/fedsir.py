@@ -70,7 +70,7 @@ class FedSIR(ServerSide, ClientSide):
         "Learning with Noisy Labels, arXiv 2604.20825, 2026"
     )
     revision = 1
-    cost = Cost(effort=1.1, models_kept=1)
+    cost = Cost(effort=1.4, models_kept=1)
     partner = ""
     by_sample = (DISTILLED,)
 
