@@ -31,6 +31,7 @@ from noisyfl.data.datasets.requested import (
 )
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.datasets.sources import Arrays, load_cifar, load_digits, load_idx, load_svhn
+from noisyfl.data.datasets.validation import validation
 from noisyfl.data.roots import NotFound
 
 
@@ -258,6 +259,10 @@ COMPONENTS["dataset"] = DATASETS
 def add_dataset(facts: Dataset) -> None:
     """Make a dataset known by its name; :class:`BadInput` if another one has it."""
     add(DATASETS, "dataset", facts.name, facts)
+
+
+for name in ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn"):
+    add_dataset(validation(DATASETS[name]))
 
 
 def dataset(given: str | Mapping[str, Any], where: str = "") -> Dataset:
