@@ -386,3 +386,11 @@ def test_each_is_drawn_twice_to_the_same_bytes(
             )
             written.append((png.read_bytes(), pdf.read_bytes()))
         assert written[0] == written[1], kind
+
+
+def test_names_of_classes_with_few_clients_do_not_lie_over_each_other():
+    far = np.array([10.0, 40, 70])
+    assert similarity.spread_out(far, 4, 99).tolist() == far.tolist()
+    near = similarity.spread_out(np.array([10.0, 94, 96, 98]), 4, 99)
+    assert near.tolist() == [10, 91, 95, 99]
+    assert (np.diff(near) >= 4).all()

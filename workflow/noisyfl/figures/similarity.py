@@ -21,6 +21,9 @@ from noisyfl.specs.descriptions import FigureDescription
 FEW_CLASSES = 20
 """Classes on an axis are named if there are no more than this."""
 
+NAME = 0.045
+"""Room for a class's name, as a share of an axis."""
+
 
 def similarity(
     description: FigureDescription,
@@ -70,7 +73,8 @@ def _draw(panel: Axes, name: str, table: np.ndarray, partition: NoisyPartition) 
     classes = dataset(partition.spec["dataset"]).classes
     present, begins, many = np.unique(first, return_index=True, return_counts=True)
     if len(present) <= FEW_CLASSES:
-        names, middle = [classes[label] for label in present], begins + (many - 1) / 2
+        names = [classes[label] for label in present]
+        middle = spread_out(begins + (many - 1) / 2, NAME * len(first), len(first) - 1)
         panel.set_yticks(middle, names)
         panel.set_xticks(middle, names)
         if max(map(len, names)) > 2:
@@ -78,3 +82,21 @@ def _draw(panel: Axes, name: str, table: np.ndarray, partition: NoisyPartition) 
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     return image
+
+
+def spread_out(places: np.ndarray, least: float, end: float) -> np.ndarray:
+    """Places in ascending order, moved as little as it takes for any two to lie ``least`` apart.
+
+    Args:
+        places: float64 [n].
+        least: the distance.
+        end: how far the last one may be moved.
+    """
+    moved = places.astype(float)
+    for n in range(1, len(moved)):
+        moved[n] = max(moved[n], moved[n - 1] + least)
+    if len(moved):
+        moved[-1] = min(moved[-1], end)
+    for n in reversed(range(len(moved) - 1)):
+        moved[n] = min(moved[n], moved[n + 1] - least)
+    return moved
