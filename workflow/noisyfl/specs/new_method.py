@@ -174,5 +174,6 @@ def _check_new(name: str, path: Path) -> None:
 def _write(path: Path, text: str, name: str) -> None:
     title = "".join(part.capitalize() for part in name.split("_"))
     package = f"noisyfl-{name.replace('_', '-')}"
+    released = __version__.partition("+")[0]  # a requirement names no commit
     with replacing(path) as draft:
-        draft.write_text(text.format(name=name, title=title, package=package, version=__version__))
+        draft.write_text(text.format(name=name, title=title, package=package, version=released))
