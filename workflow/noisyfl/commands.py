@@ -182,12 +182,12 @@ def last_evaluation(files: RunFiles) -> dict[str, float]:
 
 
 def prepared(
-    given: str | Mapping[str, Any], own: OwnFiles, download: bool, folders: Sequence[Path] = ()
+    raw: str | Mapping[str, Any], own: OwnFiles, download: bool, folders: Sequence[Path] = ()
 ) -> tuple[Path, Path]:
     """The files of a dataset's training and test part, which are made if they are missing.
 
     Args:
-        given: the dataset as a spec has it.
+        raw: the dataset as a spec has it.
         own: the folders of official data files, and the results folder.
         download: fetch official files that are missing.
         folders: where the dataset may lie prepared already.
@@ -195,7 +195,7 @@ def prepared(
     Raises:
         BadInput: official files are missing or damaged.
     """
-    name = dataset(given).name
+    name = dataset(raw).name
     train, test = own.results.data(name, "train"), own.results.data(name, "test")
     if not (train.exists() and test.exists()):
         provide(name, own, download, folders)

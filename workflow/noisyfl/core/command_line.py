@@ -99,10 +99,10 @@ def _of_value(word: str) -> str:
     return "" if word.partition("=")[1] else f"got {word!r}, expected key=value"
 
 
-def _advice(option: str, given: Sequence[str]) -> str:
-    if len(given) < 2:
+def _advice(option: str, raw: Sequence[str]) -> str:
+    if len(raw) < 2:
         return ""
     return (
         f". Snakemake takes every word behind `{option} ` for one more of them, a target too, but "
-        f"not behind an equals sign: {option}={given[0]}"
+        f"not behind an equals sign: {option}={raw[0]}"
     )

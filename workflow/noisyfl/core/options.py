@@ -125,10 +125,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def check_keys(given: Iterable[str], known: Iterable[str], where: str, kind: str = "key") -> None:
+def check_keys(raw: Iterable[str], known: Iterable[str], where: str, kind: str = "key") -> None:
     """Raise :class:`BadInput` if a key is given that is not known."""
     known = list(known)
-    for key in given:
+    for key in raw:
         if key not in known:
             raise BadInput(unknown(key, known, kind), where=where)
 

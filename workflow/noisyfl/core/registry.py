@@ -45,21 +45,21 @@ class Component(Typed):
     variants: ClassVar[dict[str, dict[str, Any]]] = {}
 
     @classmethod
-    def prepare(cls, given: Any, context: Mapping[str, Any]) -> Any:
+    def prepare(cls, raw: Any, context: Mapping[str, Any]) -> Any:
         """The given options, those of a given variant, and defaults that scale with the run.
 
         Args:
-            given: options by name.
+            raw: options by name.
             context: may have ``measures``, by name: what defaults scale with, and values are
                 bounded by; and ``partial``: whether options may be missing.
         """
-        if not isinstance(given, Mapping):
-            return given
-        options = dict(given)
+        if not isinstance(raw, Mapping):
+            return raw
+        options = dict(raw)
         revision = cls.revision_in_specs()
         if revision is not None and options.pop("revision", revision) != revision:
             raise BadInput(
-                f"got {given['revision']!r}, expected {revision!r}, that of the plugin here",
+                f"got {raw['revision']!r}, expected {revision!r}, that of the plugin here",
                 "revision",
             )
         if "variant" in options and cls.variants:
@@ -115,9 +115,9 @@ class Component(Typed):
         return {"name": self.name, **self.options(), **known}
 
     @classmethod
-    def check_options(cls, given: Any, where: str = "") -> None:
+    def check_options(cls, raw: Any, where: str = "") -> None:
         """Raise :class:`BadInput` if options are wrong; they may be missing."""
-        cls.read(given, where, partial=True)
+        cls.read(raw, where, partial=True)
 
     @classmethod
     def defaults(cls, measures: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -186,17 +186,17 @@ class Registry(Generic[C]):
         """The class registered as ``name``; :class:`BadInput` if there is none."""
         return find(self.classes, name, self.kind, where)
 
-    def build(self, given: str | Mapping[str, Any], where: str = "") -> C:
-        """The component that ``given`` (text or mapping) describes.
+    def build(self, raw: str | Mapping[str, Any], where: str = "") -> C:
+        """The component that ``raw`` (text or mapping) describes.
 
         Components are cached, since a scale names few, thousands of times each.
 
         Raises:
             BadInput: unknown name or key, missing option, wrong type, or value out of range.
         """
-        key = repr(given)
+        key = repr(raw)
         if key not in self._built:
-            name, options = split_component(given, self.kind, where)
+            name, options = split_component(raw, self.kind, where)
             try:
                 self._built[key] = self.get(name).read(options)
             except BadInput as error:
@@ -208,9 +208,9 @@ class Registry(Generic[C]):
         """Build components anew from now on, so that nothing is left of what they keep."""
         self._built.clear()
 
-    def canonical(self, given: str | Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    def canonical(self, raw: str | Mapping[str, Any], where: str = "") -> dict[str, Any]:
         """``{"name": ..., option: value, ...}`` with every default filled in."""
-        return self.build(given, where).canonical()
+        return self.build(raw, where).canonical()
 
 
 @functools.lru_cache
@@ -266,15 +266,15 @@ def split_sum(text: str) -> list[str]:
         return [text]
 
 
-def split_component(given: Any, kind: str, where: str = "") -> tuple[str, dict[str, Any]]:
+def split_component(raw: Any, kind: str, where: str = "") -> tuple[str, dict[str, Any]]:
     """The name and the options of a component given as text or as a mapping.
 
     Args:
-        given: ``name(key=value)``, or a mapping with a ``name``.
+        raw: ``name(key=value)``, or a mapping with a ``name``.
         kind: of the component.
         where: what the error messages call it.
     """
-    mapping = parse_component(given, where) if isinstance(given, str) else given
+    mapping = parse_component(raw, where) if isinstance(raw, str) else raw
     if not isinstance(mapping, Mapping) or not isinstance(mapping.get("name"), str):
-        raise BadInput(f"got {given!r}, expected the name of a {kind}", where=where)
+        raise BadInput(f"got {raw!r}, expected the name of a {kind}", where=where)
     return mapping["name"], {key: value for key, value in mapping.items() if key != "name"}

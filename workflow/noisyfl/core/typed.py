@@ -46,11 +46,11 @@ class Typed(BaseModel):
     key_word: ClassVar[str] = "key"
 
     @classmethod
-    def read(cls, given: Any, where: str = "", **context: Any) -> Self:
+    def read(cls, raw: Any, where: str = "", **context: Any) -> Self:
         """Check what a user gave.
 
         Args:
-            given: keys and values.
+            raw: keys and values.
             where: what the error messages call it; a file's name ends with ``": "``.
             context: what :meth:`prepare` and :meth:`verify` are given; with ``partial``, keys may
                 be missing, and the model is good for nothing but to have been checked.
@@ -59,9 +59,9 @@ class Typed(BaseModel):
             BadInput: naming ``where``, the key, the value and what was expected.
         """
         try:
-            return cls.model_validate(given, context=context)
+            return cls.model_validate(raw, context=context)
         except ValidationError as error:
-            raise in_words(error, cls, given).within(where=where) from None
+            raise in_words(error, cls, raw).within(where=where) from None
 
     @classmethod
     def keys(cls) -> dict[str, FieldInfo]:
@@ -69,9 +69,9 @@ class Typed(BaseModel):
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
     @classmethod
-    def prepare(cls, given: Any, context: Mapping[str, Any]) -> Any:
+    def prepare(cls, raw: Any, context: Mapping[str, Any]) -> Any:
         """What is validated in place of what was given."""
-        return given
+        return raw
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if values that are right by themselves do not fit together."""
@@ -79,16 +79,16 @@ class Typed(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _check(
-        cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+        cls, raw: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
     ) -> Self:
         context = info.context or NO_CONTEXT
         try:
-            made = handler(cls.prepare(given, context))
+            made = handler(cls.prepare(raw, context))
         except ValidationError as error:
             missing = [problem["type"] == "missing" for problem in error.errors()]
             if context.get("partial") and all(missing):
                 return cls.model_construct()
-            raise in_words(error, cls, given, context.get("partial", False)) from None
+            raise in_words(error, cls, raw, context.get("partial", False)) from None
         if not context.get("partial"):
             made.verify(context)
         return made
@@ -115,25 +115,23 @@ LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 BOUNDS = {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}
 
 
-def in_words(
-    error: ValidationError, cls: type[Typed], given: Any, partial: bool = False
-) -> BadInput:
+def in_words(error: ValidationError, cls: type[Typed], raw: Any, partial: bool = False) -> BadInput:
     """The first of pydantic's errors as our own; those about unknown keys come first.
 
     Args:
         error: of the validation.
         cls: what was validated.
-        given: what it was given.
+        raw: what it was given.
         partial: whether keys may be missing.
     """
     problems = error.errors(include_url=False)
     problems = [p for p in problems if not (partial and p["type"] == "missing")]
     one = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path, value = _locate(one, given)
+    path, value = _locate(one, raw)
     # Of the errors of a union's members, that of the member which was nearest to being right.
-    within = [p for p in problems if _locate(p, given)[0][: len(path)] == path]
-    one = max(within, key=lambda p: (len(_locate(p, given)[0]), _cause(p) is not None))
-    path, value = _locate(one, given)
+    within = [p for p in problems if _locate(p, raw)[0][: len(path)] == path]
+    one = max(within, key=lambda p: (len(_locate(p, raw)[0]), _cause(p) is not None))
+    path, value = _locate(one, raw)
     if (cause := _cause(one)) is not None:
         return cause.within(*path)
     field = cls.keys().get(str(path[0])) if path else None
@@ -149,7 +147,7 @@ def in_words(
             key, known = one["ctx"]["discriminator"].strip("'"), one["ctx"]["expected_tags"]
             hint = did_you_mean(str(value[key]), known.replace("'", "").split(", "))
             return BadInput(f"got {value[key]!r}, expected one of {known}{hint}", *path, key)
-    same = [p for p in problems if _locate(p, given)[0] == path]
+    same = [p for p in problems if _locate(p, raw)[0] == path]
     expected = " or ".join(dict.fromkeys(_expected(p, field) for p in same))
     if field is not None and len(path) == 1 and is_nullable(field):
         expected += ", or null"
@@ -166,19 +164,19 @@ def _cause(problem: Mapping[str, Any]) -> BadInput | None:
     return cause if isinstance(cause, BadInput) else None
 
 
-def _locate(problem: Mapping[str, Any], given: Any) -> tuple[tuple[int | str, ...], Any]:
+def _locate(problem: Mapping[str, Any], raw: Any) -> tuple[tuple[int | str, ...], Any]:
     """The path to a value and the value; pydantic's place, without its names of union members."""
     path: list[int | str] = []
     for key in problem["loc"]:
-        is_item = isinstance(given, list | tuple) and isinstance(key, int) and key < len(given)
-        if is_item or (isinstance(given, Mapping) and key in given):
-            given = given[key]
+        is_item = isinstance(raw, list | tuple) and isinstance(key, int) and key < len(raw)
+        if is_item or (isinstance(raw, Mapping) and key in raw):
+            raw = raw[key]
         elif problem["type"] != "missing" or key != problem["loc"][-1]:
             continue
         path.append(key)
     if problem["loc"][-1:] == ("[key]",):
         return tuple(path[:-1]), path[-1]
-    return tuple(path), given
+    return tuple(path), raw
 
 
 def _expected(problem: Mapping[str, Any], field: FieldInfo | None) -> str:

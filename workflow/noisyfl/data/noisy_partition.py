@@ -86,13 +86,13 @@ class NoisyPartition:
         return None if UNKNOWN in true else float(np.mean(true != given))
 
 
-def _dataset(given: Any, info: ValidationInfo) -> Dataset:
+def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
     """The facts about a dataset; one of a user's own is read, unless its digest is given."""
-    if isinstance(given, str) and "(" not in given:
-        return dataset(given)
-    if isinstance(given, Mapping) and "sha256" in given:
-        return dataset(given)
-    name, options = split_component(given, "dataset")
+    if isinstance(raw, str) and "(" not in raw:
+        return dataset(raw)
+    if isinstance(raw, Mapping) and "sha256" in raw:
+        return dataset(raw)
+    name, options = split_component(raw, "dataset")
     if name != Images.name:
         return dataset(name)
     with within(name):
@@ -180,18 +180,18 @@ class PartitionSpec(Typed):
         }
 
 
-def canonical(given: Mapping[str, Any], where: str, own: OwnFiles | None = None) -> dict[str, Any]:
+def canonical(raw: Mapping[str, Any], where: str, own: OwnFiles | None = None) -> dict[str, Any]:
     """The spec of a noisy partition, checked and with every default filled in.
 
     Args:
-        given: the values of a :class:`PartitionSpec`.
+        raw: the values of a :class:`PartitionSpec`.
         where: what the error messages call it.
         own: reads a user's own files.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    return PartitionSpec.read(given, where, own=own).noisy_partition()
+    return PartitionSpec.read(raw, where, own=own).noisy_partition()
 
 
 def make(

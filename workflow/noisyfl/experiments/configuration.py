@@ -111,11 +111,11 @@ class Configuration(Typed):
     )
 
     @classmethod
-    def prepare(cls, given: Any, context: Mapping[str, Any]) -> Any:
+    def prepare(cls, raw: Any, context: Mapping[str, Any]) -> Any:
         """What was given; Snakemake's ``--config key=true`` gives the text ``true``."""
-        if not isinstance(given, Mapping):
-            return given
-        return {k: BOOLEANS.get(v, v) if isinstance(v, str) else v for k, v in given.items()}
+        if not isinstance(raw, Mapping):
+            return raw
+        return {k: BOOLEANS.get(v, v) if isinstance(v, str) else v for k, v in raw.items()}
 
     def to_json(self) -> dict[str, Any]:
         """All keys and their values; of the overlay those that were given."""

@@ -102,13 +102,13 @@ class Expansion:
             self.plan.figures[self.part] = self._figure(name, figure)
         return self.plan
 
-    def _table(self, name: str, given: Table) -> TableDescription:
+    def _table(self, name: str, entry: Table) -> TableDescription:
         where = f"{self.where}: tables.{name}"
-        columns = self._select("columns", name, columns_of(given.columns, f"{where}.columns"))
-        every = rows_of(given.rows, f"{where}.rows")
+        columns = self._select("columns", name, columns_of(entry.columns, f"{where}.columns"))
+        every = rows_of(entry.rows, f"{where}.rows")
         rows = self._select("rows", name, every)
         own = self.overlay.get("trials", {}).get(f"{self.name}/{name}")
-        trials = own or self.trials or given.trials
+        trials = own or self.trials or entry.trials
         if len(self.plan.runs) + len(rows) * len(columns) * trials > MOST_RUNS:
             raise BadInput(
                 f"{where}: got {len(rows)} rows, {len(columns)} columns and {trials} trials, "
@@ -116,21 +116,21 @@ class Expansion:
             )
         seeds = range(1, trials + 1)
         lines = [
-            [self._cell(given.setting, row, column, seeds, where) for column in columns]
+            [self._cell(entry.setting, row, column, seeds, where) for column in columns]
             for row in rows
         ]
-        joined = join(self.published, given.published, rows, columns, given.metric, where)
+        joined = join(self.published, entry.published, rows, columns, entry.metric, where)
         return TableDescription(
             experiment=self.name,
             experiment_title=self.experiment.title,
             name=name,
-            title=given.title,
-            note=given.note,
+            title=entry.title,
+            note=entry.note,
             scale=self.plan.scale,
             scale_note=self.scale_note,
-            metric=given.metric,
-            statistic=given.statistic,
-            published=given.published,
+            metric=entry.metric,
+            statistic=entry.statistic,
+            published=entry.published,
             columns=tuple(replace(column.heading(), method=None) for column in columns),
             rows=tuple(row.heading() for row in rows),
             runs=tuple(tuple(runs for runs, _ in line) for line in lines),
@@ -167,24 +167,24 @@ class Expansion:
             as_published = _exactly(specs[0]) == _exactly(published)
         return tuple(self.plan.add_run(spec) for spec in specs), as_published
 
-    def _figure(self, name: str, given: AnyFigure) -> FigureDescription:
+    def _figure(self, name: str, entry: AnyFigure) -> FigureDescription:
         where = f"{self.where}: figures.{name}"
         content: dict[str, Any]
-        if isinstance(given, OfTable | OfCell):
-            content = self._figure_of_a_table(given, where)
-        elif isinstance(given, LocalEpochs):
+        if isinstance(entry, OfTable | OfCell):
+            content = self._figure_of_a_table(entry, where)
+        elif isinstance(entry, LocalEpochs):
             content = {
                 "panels": tuple(
                     Panel(name=one.name, method=canonical_method(one.method, f"{where}.methods"))
-                    for one in given.methods
+                    for one in entry.methods
                 )
             }
         else:
-            content = self._figure_of_panels(given, where)
-        for key, value in given.model_dump(include=LOOKS).items():
+            content = self._figure_of_panels(entry, where)
+        for key, value in entry.model_dump(include=LOOKS).items():
             content[key] = tuple(value) if isinstance(value, list) else value
-        if isinstance(given, ByRound):
-            content["marks"] = tuple(self._marks(given.marks, content["runs"], f"{where}.marks"))
+        if isinstance(entry, ByRound):
+            content["marks"] = tuple(self._marks(entry.marks, content["runs"], f"{where}.marks"))
         return FigureDescription(
             experiment=self.name,
             experiment_title=self.experiment.title,
@@ -193,7 +193,9 @@ class Expansion:
             **content,
         )
 
-    def _marks(self, given: Sequence[FileMark], runs: Sequence[str], where: str) -> Iterator[Mark]:
+    def _marks(
+        self, entries: Sequence[FileMark], runs: Sequence[str], where: str
+    ) -> Iterator[Mark]:
         """The marks of a figure; of an option, at its value in the first drawn run that has one."""
         options = {
             name
@@ -201,7 +203,7 @@ class Expansion:
             for name, field in method.model_fields.items()
             if type_of(field) is int
         }
-        for mark in given:
+        for mark in entries:
             at: Any = mark.at
             if isinstance(at, str):
                 find(dict.fromkeys(sorted(options)), at, "option", where)
@@ -210,36 +212,36 @@ class Expansion:
             if at is not None:
                 yield Mark(at, mark.label)
 
-    def _figure_of_a_table(self, given: OfTable | OfCell, where: str) -> dict[str, Any]:
+    def _figure_of_a_table(self, entry: OfTable | OfCell, where: str) -> dict[str, Any]:
         """The content of a figure drawn from a table of this experiment, or from a part of one."""
         prefix = f"{self.name}/"
         tables = {k.removeprefix(prefix): t for k, t in self.plan.tables.items() if prefix in k}
-        table = find(tables, given.table, "table", f"{where}.table")
+        table = find(tables, entry.table, "table", f"{where}.table")
         file = self.experiment.tables[table.name]
-        rows = _places(rows_of(file.rows, where), table.rows, given.rows, f"{where}.rows")
+        rows = _places(rows_of(file.rows, where), table.rows, entry.rows, f"{where}.rows")
         columns = _places(
-            columns_of(file.columns, where), table.columns, given.columns, f"{where}.columns"
+            columns_of(file.columns, where), table.columns, entry.columns, f"{where}.columns"
         )
         part = table.part(rows, columns)
-        if given.kind == "by_client":
+        if entry.kind == "by_client":
             run = part.runs[0][0][0]
             partition = identity(self.plan.runs[run]["noisy_partition"])
             return {"table": part, "runs": (run,), "partitions": (partition,)}
         return {"table": part, "runs": tuple(part.run_ids())}
 
     def _figure_of_panels(
-        self, given: LidScores | Partitions | Probes | LocalModels, where: str
+        self, entry: LidScores | Partitions | Probes | LocalModels, where: str
     ) -> dict[str, Any]:
         """The content of a figure with runs of its own, or of noisy partitions alone."""
-        setting = self._setting(given.setting, {}, where)
-        if given.kind in PROBES:
-            setting["probes"] = PROBES[given.kind]
-        if isinstance(given, LidScores):
-            panels = [self._panel(given, setting, given.seed, where)]
+        setting = self._setting(entry.setting, {}, where)
+        if entry.kind in PROBES:
+            setting["probes"] = PROBES[entry.kind]
+        if isinstance(entry, LidScores):
+            panels = [self._panel(entry, setting, entry.seed, where)]
         else:
             panels = [
-                self._panel(panel, setting, given.seed, f"{where}.panels[{n}]")
-                for n, panel in enumerate(given.panels)
+                self._panel(panel, setting, entry.seed, f"{where}.panels[{n}]")
+                for n, panel in enumerate(entry.panels)
             ]
         lines = [line for panel in panels for line in panel.lines or (panel,)]
         return {
@@ -249,21 +251,21 @@ class Expansion:
         }
 
     def _panel(
-        self, given: LidScores | Laid, setting: Mapping[str, Any], seed: int, where: str
+        self, entry: LidScores | Laid, setting: Mapping[str, Any], seed: int, where: str
     ) -> Panel:
         """A panel with its lines, or with a noisy partition and, if it names a method, a run."""
-        setting = merge(setting, given.with_.given(), f"{where}.with")
-        if isinstance(given, LinesPanel):
+        setting = merge(setting, entry.with_.given(), f"{where}.with")
+        if isinstance(entry, LinesPanel):
             lines = [
                 self._panel(line, setting, seed, f"{where}.lines[{n}]")
-                for n, line in enumerate(given.lines)
+                for n, line in enumerate(entry.lines)
             ]
-            return Panel(name=given.name, lines=tuple(lines))
+            return Panel(name=entry.name, lines=tuple(lines))
         # A noisy partition is checked as part of a run's spec, which has to name some method.
-        method = getattr(given, "method", None)
+        method = getattr(entry, "method", None)
         (spec,) = self.specs.of(self.part, setting, method or "fedavg", [seed], where)
         return Panel(
-            **given.model_dump(include={"name", "score", "classes"}),
+            **entry.model_dump(include={"name", "score", "classes"}),
             run=self.plan.add_run(spec) if method else "",
             partition=self.plan.add_partition(spec["noisy_partition"]),
         )

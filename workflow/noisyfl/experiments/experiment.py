@@ -273,13 +273,13 @@ OfAnyKind = (
 )
 
 
-def _with_kind(given: Any) -> Any:
+def _with_kind(raw: Any) -> Any:
     """What was given, if it has a kind, on which the other keys of a figure depend."""
-    if isinstance(given, Mapping) and "kind" not in given:
+    if isinstance(raw, Mapping) and "kind" not in raw:
         keys = (key for one in typing.get_args(OfAnyKind) for key in list(one.keys()))
-        check_keys(given, dict.fromkeys(keys), "")
+        check_keys(raw, dict.fromkeys(keys), "")
         raise BadInput("key 'kind' is missing")
-    return given
+    return raw
 
 
 AnyFigure = Annotated[OfAnyKind, Field(discriminator="kind"), BeforeValidator(_with_kind)]

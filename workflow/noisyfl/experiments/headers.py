@@ -34,23 +34,23 @@ class Header(Heading):
         return Heading(**{f.name: getattr(self, f.name) for f in fields(Heading)})
 
 
-def rows_of(given: Sequence[Row], where: str) -> list[Header]:
+def rows_of(entries: Sequence[Row], where: str) -> list[Header]:
     """A table's rows.
 
     Raises:
         BadInput: two rows have the same name.
     """
-    return _distinct([_row(row, f"{where}[{n}]") for n, row in enumerate(given)], where)
+    return _distinct([_row(row, f"{where}[{n}]") for n, row in enumerate(entries)], where)
 
 
-def columns_of(given: Sequence[Column | Sequence[Column]], where: str) -> list[Header]:
+def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list[Header]:
     """A table's columns: as listed, or the product of several lists, the outermost list first.
 
     Raises:
         BadInput: two columns have the same name, or one averages columns without runs of that name.
     """
     columns, axes = [], []
-    for n, part in enumerate(given):
+    for n, part in enumerate(entries):
         if isinstance(part, Column):
             columns.append(_column(part, f"{where}[{n}]"))
         else:
@@ -85,37 +85,37 @@ def only(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> l
     return names
 
 
-def _row(given: Row, where: str) -> Header:
+def _row(entry: Row, where: str) -> Header:
     return Header(
-        **_of_both(given, where),
-        method=given.method,
-        method_in=given.method_in,
-        ranked=given.ranked,
+        **_of_both(entry, where),
+        method=entry.method,
+        method_in=entry.method_in,
+        ranked=entry.ranked,
     )
 
 
-def _column(given: Column, where: str) -> Header:
+def _column(entry: Column, where: str) -> Header:
     return Header(
-        **_of_both(given, where),
-        method=given.method or None,
-        x=given.x,
-        mean_of=tuple(given.mean_of),
-        average_rank=given.average_rank,
+        **_of_both(entry, where),
+        method=entry.method or None,
+        x=entry.x,
+        mean_of=tuple(entry.mean_of),
+        average_rank=entry.average_rank,
     )
 
 
-def _of_both(given: RowOrColumn, where: str) -> dict[str, Any]:
-    overlay = given.with_.given()
+def _of_both(entry: RowOrColumn, where: str) -> dict[str, Any]:
+    overlay = entry.with_.given()
     return {
-        "name": f"{given.group}, {given.name}" if given.group else given.name,
+        "name": f"{entry.group}, {entry.name}" if entry.group else entry.name,
         "place": where,
-        "label": given.name,
-        "group": given.group,
+        "label": entry.name,
+        "group": entry.group,
         "overlays": {f"{where}.with": overlay} if overlay else {},
-        "setting": given.setting or None,
-        "published": given.published,
-        "metric": given.metric or None,
-        "statistic": given.statistic or None,
+        "setting": entry.setting or None,
+        "published": entry.published,
+        "metric": entry.metric or None,
+        "statistic": entry.statistic or None,
     }
 
 

@@ -38,27 +38,27 @@ class Overlaid(Setting):
 
     @field_validator("dataset")
     @classmethod
-    def _dataset(cls, given: Any) -> Any:
-        name, options = split_component(given, "dataset")
+    def _dataset(cls, raw: Any) -> Any:
+        name, options = split_component(raw, "dataset")
         if name != Images.name:
             return dataset(name).name
         with within(name):
             Images.check_options(options)
-        return given
+        return raw
 
     @field_validator("partition", "label_noise", "noise_level", "model")
     @classmethod
-    def _component(cls, given: Any, info: ValidationInfo) -> Any:
+    def _component(cls, raw: Any, info: ValidationInfo) -> Any:
         registry = REGISTRIES[str(info.field_name)]
-        if isinstance(given, Mapping) and "name" not in given:
+        if isinstance(raw, Mapping) and "name" not in raw:
             known = {name for one in registry.classes.values() for name in one.model_fields}
-            check_keys(given, sorted(known), "", "option")
-            return given
-        name, options = split_component(given, registry.kind)
+            check_keys(raw, sorted(known), "", "option")
+            return raw
+        name, options = split_component(raw, registry.kind)
         component = registry.get(name)
         with within(name):
             component.check_options(options)
-        return given
+        return raw
 
     @field_validator("augmentation")
     @classmethod
@@ -74,9 +74,9 @@ class Overlaid(Setting):
 
     @field_validator("schedule")
     @classmethod
-    def _schedule(cls, given: dict[str, Any]) -> dict[str, Any]:
-        Schedule.check_options(given)
-        return given
+    def _schedule(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        Schedule.check_options(raw)
+        return raw
 
 
 def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
@@ -96,9 +96,9 @@ def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
     check_methods(overlay.get("methods", {}), f"{where}.methods")
 
 
-def check_methods(given: Mapping[str, Any], where: str) -> None:
+def check_methods(raw: Mapping[str, Any], where: str) -> None:
     """Raise :class:`BadInput` if options of methods are wrong; required ones may be missing."""
-    for name, options in given.items():
+    for name, options in raw.items():
         component_of(name, where).check_options(options, f"{where}.{name}")
 
 

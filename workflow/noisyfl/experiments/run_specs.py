@@ -113,13 +113,13 @@ class RunSpecs:
         raise BadInput(f"{place}: laid over {error}") from error
 
     def _method(
-        self, given: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str
+        self, raw: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str
     ) -> list[dict[str, Any]]:
         """A method's parts, with the options of paper, column, row and scale; later ones win.
 
         What a row gives as 0, such as a stage that begins at once, is in proportion at any scale.
         """
-        parts = split_method(given, f"{where}.method")
+        parts = split_method(raw, f"{where}.method")
         if options and len(parts) > 1:
             raise BadInput(
                 f"{where}: got options {dict(options)!r} for a combination, expected one method"

@@ -52,10 +52,10 @@ def describe(spec: Spec) -> dict[str, Any]:
     }
 
 
-def _noise(given: Spec) -> str:
+def _noise(raw: Spec) -> str:
     """The label noise and its level in words, without options that have their default."""
-    noise = in_words(given["label_noise"], LABEL_NOISES.classes)
-    level = given.get("noise_level") or {"name": "none"}
+    noise = in_words(raw["label_noise"], LABEL_NOISES.classes)
+    level = raw.get("noise_level") or {"name": "none"}
     if level["name"] == "none":
         return noise
     return f"{noise} at {in_words(level, NOISE_LEVELS.classes)}"

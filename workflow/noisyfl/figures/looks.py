@@ -173,7 +173,7 @@ def setting_name(column: Heading) -> str:
     return column.group if column.metric and column.group else column.name
 
 
-def looks(given: Sequence[Any]) -> list[Look]:
+def looks(rows: Sequence[Any]) -> list[Look]:
     """A look for each row's method, no two the same as long as there are enough looks.
 
     If several rows share a method that has a look, the one with the fewest options gets it. The
@@ -182,9 +182,9 @@ def looks(given: Sequence[Any]) -> list[Look]:
     number, the colour tells the number and the dashes tell the word.
 
     Args:
-        given: methods, as given or canonical.
+        rows: methods, as given or canonical.
     """
-    methods = [split_method(method, "method") for method in given]
+    methods = [split_method(method, "method") for method in rows]
     names = ["+".join(part["name"] for part in parts) for parts in methods]
     if len(set(names)) == 1:
         found = _by_options(
@@ -211,10 +211,10 @@ def _own(name: str) -> Look | None:
     return None
 
 
-def _by_options(given: Sequence[Mapping[str, Any]]) -> list[Look]:
+def _by_options(methods: Sequence[Mapping[str, Any]]) -> list[Look]:
     """Looks by a word and a number; empty if the rows do not differ in exactly two such options."""
-    keys = dict.fromkeys(key for options in given for key in options)
-    varying: dict[str, list[Any]] = {key: [row.get(key) for row in given] for key in keys}
+    keys = dict.fromkeys(key for options in methods for key in options)
+    varying: dict[str, list[Any]] = {key: [row.get(key) for row in methods] for key in keys}
     varying = {key: values for key, values in varying.items() if len(set(map(str, values))) > 1}
     words = [v for v in varying.values() if all(isinstance(value, str) for value in v)]
     numbers = [v for v in varying.values() if all(isinstance(value, int | float) for value in v)]

@@ -71,8 +71,8 @@ class Note(Strict):
     options: tuple[str, ...] = ()
 
 
-def _as_note(given: object) -> object:
-    return {"text": given} if isinstance(given, str) else given
+def _as_note(raw: object) -> object:
+    return {"text": raw} if isinstance(raw, str) else raw
 
 
 Notes = tuple[Annotated[Note, BeforeValidator(_as_note)], ...]

@@ -52,8 +52,8 @@ def setting_of(
     """All items of a run's spec but its method and seed, in words."""
     partition = spec["noisy_partition"]
 
-    def words(key: str, given: Mapping[str, Any]) -> Words:
-        return component(given, changed.get(key, ()))
+    def words(key: str, raw: Mapping[str, Any]) -> Words:
+        return component(raw, changed.get(key, ()))
 
     labels = {"human": "as people labelled", "file": "as the file's labels are"}
     whose = labels.get(partition["label_noise"]["name"])

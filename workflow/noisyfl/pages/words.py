@@ -30,15 +30,15 @@ def plain(text: str) -> Words:
     return Words(((text, False),))
 
 
-def component(given: Mapping[str, Any], changed: Collection[str] = ()) -> Words:
+def component(raw: Mapping[str, Any], changed: Collection[str] = ()) -> Words:
     """A component as a configuration writes it: ``name(option=value, ...)``.
 
     Args:
-        given: the component in canonical form.
+        raw: the component in canonical form.
         changed: the names of the options that are marked.
     """
-    pieces = [(given["name"], False)]
-    for key, value in given.items():
+    pieces = [(raw["name"], False)]
+    for key, value in raw.items():
         if key not in OMITTED:
             pieces.append((", " if len(pieces) > 1 else "(", False))
             pieces.append((f"{key}={value!r}", key in changed))

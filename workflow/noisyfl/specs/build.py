@@ -12,15 +12,13 @@ from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.catalogue import canonical_method, parts_of, without_revisions
 
 
-def build_method(given: str | Mapping[str, Any], where: str) -> tuple[ServerSide, ClientSide]:
+def build_method(raw: str | Mapping[str, Any], where: str) -> tuple[ServerSide, ClientSide]:
     """The server side and the client side of a method; a side that the method lacks is FedAvg's.
 
     Raises:
         BadInput: as :func:`noisyfl.specs.catalogue.canonical_method`.
     """
-    canonical = canonical_method(
-        without_revisions(given) if isinstance(given, Mapping) else given, where
-    )
+    canonical = canonical_method(without_revisions(raw) if isinstance(raw, Mapping) else raw, where)
     parts = [METHODS.build(without_revisions(part), where) for part in parts_of(canonical)]
     if len(parts) == 2:
         assert isinstance(parts[0], ServerSide)

@@ -27,14 +27,14 @@ def summary(method: str) -> str:
 
 
 def canonical_method(
-    given: str | Mapping[str, Any], where: str, measures: Mapping[str, float] | None = None
+    raw: str | Mapping[str, Any], where: str, measures: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
     """A method with its revision and every default filled in; both methods of a combination.
 
     ``fedavg+elr`` is ``elr``: a client side alone has FedAvg's server side.
 
     Args:
-        given: as :func:`split_method` takes it.
+        raw: as :func:`split_method` takes it.
         where: what the error messages call it.
         measures: of the run (:func:`noisyfl.specs.spec.measures_of`). Without them, defaults that
             scale with a run's length are those of the method's paper.
@@ -44,15 +44,13 @@ def canonical_method(
             methods that cannot be combined.
     """
     with within(where=where):
-        parts = [_canonical_part(part, measures) for part in split_method(given)]
+        parts = [_canonical_part(part, measures) for part in split_method(raw)]
         return parts[0] if len(parts) == 1 else _combined(parts)
 
 
-def _canonical_part(
-    given: Mapping[str, Any], measures: Mapping[str, float] | None
-) -> dict[str, Any]:
-    method = find(methods(), given["name"], "method")
-    options = {key: value for key, value in given.items() if key != "name"}
+def _canonical_part(raw: Mapping[str, Any], measures: Mapping[str, float] | None) -> dict[str, Any]:
+    method = find(methods(), raw["name"], "method")
+    options = {key: value for key, value in raw.items() if key != "name"}
     with within(method.name):
         canonical = method.read(options, measures=measures).canonical()
     return {**canonical, "revision": revision_of(method)}

@@ -41,9 +41,9 @@ def changed_options(spec: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _changed(
-    given: Mapping[str, Any],
+    raw: Mapping[str, Any],
     component: type[Component],
     measures: Mapping[str, float] | None = None,
 ) -> list[str]:
     defaults = component.defaults(measures)
-    return [name for name, default in defaults.items() if given.get(name, default) != default]
+    return [name for name, default in defaults.items() if raw.get(name, default) != default]

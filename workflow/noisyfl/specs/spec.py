@@ -60,11 +60,11 @@ class RunSpec(PartitionSpec):
 
     @field_validator("method", mode="before")
     @classmethod
-    def _canonical(cls, given: Any, info: ValidationInfo) -> dict[str, Any]:
+    def _canonical(cls, raw: Any, info: ValidationInfo) -> dict[str, Any]:
         schedule, partition = info.data.get("schedule"), info.data.get("partition")
         if schedule is None or partition is None:
             return {}
-        return canonical_method(given, "", measures_of(schedule, partition.clients))
+        return canonical_method(raw, "", measures_of(schedule, partition.clients))
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if parts of the run do not fit together."""
@@ -107,14 +107,14 @@ class RunSpec(PartitionSpec):
 
 
 def canonical_run(
-    given: Mapping[str, Any], where: str, own: OwnFiles | None = None
+    raw: Mapping[str, Any], where: str, own: OwnFiles | None = None
 ) -> dict[str, Any]:
     """Check a run and fill in every default.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
-    return RunSpec.read(given, where, own=own).canonical()
+    return RunSpec.read(raw, where, own=own).canonical()
 
 
 def _check_participants(method: Mapping[str, Any], there: int) -> None:

@@ -265,18 +265,18 @@ for name in ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn"):
     add_dataset(validation(DATASETS[name]))
 
 
-def dataset(given: str | Mapping[str, Any], where: str = "") -> Dataset:
+def dataset(raw: str | Mapping[str, Any], where: str = "") -> Dataset:
     """The facts about a dataset.
 
     Args:
-        given: as a spec has it: a name, or what is known of a data set of one's own.
+        raw: as a spec has it: a name, or what is known of a data set of one's own.
         where: what the error messages call it.
 
     Raises:
         BadInput: there is none of that name, or something is missing.
     """
-    if isinstance(given, Mapping):
-        return OwnImages.read(given, where).facts()
-    if not isinstance(given, str):
-        raise BadInput(f"got {given!r}, expected the name of a dataset", where=where)
-    return find(DATASETS, given, "dataset", where)
+    if isinstance(raw, Mapping):
+        return OwnImages.read(raw, where).facts()
+    if not isinstance(raw, str):
+        raise BadInput(f"got {raw!r}, expected the name of a dataset", where=where)
+    return find(DATASETS, raw, "dataset", where)
