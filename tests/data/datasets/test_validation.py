@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.dataset import DATASETS, validation
 from noisyfl.data.datasets.parts import read_part
-from noisyfl.data.datasets.validation import validation
 from small_files import prepare_in
 
 

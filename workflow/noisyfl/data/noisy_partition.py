@@ -22,13 +22,13 @@ from noisyfl.core.plugins import facts_of, module_of
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed
+from noisyfl.data.client_files import repetitions
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.data.partitioning.own_partition import repetitions
 from noisyfl.data.partitioning.partition import PARTITIONS, Partition
 from noisyfl.data.roots import NotRead
 

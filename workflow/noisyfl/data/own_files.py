@@ -26,11 +26,11 @@ from noisyfl.core.artifacts import (
     write_table,
 )
 from noisyfl.core.options import BadInput, within
+from noisyfl.data.client_files import read_clients
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Content, Images, fingerprint, read_images
 from noisyfl.data.datasets.parts import metadata_of, table_of_pixels
 from noisyfl.data.noise.human_labels import digest, load_columns, load_labels, places
-from noisyfl.data.partitioning.own_partition import read_clients
 from noisyfl.data.roots import Roots, each
 
 Stamp = list[int] | None

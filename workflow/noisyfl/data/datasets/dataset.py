@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +31,7 @@ from noisyfl.data.datasets.requested import (
 )
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.datasets.sources import Arrays, load_cifar, load_digits, load_idx, load_svhn
-from noisyfl.data.datasets.validation import validation
+from noisyfl.data.datasets.validation import ENDING, held_out, load_validation
 from noisyfl.data.roots import NotFound
 
 
@@ -259,6 +259,21 @@ COMPONENTS["dataset"] = DATASETS
 def add_dataset(facts: Dataset) -> None:
     """Make a dataset known by its name; :class:`BadInput` if another one has it."""
     add(DATASETS, "dataset", facts.name, facts)
+
+
+def validation(facts: Dataset) -> Dataset:
+    """The validation dataset of a dataset whose images are kept as pixels.
+
+    Its mean and standard deviation are those of the whole training part.
+    """
+    test_size = held_out(facts.train_size)
+    return replace(
+        facts,
+        name=facts.name + ENDING,
+        train_size=facts.train_size - test_size,
+        test_size=test_size,
+        load=partial(load_validation, facts.load),
+    )
 
 
 for name in ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn"):

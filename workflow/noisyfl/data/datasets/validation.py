@@ -6,19 +6,15 @@ the training part. The test part is not read.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from noisyfl.core.randomness import stream
 from noisyfl.data.datasets.images import Files
 from noisyfl.data.datasets.sources import Arrays
-
-if TYPE_CHECKING:
-    from noisyfl.data.datasets.dataset import Dataset
 
 SHARE = 0.1
 """The share of the training part that is held out."""
@@ -27,26 +23,25 @@ ENDING = "_validation"
 """What the name of a validation dataset adds to that of its dataset."""
 
 
-def validation(facts: Dataset) -> Dataset:
-    """The validation dataset of a dataset whose images are kept as pixels.
+def held_out(train_size: int) -> int:
+    """How many of so many training samples are held out."""
+    return round(SHARE * train_size)
 
-    Its mean and standard deviation are those of the whole training part.
+
+def load_validation(
+    load: Callable[[Path, bool], tuple[Any, Any]], folder: Path, download: bool
+) -> tuple[Arrays, Arrays]:
+    """The training samples that are left, and those that are held out.
+
+    Args:
+        load: reads both parts of the dataset; its training part is kept as pixels.
+        folder: of the official files.
+        download: fetch missing ones.
     """
-    held_out = round(SHARE * facts.train_size)
-    return replace(
-        facts,
-        name=facts.name + ENDING,
-        train_size=facts.train_size - held_out,
-        test_size=held_out,
-        load=partial(_load, facts),
-    )
-
-
-def _load(facts: Dataset, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    train, _ = facts.load(folder, download)
+    train, _ = load(folder, download)
     assert not isinstance(train, Files)
     images, labels = train
-    order = stream(0, "validation").permutation(facts.train_size)
-    held_out = round(SHARE * facts.train_size)
-    test, rest = np.sort(order[:held_out]), np.sort(order[held_out:])
+    order = stream(0, "validation").permutation(len(labels))
+    number = held_out(len(labels))
+    test, rest = np.sort(order[:number]), np.sort(order[number:])
     return (images[rest], labels[rest]), (images[test], labels[test])

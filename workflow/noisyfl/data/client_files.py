@@ -1,0 +1,91 @@
+"""The file of a partition of one's own: which client has which sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from noisyfl.core.artifacts import to_numpy
+from noisyfl.core.options import BadInput
+
+if TYPE_CHECKING:
+    from noisyfl.data.datasets.dataset import Dataset
+
+COLUMNS = ("client", "sample")
+
+
+def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """The client and the sample of each row, int64 [n] each, sorted by client, then by sample.
+
+    Args:
+        places: where the file may lie, a .csv or .parquet with the columns :data:`COLUMNS`.
+        facts: about the dataset.
+
+    Raises:
+        BadInput: there is no such file, a column is missing, a sample is not the dataset's or there
+            twice, or a client has no sample.
+    """
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise BadInput(f"there is no file {' or '.join(map(str, places))}", "path")
+    if path.suffix not in (".csv", ".parquet"):
+        raise BadInput(f"got {path.name!r}, expected a .csv or .parquet file", "path")
+    try:
+        table = csv.read_csv(path) if path.suffix == ".csv" else pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BadInput(f"cannot read {path}: {str(error).splitlines()[0]}", "path") from error
+    client, sample = (_numbers(path, table, name) for name in COLUMNS)
+    for wrong, words in (
+        (client < 0, "client is negative"),
+        (
+            (sample < 0) | (sample >= facts.train_size),
+            f"sample is none of the {facts.train_size:,} training samples of {facts.name}",
+        ),
+        (repetitions(sample), "sample is there twice"),
+    ):
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise BadInput(
+                f"{path}, row {row} (client {client[row]}, sample {sample[row]}): its {words}",
+                "path",
+            )
+    if not len(client):
+        raise BadInput(f"{path} has no row, expected one for each sample", "path")
+    lacking = np.setdiff1d(np.arange(client.max() + 1), client)
+    if len(lacking):
+        raise BadInput(
+            f"{path}: client {lacking[0]} has no sample, expected clients from 0 to "
+            f"{client.max()} with one at least",
+            "path",
+        )
+    order = np.lexsort((sample, client))
+    return client[order], sample[order]
+
+
+def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
+    if name not in table.column_names:
+        raise BadInput(
+            f"{path} has columns {', '.join(table.column_names)}, expected {' and '.join(COLUMNS)}",
+            "path",
+        )
+    column = table[name]
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise BadInput(
+            f"{path}: column {name!r} is {column.type} with {column.null_count} empty rows, "
+            "expected whole numbers",
+            "path",
+        )
+    return to_numpy(column.combine_chunks()).astype(np.int64)
+
+
+def repetitions(samples: np.ndarray) -> np.ndarray:
+    """Whether a sample stands in an earlier row too, bool [n]."""
+    again = np.ones(len(samples), dtype=bool)
+    again[np.unique(samples, return_index=True)[1]] = False
+    return again
