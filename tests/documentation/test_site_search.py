@@ -46,7 +46,7 @@ def test_the_search_finds_a_method_and_asks_nobody(site, visit):
 def test_every_column_of_the_widest_table_can_be_seen_at_once(site, visit):
     page, _ = visit
     page.goto((site / "index.html").as_uri())
-    table = page.locator("table:has(th:text('average rank'))")
+    table = page.locator("table:has(th:text('Paper: own'))")
     box = table.locator("xpath=ancestor::*[contains(@class, 'md-typeset__scrollwrap')]")
     right = "element => element.getBoundingClientRect().right"
     last = table.locator("th").last.evaluate(right)
