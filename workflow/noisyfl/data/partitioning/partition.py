@@ -104,7 +104,7 @@ class Partition(Component, ABC):
         return rows
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """The rows of each client, in any order."""
+        """The rows of each client, in any order; a partition with its own ``assign`` has none."""
         raise NotImplementedError
 
 
