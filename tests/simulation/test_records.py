@@ -28,7 +28,7 @@ from small_runs import SETTING, SMALL, inputs, spec_of, train
 
 SHARES = (
     *("label_precision", "label_recall"),
-    *("noise_detection_precision", "noise_detection_recall"),
+    *("noise_detection_precision", "noise_detection_recall", "open_set_recall"),
 )
 
 
@@ -64,6 +64,30 @@ def test_selections_are_held_against_the_labels_in_training(data, tmp_path):
     means = np.nanmean(list(expected.values()), axis=0)
     assert [row[f"label_{name}"] for name in names] == pytest.approx(means[:2])
     assert [row[f"noise_detection_{name}"] for name in names] == pytest.approx(means[2:])
+
+
+def test_open_set_samples_that_are_left_out_are_counted(data):
+    """The class after the last one stands for them; a client without any has no share."""
+    spec = spec_of("fedavg")
+    _, _, path = inputs(spec, data)
+    parts = (read_part(data.data("digits", part)) for part in ("train", "test"))
+    partition = noisy_partition.read(path)
+    some, none = partition.clients[:2]
+    some.true_label[:5] = 10
+    federation = build_federation(spec, 1, *parts, partition, torch.device("cpu"), "loop")
+    for client in federation.clients[:2]:
+        flags = torch.ones(len(client), dtype=torch.bool)
+        flags[3:20] = False
+        federation.report_selection(client, flags)
+    federation.close_round(0, "training", 3, [], (0, 0), NOT_EVALUATED, 1.0)
+    shares = [row["open_set_recall"] for row in federation.records.clients]
+    assert shares[0] == 2 / 5
+    assert np.isnan(shares[1])
+    assert len(none.samples)
+    (row,) = federation.records.rounds
+    assert row["open_set_recall"] == 2 / 5
+    wrong = np.mean(some.true_label != some.given_label)
+    assert federation.clients[0].noise_level == wrong
 
 
 def test_nothing_is_said_of_selections_where_nobody_knows_the_true_labels(data):

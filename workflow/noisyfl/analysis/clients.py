@@ -13,7 +13,8 @@ from noisyfl.specs.identity import identity
 
 
 def count_classes(partition: NoisyPartition, flipped: bool = False) -> np.ndarray:
-    """Count samples by client and true class, or by given class where the true one is unknown.
+    """Count samples by client and true class, or by given class where the true one is unknown;
+    those of an open set are of one class more.
 
     Args:
         partition: whose samples are counted.
@@ -22,7 +23,7 @@ def count_classes(partition: NoisyPartition, flipped: bool = False) -> np.ndarra
     Returns:
         int64 [clients, classes].
     """
-    classes = len(dataset(partition.spec["dataset"]).classes)
+    classes = len(dataset(partition.spec["dataset"]).true_names)
     rows = []
     for client in partition.clients:
         labels = client.true_label

@@ -61,7 +61,7 @@ def mean_samples(spec: Mapping[str, Any]) -> float:
     training set, or ``samples`` of it, except for the remainder that ``iid`` and ``shard`` leave.
     """
     partition = spec["noisy_partition"]["partition"]
-    size = dataset(spec["noisy_partition"]["dataset"]).train_size
+    size = dataset(spec["noisy_partition"]["dataset"]).task_size
     clients, samples = partition["clients"], partition.get("samples") or size
     if partition.get("per_client") is not None:
         return partition["per_client"]
@@ -118,6 +118,7 @@ METRICS: dict[str, Metric] = {
     "noise_detection_recall": Metric(
         "noise detection recall", "percent", _column("noise_detection_recall")
     ),
+    "open_set_recall": Metric("open-set recall", "percent", _column("open_set_recall")),
     "noise_ratio": Metric(
         "noise level of participants",
         "percent",

@@ -44,8 +44,8 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
     for wrong, words in (
         (client < 0, "client is negative"),
         (
-            (sample < 0) | (sample >= facts.train_size),
-            f"sample is none of the {facts.train_size:,} training samples of {facts.name}",
+            (sample < 0) | (sample >= facts.task_size),
+            f"sample is none of the {facts.task_size:,} training samples of {facts.name}",
         ),
         (repetitions(sample), "sample is there twice"),
     ):

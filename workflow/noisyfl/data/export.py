@@ -95,7 +95,7 @@ def _write(path: Path, part: Part, labels: dict[str, np.ndarray], samples: np.nd
             "client": pa.int32(),
             "sample": pa.int32(),
         },
-        metadata={"huggingface": json.dumps({"info": {"features": _features(part.classes)}})},
+        metadata={"huggingface": json.dumps({"info": {"features": _features(part.facts)}})},
     )
     encode = _encoder(part)
     with replacing(path) as draft, pq.ParquetWriter(draft, schema) as writer:
@@ -128,14 +128,16 @@ def _encoder(part: Part) -> Callable[[int], bytes]:
     return png
 
 
-def _features(classes: tuple[str, ...]) -> dict[str, Any]:
+def _features(facts: Dataset) -> dict[str, Any]:
     """The columns as the hub's library describes them beside the schema."""
-    label = {"names": list(classes), "_type": "ClassLabel"}
+    label, true = (
+        {"names": list(names), "_type": "ClassLabel"} for names in (facts.classes, facts.true_names)
+    )
     number = {"dtype": "int32", "_type": "Value"}
     return {
         "image": {"_type": "Image"},
         "label": label,
-        "true_label": label,
+        "true_label": true,
         "client": number,
         "sample": number,
     }
@@ -144,8 +146,10 @@ def _features(classes: tuple[str, ...]) -> dict[str, Any]:
 def _card(name: str, partition: NoisyPartition, train: Part, sizes: dict[str, int]) -> str:
     """The data card: what the hub reads of it as YAML, and words for people."""
     spec = partition.spec
-    names = {str(number): label for number, label in enumerate(train.classes)}
-    label = {"class_label": {"names": names}}
+    label, true = (
+        {"class_label": {"names": {str(number): name for number, name in enumerate(names)}}}
+        for names in (train.facts.classes, train.facts.true_names)
+    )
     header = {
         "pretty_name": f"{train.name}, {len(partition.clients)} clients with noisy labels",
         "task_categories": ["image-classification"],
@@ -160,7 +164,7 @@ def _card(name: str, partition: NoisyPartition, train: Part, sizes: dict[str, in
             "features": [
                 {"name": "image", "dtype": "image"},
                 {"name": "label", "dtype": label},
-                {"name": "true_label", "dtype": label},
+                {"name": "true_label", "dtype": true},
                 {"name": "client", "dtype": "int32"},
                 {"name": "sample", "dtype": "int32"},
             ],

@@ -51,7 +51,8 @@ class ClientSamples:
     Attributes:
         samples: row numbers in the dataset's training part, in the order in which forward passes
             go through them.
-        true_label: the dataset's label; :data:`UNKNOWN` if the dataset's own labels are noisy.
+        true_label: the dataset's label; :data:`UNKNOWN` if the dataset's own labels are noisy, and
+            the number of classes if the image is of none of them.
         given_label: the label that the client is given.
     """
 
@@ -156,7 +157,7 @@ class PartitionSpec(Typed):
                 "label_noise",
             )
         with within("partition", self.partition.name):
-            self.partition.check(facts.train_size)
+            self.partition.check(facts.task_size)
         with within("noise_level", self.level.name):
             self.level.check(clients)
             if noise.by_client and self.level.before_split:
@@ -235,22 +236,23 @@ def make(
             f"noisy partition: got {len(labels)} labels, expected the {facts.train_size} of the "
             f"training part of {facts.name}"
         )
-    rows = parts.partition.assign(labels, len(facts.classes), stream(seed, "partition"), own)
+    dealt = labels[: facts.task_size]
+    rows = parts.partition.assign(dealt, len(facts.classes), stream(seed, "partition"), own)
     levels = parts.level.draw(len(rows), stream(seed, "noise level"))
-    true = [labels[part] for part in rows]
     unsplit = noise.whole or parts.level.before_split
-    seen = [np.arange(len(labels))] if unsplit else rows
+    seen, noisy = ([np.arange(len(dealt))], levels[:1]) if unsplit else (rows, levels)
     context = Context(facts, seed, own, _accessor(images, seen))
     with within("label_noise", noise.name):
-        if unsplit:
-            (whole,) = noise.flip([labels], levels[:1], context)
-            flipped = [whole[part] for part in rows]
-        else:
-            flipped = noise.flip(true, levels, context)
+        flipped = noise.flip([labels[part] for part in seen], noisy, context)
+        shown = noise.replace(seen, noisy, context)
+    if unsplit:
+        (given,), (whole,) = flipped, shown
+        flipped, shown = [given[part] for part in rows], [whole[part] for part in rows]
+    true = [labels[part] for part in shown]
     orders = [stream(seed, "order", k).permutation(len(part)) for k, part in enumerate(rows)]
     ordered = [
         np.concatenate([part[order] for part, order in zip(column, orders, strict=True)])
-        for column in (rows, true, flipped)
+        for column in (shown, true, flipped)
     ]
     clients = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
     columns = (clients, *ordered)

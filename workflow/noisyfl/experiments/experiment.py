@@ -40,7 +40,11 @@ Published = Annotated[
     Field(description="columns of config/published.csv and the values that select a cell's row"),
 ]
 OfClients = Literal[
-    "label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"
+    "label_precision",
+    "label_recall",
+    "noise_detection_precision",
+    "noise_detection_recall",
+    "open_set_recall",
 ]
 Number = int | float
 

@@ -20,6 +20,7 @@ from noisyfl.explorer.series import pack, whole
 
 THOUGHT = (
     *("label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"),
+    "open_set_recall",
     "label_accuracy",
 )
 """Metrics of how rightly a method judged the labels."""

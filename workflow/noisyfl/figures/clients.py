@@ -28,7 +28,7 @@ FEATURES = {
 
 COLUMNS = (
     *("label_precision", "label_recall"),
-    *("noise_detection_precision", "noise_detection_recall"),
+    *("noise_detection_precision", "noise_detection_recall", "open_set_recall"),
 )
 """Columns of ``clients`` that hold a metric of single clients, and bear the metric's name."""
 

@@ -72,13 +72,13 @@ def draw_data_sheets(
 
 def class_examples(facts: Dataset, part: Part) -> Figure:
     """Random images of each class, one line per class; many classes are split into columns."""
-    count = len(facts.classes)
+    count = len(facts.true_names)
     columns = 1 if count <= 14 else 2 if count <= 50 else 4
     shown = SHOWN[columns]
     rng = stream(0, "data sheet", facts.name)
     rows = {
         name: _images(part, _some(part.labels == label, shown, rng))
-        for label, name in enumerate(facts.classes)
+        for label, name in enumerate(facts.true_names)
     }
     size = -(-count // columns)
     names = list(rows)

@@ -38,7 +38,7 @@ def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
     """
     panels = description.panels
     spec = runs[panels[0].run].spec
-    names = dataset(spec["noisy_partition"]["dataset"]).classes
+    names = dataset(spec["noisy_partition"]["dataset"]).true_names
     colours = class_colours(len(names))
     width = min(len(panels), 2)
     height = -(-len(panels) // width)

@@ -41,7 +41,7 @@ def class_counts(description: FigureDescription, partitions: Sequence[NoisyParti
     """
     width = min(len(partitions), 3)
     figure = new_figure(0.7 + 2.4 * -(-len(partitions) // width))
-    classes = dataset(partitions[0].spec["dataset"]).classes
+    classes = dataset(partitions[0].spec["dataset"]).true_names
     colours = class_colours(len(classes))
     panels = grid(figure, len(partitions), width)
     names = [panel.name for panel in description.panels]
@@ -84,7 +84,7 @@ def bubbles(description: FigureDescription, partitions: Sequence[NoisyPartition]
         for first in range(0, len(partition.clients), STRIP)
     ]
     shown = min(STRIP, max(len(partition.clients) for partition in partitions))
-    classes = dataset(partitions[0].spec["dataset"]).classes
+    classes = dataset(partitions[0].spec["dataset"]).true_names
     # Inches between two clients and between two classes; bubbles fill the smaller of both.
     across, along = (PAGE - 1.2) / shown, max(0.09, min(0.3, 2.6 / len(classes)))
     figure = new_figure(0.9 + len(strips) * (along * len(classes) + 0.5))

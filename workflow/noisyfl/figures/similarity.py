@@ -70,7 +70,7 @@ def _draw(panel: Axes, name: str, table: np.ndarray, partition: NoisyPartition) 
     ]
     panel.set_title(f"{name}\nmean: {', '.join(means)}")
     panel.grid(visible=False)
-    classes = dataset(partition.spec["dataset"]).classes
+    classes = dataset(partition.spec["dataset"]).true_names
     present, begins, many = np.unique(first, return_index=True, return_counts=True)
     if len(present) <= FEW_CLASSES:
         names = [classes[label] for label in present]

@@ -25,7 +25,7 @@ from noisyfl.specs.identity import identity
 SHARES = (
     *("test_accuracy", "test_top5_accuracy", "test_balanced_accuracy", "label_accuracy"),
     *("label_precision", "label_recall", "participants_noise_level"),
-    *("noise_detection_precision", "noise_detection_recall"),
+    *("noise_detection_precision", "noise_detection_recall", "open_set_recall"),
 )
 """Columns of ``rounds`` whose values are shares, from 0 to 1."""
 

@@ -37,6 +37,7 @@ ROUND_COLUMNS = {
     "label_recall": pa.float64(),
     "noise_detection_precision": pa.float64(),
     "noise_detection_recall": pa.float64(),
+    "open_set_recall": pa.float64(),
     "label_accuracy": pa.float64(),
     "participants_noise_level": pa.float64(),
     "bytes_down": pa.int64(),
@@ -55,6 +56,7 @@ CLIENT_COLUMNS = {
     "label_recall": pa.float64(),
     "noise_detection_precision": pa.float64(),
     "noise_detection_recall": pa.float64(),
+    "open_set_recall": pa.float64(),
 }
 """The columns that ``clients`` always has; a method's estimates follow."""
 
@@ -233,7 +235,7 @@ class Federation:
             )
         if not client.truth_known:
             return
-        selection = Selection.of(flags, client.labels == client.true)
+        selection = Selection.of(flags, client.labels == client.true, client.true == self.classes)
         self.records.selections.append((client.id, selection))
 
     def close_round(
@@ -319,18 +321,23 @@ class Selection:
         label_recall: share of the clean samples that are selected.
         noise_detection_precision: share of the samples left out that are noisy.
         noise_detection_recall: share of the noisy samples that are left out.
+        open_set_recall: share of the samples of no class that are left out.
     """
 
     label_precision: float
     label_recall: float
     noise_detection_precision: float
     noise_detection_recall: float
+    open_set_recall: float
 
     @classmethod
-    def of(cls, selected: torch.Tensor, clean: torch.Tensor) -> Selection:
-        """Compare the samples that were selected with those that are clean, both bool [samples]."""
-        counts = torch.stack([(selected & clean).sum(), selected.sum(), clean.sum()])
-        hits, chosen, right = map(float, counts.tolist())
+    def of(cls, selected: torch.Tensor, clean: torch.Tensor, open_set: torch.Tensor) -> Selection:
+        """Compare the samples that were selected with those that are clean, and with those of no
+        class: all bool [samples].
+        """
+        sets = (selected & clean, selected, clean, open_set, open_set & ~selected)
+        counts = torch.stack([each.sum() for each in sets])
+        hits, chosen, right, strange, caught_strange = map(float, counts.tolist())
         total = len(clean)
         left_out, noisy = total - chosen, total - right
         caught = noisy - (chosen - hits)
@@ -339,6 +346,7 @@ class Selection:
             label_recall=hits / right if right else math.nan,
             noise_detection_precision=caught / left_out if left_out else math.nan,
             noise_detection_recall=caught / noisy if noisy else math.nan,
+            open_set_recall=caught_strange / strange if strange else math.nan,
         )
 
     @classmethod

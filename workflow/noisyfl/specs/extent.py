@@ -105,7 +105,7 @@ def _work(text: str) -> Work:
         keeps_features=any(method.predicts_by_features for method in declared),
         clients=clients,
         samples=partition["partition"].get("per_client")
-        or (partition["partition"].get("samples") or facts.train_size) / clients,
+        or (partition["partition"].get("samples") or facts.task_size) / clients,
     )
 
 
@@ -113,7 +113,7 @@ def check_ends(spec: Mapping[str, Any], where: str) -> None:
     """Raise :class:`BadInput` unless a run ends within a year on one of :data:`DEVICES`."""
     extent = extent_of(spec)
     partition = spec["noisy_partition"]
-    samples = dataset(partition["dataset"]).train_size / partition["partition"]["clients"]
+    samples = dataset(partition["dataset"]).task_size / partition["partition"]["clients"]
     # So small a run, and nearly every one is, takes far less than a year whatever the model.
     if extent.rounds < 10**6 and extent.epochs * samples < 10**9:
         return

@@ -14,6 +14,7 @@ from pydantic import Field
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.plugins import COMPONENTS, add
 from noisyfl.core.typed import Typed
+from noisyfl.data.datasets import open_set
 from noisyfl.data.datasets.classes import (
     CIFAR10_CLASSES,
     CIFAR100_CLASSES,
@@ -54,6 +55,8 @@ class Dataset:
         true_labels: whether the training labels are the true ones. If not, the dataset's own labels
             are noisy, and the true ones are not known.
         encoded: whether images are kept as JPEG, since the pixels would fill the memory.
+        open_set: how many of the last training images are of no class of the task; their label is
+            the number of classes.
         own: of a data set of one's own, what stands for it in a spec (:class:`OwnImages`).
     """
 
@@ -68,7 +71,18 @@ class Dataset:
     train_shape: tuple[int, int, int] | None = None
     true_labels: bool = True
     encoded: bool = False
+    open_set: int = 0
     own: Mapping[str, Any] | None = field(default=None, hash=False)
+
+    @property
+    def task_size(self) -> int:
+        """Number of training samples that are of the task's classes, which partitions deal out."""
+        return self.train_size - self.open_set
+
+    @property
+    def true_names(self) -> tuple[str, ...]:
+        """What the true labels of training samples stand for: the classes, and the open set."""
+        return (*self.classes, "no class") if self.open_set else self.classes
 
     @property
     def canonical(self) -> str | Mapping[str, Any]:
@@ -276,8 +290,54 @@ def validation(facts: Dataset) -> Dataset:
     )
 
 
+def with_open_classes(facts: Dataset, classes: int, train: int, test: int) -> Dataset:
+    """The dataset whose first classes are the task, and whose other classes are the open set.
+
+    Args:
+        facts: about a dataset whose images are kept as pixels.
+        classes: of the task.
+        train: number of training samples of these.
+        test: of test samples.
+    """
+    return replace(
+        facts,
+        name=facts.name + open_set.ENDING,
+        classes=facts.classes[:classes],
+        test_size=test,
+        open_set=facts.train_size - train,
+        load=partial(open_set.load_classes, facts.load, classes),
+    )
+
+
+def with_open_set(facts: Dataset, other: Dataset) -> Dataset:
+    """A dataset beside whose training part lies that of another one, as the open set."""
+    return replace(
+        facts,
+        name=facts.name + open_set.BETWEEN + other.name,
+        train_size=facts.train_size + other.train_size,
+        open_set=other.train_size,
+        load=partial(open_set.load_beside, facts.load, other.load, len(facts.classes)),
+    )
+
+
 for name in ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn"):
     add_dataset(validation(DATASETS[name]))
+for name, size in {
+    "digits": (8, 1_154, 289),
+    "mnist": (8, 48_200, 8_017),
+    "fashion_mnist": (8, 48_000, 8_000),
+    "cifar10": (8, 40_000, 8_000),
+    "cifar100": (80, 40_000, 8_000),
+}.items():
+    add_dataset(with_open_classes(DATASETS[name], *size))
+for name, other in (
+    ("mnist", "fashion_mnist"),
+    ("fashion_mnist", "mnist"),
+    ("cifar10", "cifar100"),
+    ("cifar10", "svhn"),
+    ("cifar100", "svhn"),
+):
+    add_dataset(with_open_set(DATASETS[name], DATASETS[other]))
 
 
 def dataset(raw: str | Mapping[str, Any], where: str = "") -> Dataset:

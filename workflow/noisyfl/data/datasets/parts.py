@@ -55,7 +55,8 @@ def prepare(name: str, roots: Roots, download: bool, train_path: Path, test_path
         ("test", test, facts.test_size, facts.shape, test_path),
     )
     for part, found, size, shape, _ in parts:
-        _check_part(f"{name}: the {part} part", found, (size, *shape), len(facts.classes))
+        labels = len(facts.classes) + (part == "train" and facts.open_set > 0)
+        _check_part(f"{name}: the {part} part", found, (size, *shape), labels)
     for part, found, _, shape, path in parts:
         metadata = metadata_of(facts, part, shape)
         if not isinstance(found, Files):
@@ -173,7 +174,7 @@ def _fault(fault: str, files: list[str], report: Path) -> str:
 def _check_part(
     where: str, found: Arrays | Files, shape: tuple[int, int, int, int], classes: int
 ) -> None:
-    """Raise :class:`BadInput` unless a part has the expected images, and some of every class."""
+    """Raise :class:`BadInput` unless a part has the expected images, and some of every label."""
     if isinstance(found, Files):
         labels = found.labels
         if len(found) != shape[0]:

@@ -186,7 +186,7 @@ def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) 
 
 def _whole(path: Path, values: Any, dataset: Dataset) -> np.ndarray:
     """Labels as int64 [n]; :class:`BadInput` if their number or values do not fit the dataset."""
-    labels, samples, classes = np.asarray(values), dataset.train_size, len(dataset.classes)
+    labels, samples, classes = np.asarray(values), dataset.task_size, len(dataset.classes)
     if labels.shape != (samples,) or labels.dtype.kind not in "iu":
         raise BadInput(
             f"{path} holds {labels.dtype} {labels.shape}, expected whole numbers, one for "

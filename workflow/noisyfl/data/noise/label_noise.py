@@ -98,6 +98,18 @@ class LabelNoise(Component, ABC):
             The given labels of each client, int64 [samples].
         """
 
+    def replace(
+        self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
+    ) -> list[np.ndarray]:
+        """Return the rows of the images that each client has; by default those that it was dealt.
+
+        Args:
+            clients: the rows in the training part that each client was dealt, int64 [samples].
+            levels: noise level of each client, [clients].
+            context: what else the noise may depend on.
+        """
+        return list(clients)
+
 
 class Flipping(LabelNoise):
     """A noise that flips the labels of random samples, in each client as many as its level says."""

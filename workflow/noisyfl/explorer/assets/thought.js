@@ -6,7 +6,7 @@ import { counted, heatmap, inWords } from "./heatmap.js";
 
 const PAIRS = [
   ["Samples taken for clean", ["label_precision", "label_recall"]],
-  ["Samples taken for noisy", ["noise_detection_precision", "noise_detection_recall"]],
+  ["Samples taken for noisy", ["noise_detection_precision", "noise_detection_recall", "open_set_recall"]],
   ["Labels that clients train on", ["label_accuracy"]],
 ];
 
