@@ -246,8 +246,7 @@ def make(
         flipped = noise.flip([labels[part] for part in seen], noisy, context)
         shown = noise.replace(seen, noisy, context)
     if unsplit:
-        (given,), (whole,) = flipped, shown
-        flipped, shown = [given[part] for part in rows], [whole[part] for part in rows]
+        flipped, shown = ([whole[part] for part in rows] for (whole,) in (flipped, shown))
     true = [labels[part] for part in shown]
     orders = [stream(seed, "order", k).permutation(len(part)) for k, part in enumerate(rows)]
     ordered = [
