@@ -316,6 +316,7 @@ def test_fedcorr_writes_down_what_it_estimates(data, tmp_path):
         "label_recall",
         "noise_detection_precision",
         "noise_detection_recall",
+        "open_set_recall",
         "lid",
         "cumulative_lid",
         "called_noisy",
