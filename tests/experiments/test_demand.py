@@ -26,6 +26,7 @@ from noisyfl.experiments.demand import (
 )
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.targets import runs_by_target, runs_of
+from noisyfl.runs import archive
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import identity
@@ -267,7 +268,7 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
 
 
 def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkeypatch):
-    monkeypatch.setattr(commands, "commit_of_sources", lambda: "c0ffee")
+    monkeypatch.setattr(archive, "commit_of_sources", lambda: "c0ffee")
     results = trained(scale)
     path = next((results / "runs").glob("*/provenance.json"))
     write_provenance(path, {**json.loads(path.read_text()), "source_digest": "0" * 64})
@@ -278,19 +279,19 @@ def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkey
 
 def test_the_commit_is_that_of_unchanged_sources(tmp_path, monkeypatch):
     package = tmp_path / "package"
-    package.mkdir()
-    monkeypatch.setattr(commands, "__file__", str(package / "commands.py"))
+    (package / "runs").mkdir(parents=True)
+    monkeypatch.setattr(archive, "__file__", str(package / "runs" / "archive.py"))
     with pytest.raises(BadInput, match="not in a git repository"):
-        commands.commit_of_sources()
-    (package / "commands.py").write_text("1\n")
+        archive.commit_of_sources()
+    (package / "runs" / "archive.py").write_text("1\n")
     git = [shutil.which("git"), "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
         subprocess.run([*git, *command], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    assert commands.commit_of_sources() == head.stdout.strip()
-    (package / "commands.py").write_text("2\n")
+    assert archive.commit_of_sources() == head.stdout.strip()
+    (package / "runs" / "archive.py").write_text("2\n")
     with pytest.raises(BadInput, match="changes that are not committed"):
-        commands.commit_of_sources()
+        archive.commit_of_sources()
 
 
 def test_the_command_prints_the_plan_of_the_default_scale(monkeypatch, capsys):

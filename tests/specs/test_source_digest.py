@@ -67,6 +67,7 @@ def test_what_computes_a_run_is_in_the_digest(package, name):
         "runs/job.py",
         "runs/devices.py",
         "commands.py",
+        "runs/archive.py",
         *TELLING,
     ],
 )

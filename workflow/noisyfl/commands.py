@@ -6,12 +6,9 @@ import json
 import math
 import os
 import shlex
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +18,14 @@ from noisyfl.core.artifacts import (
     RunFiles,
     read_json,
     read_table,
-    replacing,
     write_json,
 )
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
-from noisyfl.core.provenance import is_checked, read_provenance, write_provenance
+from noisyfl.core.provenance import is_checked, read_provenance
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.datasets.parts import read_part
-from noisyfl.data.datasets.prepared import provide
+from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import DEFAULTS, load_config
@@ -42,7 +37,8 @@ from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.targets import runs_by_target, runs_of
 from noisyfl.methods import METHODS
 from noisyfl.models import MODELS
-from noisyfl.runs.artifact import read_artifact, read_spec, verify
+from noisyfl.runs.archive import archive
+from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.edited import edited_runs, is_edited
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.evaluate import evaluate_model
@@ -179,27 +175,6 @@ def last_evaluation(files: RunFiles) -> dict[str, float]:
     names = [name for name in table.column_names if name.startswith("test_")]
     last = {name: table[name][-1].as_py() for name in names}
     return {name: value for name, value in last.items() if value is not None}
-
-
-def prepared(
-    raw: str | Mapping[str, Any], own: OwnFiles, download: bool, folders: Sequence[Path] = ()
-) -> tuple[Path, Path]:
-    """The files of a dataset's training and test part, which are made if they are missing.
-
-    Args:
-        raw: the dataset as a spec has it.
-        own: the folders of official data files, and the results folder.
-        download: fetch official files that are missing.
-        folders: where the dataset may lie prepared already.
-
-    Raises:
-        BadInput: official files are missing or damaged.
-    """
-    name = dataset(raw).name
-    train, test = own.results.data(name, "train"), own.results.data(name, "test")
-    if not (train.exists() and test.exists()):
-        provide(name, own, download, folders)
-    return train, test
 
 
 def preview_data(datasets: list[str], results: Path, data: Roots, download: bool) -> None:
@@ -447,57 +422,7 @@ def archive_runs(
     plan = read_plan(config, results, plugins)
     moved = 0
     for run, spec in plan.runs.items():
-        files = Results(results).run(run)
-        if not files.provenance.exists() or REPRODUCED.run(run).provenance.exists():
-            continue
-        found = read_artifact(run, files)
-        provenance = {**found.provenance, "run": run, "rounds": len(found.rounds)}
-        if provenance["source_digest"] != source_digest() and commit is None:
-            raise BadInput(
-                f"{files.folder}: made by other sources ({provenance['source_digest'][:12]}) than "
-                "these; name their commit with --commit"
-            )
-        REPRODUCED.run(run).folder.parent.mkdir(parents=True, exist_ok=True)
-        for path in files.all()[:-1]:
-            with replacing(REPRODUCED.run(run).folder / path.name) as draft:
-                shutil.copyfile(path, draft)
-        keep_partition(identity(spec["noisy_partition"]), Results(results))
-        write_provenance(
-            REPRODUCED.run(run).provenance,
-            {**provenance, "commit": commit or commit_of_sources()},
-        )
-        for moved_from in (files, Results(results).stored(run)):
-            for path in moved_from.all():
-                path.unlink(missing_ok=True)
-            with suppress(OSError):  # it is not empty if a model was kept
-                moved_from.folder.rmdir()
-        print(f"{REPRODUCED.run(run).folder}  {describe_run(spec)}")
-        moved += 1
+        if archive(run, Results(results), REPRODUCED, commit):
+            print(f"{REPRODUCED.run(run).folder}  {describe_run(spec)}")
+            moved += 1
     print(f"{moved} runs moved to {REPRODUCED.root}")
-
-
-def keep_partition(partition: str, results: Results) -> None:
-    """Copy a noisy partition to reproduced/, for figures and claims about its clients."""
-    made, kept = results.partition(partition), REPRODUCED.partition(partition)
-    if made.exists() and not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(kept) as draft:
-            shutil.copyfile(made, draft)
-
-
-def commit_of_sources() -> str:
-    """The commit of the sources, which must not have been changed since."""
-    folder = Path(__file__).parent
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(folder), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    try:
-        if git("status", "--porcelain", "--", "."):
-            raise BadInput(
-                f"{folder} has changes that are not committed; name a commit with --commit"
-            )
-        return git("rev-parse", "HEAD")
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise BadInput(f"{folder} is not in a git repository; give --commit") from error

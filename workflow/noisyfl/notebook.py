@@ -30,6 +30,7 @@ from noisyfl.core.spreadsheet import from_text
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.config import DEFAULTS, ROOT, load_config, published_files, scale_file
 from noisyfl.experiments.plan import Plan
@@ -254,7 +255,7 @@ def load_partition(
     """
     found = noisy_partition.read(commands.partition_file(partition, Path(results)))
     own = OwnFiles(_folders(data), Path(results))
-    parts = commands.prepared(found.spec["dataset"], own, download)
+    parts = prepared(found.spec["dataset"], own, download)
     train, test = map(read_part, parts)
     return Federation(found, train, test)
 

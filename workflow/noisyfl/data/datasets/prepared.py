@@ -18,6 +18,27 @@ from noisyfl.data.own_files import OwnFiles
 PARTS = ("train.parquet", "test.parquet")
 
 
+def prepared(
+    raw: str | Mapping[str, Any], own: OwnFiles, download: bool, folders: Sequence[Path] = ()
+) -> tuple[Path, Path]:
+    """The files of a dataset's training and test part, which are made if they are missing.
+
+    Args:
+        raw: the dataset as a spec has it.
+        own: the folders of official data files, and the results folder.
+        download: fetch official files that are missing.
+        folders: where the dataset may lie prepared already.
+
+    Raises:
+        BadInput: official files are missing or damaged.
+    """
+    name = dataset(raw).name
+    train, test = own.results.data(name, "train"), own.results.data(name, "test")
+    if not (train.exists() and test.exists()):
+        provide(name, own, download, folders)
+    return train, test
+
+
 def provide(name: str, own: OwnFiles, download: bool, prepared: Sequence[Path]) -> None:
     """Make a dataset's parts: copies of prepared ones, or else from its official files or, of one's
     own, from the files that it was planned with.
