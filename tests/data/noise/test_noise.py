@@ -51,6 +51,8 @@ EVERY_FLIPPING = [
     "mixed",
     "pair4groups",
     "class_noise",
+    "local(kind='symmetric')",
+    "local(kind='pair')",
 ]
 
 

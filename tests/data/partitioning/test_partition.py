@@ -20,6 +20,8 @@ EVERY_PARTITION = [
     "dirichlet_official(clients=8, beta=0.5, min_size=5)",
     "bernoulli_dirichlet(clients=8, p=0.5, alpha=10)",
     "quantity_dirichlet(clients=8, beta=20, per_client=37)",
+    "label_quantity(clients=8, classes=3)",
+    "quantity_skew(clients=8, beta=0.5, min_size=3)",
     "shard(clients=8, shards=3, samples=200)",
     "bernoulli_dirichlet(clients=8, p=0.5, alpha=10, samples=200)",
 ]
@@ -232,6 +234,7 @@ def test_quantity_dirichlet_is_uneven_in_size_and_balanced_in_classes():
         ("dirichlet(clients=10, alpha=1, per_client=101)", "per_client=101 needs 1010"),
         ("dirichlet(clients=101, alpha=1)", "clients=101 with min_size=10 needs 1010"),
         ("dirichlet_official(clients=101, beta=1)", "clients=101 with min_size=10 needs 1010"),
+        ("quantity_skew(clients=101, beta=1)", "clients=101 with min_size=10 needs 1010"),
         ("dirichlet(clients=5, alpha=1, per_client=9)", "min_size=10 is more .*per_client=9"),
     ],
 )

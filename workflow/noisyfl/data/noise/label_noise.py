@@ -125,7 +125,7 @@ class Flipping(LabelNoise):
     ) -> list[np.ndarray]:
         """Flip each client's share of labels by the client's transition."""
         given = []
-        transitions = self.transitions(len(clients), context)
+        transitions = self.transitions(clients, context)
         for k, (labels, level, wrong) in enumerate(zip(clients, levels, transitions, strict=True)):
             rng = stream(context.seed, "label noise", k)
             chosen = self.choose(labels, level, rng)
@@ -150,8 +150,8 @@ class Flipping(LabelNoise):
         return rng.permutation(n)[:flips]
 
     @abstractmethod
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
-        """For each client, what its labels are flipped into."""
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
+        """For each client with these true labels, what they are flipped into."""
 
 
 LABEL_NOISES = Registry[LabelNoise]("label noise")
@@ -203,10 +203,10 @@ class Symmetric(Flipping):
                 "noise_classes",
             )
 
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """The same for all clients."""
         classes = self.noise_classes or len(context.dataset.classes)
-        return [uniform(classes, self.include_true)] * clients
+        return [uniform(classes, self.include_true)] * len(clients)
 
 
 @LABEL_NOISES.register("pair")
@@ -219,9 +219,9 @@ class Pair(Flipping):
 
     direction: Literal[1, -1] = option(1, doc="1: the next class; -1: the one before")
 
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """The same for all clients."""
-        return [by_table(shifted(len(context.dataset.classes), self.direction))] * clients
+        return [by_table(shifted(len(context.dataset.classes), self.direction))] * len(clients)
 
 
 @LABEL_NOISES.register("client_pair")
@@ -234,10 +234,10 @@ class ClientPair(Flipping):
 
     by_client = True
 
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """For each client the shift that is drawn for it."""
         classes = len(context.dataset.classes)
-        shifts = stream(context.seed, "label noise", "shifts").integers(1, classes, clients)
+        shifts = stream(context.seed, "label noise", "shifts").integers(1, classes, len(clients))
         return [by_table(shifted(classes, int(shift))) for shift in shifts]
 
 
@@ -265,12 +265,12 @@ class Asymmetric(Flipping):
                 "map",
             )
 
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """The same for all clients."""
         dataset = context.dataset
         kinds = ("classic",) if self.map == "classic" else ("full", "superclass")
         own = [MAPS[dataset.name, kind] for kind in kinds if (dataset.name, kind) in MAPS]
-        return [by_table(own[0] if own else shifted(len(dataset.classes), 1))] * clients
+        return [by_table(own[0] if own else shifted(len(dataset.classes), 1))] * len(clients)
 
 
 @LABEL_NOISES.register("mixed")
@@ -287,11 +287,11 @@ class Mixed(Flipping):
         -1, doc="of the pair noise; 1: the next class; -1: the one before"
     )
 
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """By the half that a client is in; if the halves are not equal, the first is the larger."""
         classes = len(context.dataset.classes)
         halves = (uniform(classes, False), by_table(shifted(classes, self.direction)))
-        return [halves[half] for half in consecutive_groups(clients, 2)]
+        return [halves[half] for half in consecutive_groups(len(clients), 2)]
 
 
 @LABEL_NOISES.register("pair4groups")
@@ -316,13 +316,14 @@ class PairFourGroups(Flipping):
                 f"expected at least {self.least_classes}, with which the four maps differ",
             )
 
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """By the group that a client is drawn into."""
         classes = len(context.dataset.classes)
         first = MAPS.get((context.dataset.name, "full"), shifted(classes, 1))
         maps = [first, *(shifted(classes, step) for step in (4, 5, 6))]
         rng = stream(context.seed, "label noise", "groups")
-        return [by_table(maps[group]) for group in rng.permutation(consecutive_groups(clients, 4))]
+        groups = rng.permutation(consecutive_groups(len(clients), 4))
+        return [by_table(maps[group]) for group in groups]
 
 
 @LABEL_NOISES.register("class_noise")
@@ -342,6 +343,6 @@ class ClassNoise(Flipping):
         share = others[super().choose(others, level, rng)]
         return np.concatenate([np.flatnonzero(ruined), share])
 
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """The same for all clients."""
-        return [uniform(len(context.dataset.classes), False)] * clients
+        return [uniform(len(context.dataset.classes), False)] * len(clients)

@@ -50,7 +50,7 @@ class OpenSet(Flipping):
     ) -> list[np.ndarray]:
         """Flip the labels of each client's noisy samples that are not open-set."""
         given = []
-        transitions = self.transitions(len(clients), context)
+        transitions = self.transitions(clients, context)
         for k, (labels, level, wrong) in enumerate(zip(clients, levels, transitions, strict=True)):
             _, others, rng = self._noisy(labels, level, k, context)
             flipped = labels.copy()
@@ -86,13 +86,13 @@ class OpenSet(Flipping):
             rows[place] = image
         return replaced
 
-    def transitions(self, clients: int, context: Context) -> list[Transition]:
+    def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """The same for all clients."""
         classes = len(context.dataset.classes)
         one = (
             uniform(classes, False) if self.flips == "symmetric" else by_table(shifted(classes, 1))
         )
-        return [one] * clients
+        return [one] * len(clients)
 
     def _noisy(
         self, samples: np.ndarray, level: float, client: int, context: Context

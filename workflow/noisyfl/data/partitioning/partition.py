@@ -216,7 +216,7 @@ class Dirichlet(Partition):
             rows = _balanced_subset(labels, classes, self.clients * self.per_client, rng)
         groups = [rows[labels[rows] == label] for label in range(classes)]
         blame = f"partition.dirichlet(alpha={self.alpha}, clients={self.clients})"
-        return _share_out(groups, self.clients, self.alpha, self.min_size, self.cap, rng, blame)
+        return share_out(groups, self.clients, self.alpha, self.min_size, self.cap, rng, blame)
 
 
 @PARTITIONS.register("dirichlet_official")
@@ -239,7 +239,7 @@ class DirichletOfficial(Partition):
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         blocks = np.array_split(np.arange(len(labels)), classes)
         blame = f"partition.dirichlet_official(beta={self.beta}, clients={self.clients})"
-        return _share_out(blocks, self.clients, self.beta, self.min_size, True, rng, blame)
+        return share_out(blocks, self.clients, self.beta, self.min_size, True, rng, blame)
 
 
 @PARTITIONS.register("bernoulli_dirichlet")
@@ -348,7 +348,7 @@ def _balanced_subset(
     return np.concatenate([rows[:n] for rows, n in zip(members, counts, strict=True)])
 
 
-def _share_out(
+def share_out(
     groups: list[np.ndarray],
     clients: int,
     alpha: float,
