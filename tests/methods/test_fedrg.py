@@ -29,6 +29,7 @@ from vectors import method
 CLASSES, WIDTH = 3, 4
 WEIGHTS = {
     "0.body.weight": torch.zeros(WIDTH, 2),
+    "1.body.weight": torch.zeros(WIDTH, 2),  # of a server side that adds a network (apfl)
     "0.classifier.weight": torch.zeros(CLASSES, WIDTH),
 }
 NAMES = [

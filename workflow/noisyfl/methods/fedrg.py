@@ -143,7 +143,9 @@ class FedRG(SymmetricCrossEntropy):
         if round < self.pretraining_rounds:
             for client in participants:
                 client.state[BODY] = [
-                    name for name in federation.weights if not name.startswith("0.classifier")
+                    name
+                    for name in federation.weights
+                    if name.startswith("0.") and not name.startswith("0.classifier.")
                 ]
         elif self.split == "round":
             requests = [
