@@ -20,4 +20,4 @@ def test_fedrg_and_the_federation_are_as_in_its_readme():
                 many = 50 if part["dataset"] == "cifar100" else None
                 assert method["clusters"] == many
         seen.add((row.name, column.name))
-    assert len(seen) == 9 * 6
+    assert len(seen) == 9 * 12
