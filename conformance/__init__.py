@@ -20,6 +20,7 @@ COMMITS = {
     "Sprinter1999/FedELC": "b5a85637ebb6199956adfe118cc9db5c014fecec",
     "Sprinter1999/FedLSR": "7e3b875e163e9417524ba03fab66720844c568fe",
     "Sprinter1999/MaskedOptim": "a8e8e55bcfd556f045ceccc3252cf3b53d08049c",
+    "Tianjoker/FedRG": "9fd93e7a1d755633c7665111deff6ac42abd5b25",
     "Xu-Jingyi/FedCorr": "d9c0d86abb6d74f63c1705f18d49902e89af75aa",
     "alpemreacar/FedDyn": "48a19fac440ef079ce563da8e0c2896f8256fef9",
     "bhanML/Co-teaching": "7c7fbe23e15e517db76a0882b6d108e4508e09d6",

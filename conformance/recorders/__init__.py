@@ -18,6 +18,7 @@ MODULES = {
     "lishenghui/arfl": ("cfl_single", "krum"),
     "MLOPTPSU/FedTorch": ("apfl",),
     "sinagh72/FedSIR": ("fedsir",),
+    "Tianjoker/FedRG": ("fedrg",),
     "fushuhao6/Attack-Resistant-Federated-Learning": ("arfl",),
 }
 """By repository, the modules here."""

@@ -31,6 +31,7 @@ METHODS = (
         "fedelc",
         "masked_optim",
         "fedsir",
+        "fedrg",
         "oracle",
     ),
 )
@@ -186,6 +187,7 @@ def test_the_other_options_are_the_same_in_all_columns(columns):
             "selection_round",
             "relabel_every",
             "ramp_begin",
+            "pretraining_rounds",
         ),
     }
     first, *others = columns.values()

@@ -31,6 +31,7 @@ SMALL = defaultdict(
             "most_epochs": 4,
         },
         "fednoro": {"ramp_end": 6, "warm_up_rounds": 3},
+        "fedrg": {"pretraining_rounds": 3, "projector_hidden": 16, "projector_output": 8},
         "fedrn": {"warm_up_rounds": 3},
         "fedsir": {
             "consensus_samples": 4,

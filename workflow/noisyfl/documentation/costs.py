@@ -13,7 +13,18 @@ from noisyfl.experiments.demand import Demand, demands
 from noisyfl.experiments.targets import runs_by_target
 from noisyfl.specs.speeds import DEVICES, LEAST, MOST
 
-PAGES = ("fedcni", "fedcorr", "fednoil", "fednoisy", "fedrn", "fnbench", "grand", "human", "rofl")
+PAGES = (
+    "fedcni",
+    "fedcorr",
+    "fednoil",
+    "fednoisy",
+    "fedrg",
+    "fedrn",
+    "fnbench",
+    "grand",
+    "human",
+    "rofl",
+)
 """The pages of docs/papers/ that have a table of costs."""
 
 SHOWN = ("H100", "T4")

@@ -87,6 +87,7 @@ METHODS = {
     "trimmed_mean": ("orange", "dash-dot-dot"),
     "rfa": ("orange", "long-short"),
     "fedsir": ("sky", "dash-dot"),
+    "fedrg": ("sky", "dash-dot-dot"),
 }
 """The colour and the dashes of each method."""
 
