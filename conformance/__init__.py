@@ -11,6 +11,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 
 COMMITS = {
+    "AllenPu/FedELR_CTR": "cd82bcddcb01c193dca65b29562e979e11b32ab8",
     "DaikiTanaka-UT/JointOptimization": "7e7a30dfca8b779d59dee257b3b1c592ab9cf8c1",
     "ElvinKim/FedRN": "0b34b9a5230b070f4e4501c28115be0b30f68e07",
     "LiJunnan1992/DivideMix": "d9d3058fa69a952463b896f84730378cdee6ec39",
@@ -26,6 +27,7 @@ COMMITS = {
     "bhanML/Co-teaching": "7c7fbe23e15e517db76a0882b6d108e4508e09d6",
     "felisat/clustered-federated-learning": "23a1c3887ed151a9c6340370337804766d11c69c",
     "fushuhao6/Attack-Resistant-Federated-Learning": "2aab03f2443a80361efa26844361ba138c2e654d",
+    "linChen99/FedNed": "ca8a2ccf5818d548ffaf27c1a9df458b27212a08",
     "lishenghui/arfl": "0b3b49bd41352e6775586a6e6104c4f2b94369ea",
     "litian96/FedProx": "d2a4501f319f1594b732d88315c5ca1a72855f50",
     "sinagh72/FedSIR": "bebb31641ab746937d9516eadad602a9e432628f",

@@ -124,7 +124,7 @@ class Code:
         exec(compile(ast.Module(nodes, []), file, "exec"), space)
         return type("Definitions", (), {name: staticmethod(space[name]) for name in names})
 
-    def block(self, file: str, lines: tuple[int, int], **known: Any) -> dict[str, Any]:
+    def block(self, file: str, lines: tuple[int, int], /, **known: Any) -> dict[str, Any]:
         """Run some lines of a script.
 
         Args:

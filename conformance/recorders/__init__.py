@@ -17,6 +17,8 @@ MODULES = {
     "felisat/clustered-federated-learning": ("cfl",),
     "lishenghui/arfl": ("cfl_single", "krum"),
     "MLOPTPSU/FedTorch": ("apfl",),
+    "AllenPu/FedELR_CTR": ("fedelr",),
+    "linChen99/FedNed": ("fedned",),
     "sinagh72/FedSIR": ("fedsir",),
     "Tianjoker/FedRG": ("fedrg",),
     "fushuhao6/Attack-Resistant-Federated-Learning": ("arfl",),

@@ -32,6 +32,8 @@ METHODS = (
         "masked_optim",
         "fedsir",
         "fedrg",
+        "fedelr",
+        "fedned",
         "oracle",
     ),
 )

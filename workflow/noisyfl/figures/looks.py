@@ -88,6 +88,8 @@ METHODS = {
     "rfa": ("orange", "long-short"),
     "fedsir": ("sky", "dash-dot"),
     "fedrg": ("sky", "dash-dot-dot"),
+    "fedelr": ("sky", "long-short"),
+    "fedned": ("green", "long-short"),
 }
 """The colour and the dashes of each method."""
 
