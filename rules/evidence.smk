@@ -1,4 +1,17 @@
+from functools import cache
+
+from noisyfl.experiments.config import load_config
 from noisyfl.specs.published import PAPERS
+
+
+@cache
+def own_size():
+    """The scale whose runs are of the papers' own size, as far as they are there."""
+    file = ROOT / "config" / "own_size.yaml"
+    given = load_config(file)
+    given |= {key: CONFIG[key] for key in ("results", "reproduced")}
+    plan = PlanFile(given, str(file)).plan(logger.warning)
+    return Scale(given, plan, Results(ROOT / TRACKED))
 
 
 # What the table of every method in common settings says of each method and of the papers' claims.
@@ -19,6 +32,11 @@ rule evidence:
         sources=PRINTING,
         description=lambda wildcards: SCALE.text(SCALE.evidence),
         folders=lambda wildcards: SCALE.folders(SCALE.evidence),
+        # Not inputs: no rule of this scale makes them.
+        own_size=lambda wildcards: [
+            (own_size().text(table), own_size().folders(table))
+            for table in own_size().wanted_tables.values()
+        ],
     message:
         "Writing the evidence"
     script:

@@ -1,4 +1,6 @@
-"""The tables of docs/desk.md say what the tracked runs say."""
+"""The tables of docs/desk.md and the README say what the tracked runs say."""
+
+import pytest
 
 from noisyfl.analysis.against_fedavg import measure
 from noisyfl.analysis.runs import read_runs
@@ -45,3 +47,14 @@ def test_the_table_has_what_methods_reach_where_labels_are_memorised():
     assert {"FedAvg", "Oracle"} <= set(found)
     lines = [*(line(name, one) for name, one in found.items())]
     assert "\n".join(lines) in (ROOT / "docs" / "desk.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "heading", ["Of the papers' own size", "Each paper's method beside FedAvg"]
+)
+def test_the_readme_begins_with_the_tables_of_evidence(heading):
+    page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+    section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    table = [text for text in section.splitlines() if text.startswith("|")]
+    assert len(table) > 2
+    assert "\n".join(table) in (ROOT / "README.md").read_text(encoding="utf-8")

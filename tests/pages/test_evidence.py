@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from noisyfl.analysis.against_fedavg import holm, measure
+from noisyfl.analysis.own_size import own_size
 from noisyfl.analysis.runs import read_runs
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.judge import examine
@@ -75,7 +76,7 @@ def described(table):
 
 def evidence_page(description, runs, judged=()):
     """All pages in one."""
-    pages = evidence_pages(description, runs, judged, [], [], {}, {})
+    pages = evidence_pages(description, runs, judged, [], [], [], {}, {})
     assert tuple(pages) == PAGES
     assert not [name for name, text in pages.items() if "\n\n\n" in text or "\nWhy" in text]
     return "\n".join(pages.values())
@@ -185,7 +186,7 @@ def test_what_people_wrote_stands_under_its_heading(table, runs, tmp_path):
     )
     (tmp_path / "evidence").mkdir()
     runs_of = read_runs(runs.files)
-    write_evidence(tmp_path, described(table), runs_of, [], cells, reasons)
+    write_evidence(tmp_path, described(table), runs_of, [], cells, [], reasons)
     heading, found = "", {}
     for name in PAGES:
         lines = (tmp_path / name).read_text().split("\n")
@@ -219,10 +220,27 @@ def test_reasons_that_are_no_paragraphs_are_refused(file, text, expected, tmp_pa
         read_reasons(tmp_path)
 
 
+def test_cells_of_the_papers_own_size_stand_first(table, runs):
+    # FedAvg's cell of the first column has a published number and the paper's setting.
+    table.description["as_published"] = [[True, False], [False, False]]
+    found, runs_of = content(table).description, read_runs(runs.files)
+    own = list(own_size(found, runs_of))
+    (cell,) = own
+    assert (cell.row, cell.column, cell.seeds) == ("FedAvg", LOW, (1, 2, 3))
+    page = evidence_pages(found, runs_of, [], [], [], own, {}, {})["evidence.md"]
+    (line,) = re.findall(r"^\| p \|.*", page, re.MULTILINE)
+    hours = f"{cell.hours:.1f}, {'; '.join(cell.machines)}"
+    numbers = "93.1 | 80.0 | -13.1 | differs | 80.0, 2 and 2 and 2 | 1 and 2 and 3"
+    assert line == f"| p | `p_t1`, {LOW} | FedAvg | {numbers} | {hours} |"
+    assert page.index("## Of the papers' own size") < page.index("## The papers' claims")
+    assert "own size" not in evidence_page(found, runs_of)
+
+
 def test_each_papers_lead_over_fedavg_is_beside_ours(table, runs, tmp_path):
     cells = tmp_path / "cells.csv"
     cells.write_text(with_labels(CELLS))
-    pages = evidence_pages(described(table), read_runs(runs.files), [], [], leads(cells), {}, {})
+    runs_of = read_runs(runs.files)
+    pages = evidence_pages(described(table), runs_of, [], [], leads(cells), [], {}, {})
     text = pages["evidence.md"]
     # In the only column with both methods, A, which is RoFL, has 80 and B, FedAvg, 85.04. Trials
     # vary by 2 points in each of the column's five methods of three trials: ten degrees of freedom.

@@ -20,6 +20,7 @@ from pydantic import Field, RootModel, model_validator
 
 from noisyfl.analysis.against_fedavg import CLEAR, ROUNDS, Against, Measurements
 from noisyfl.analysis.names import DATASETS
+from noisyfl.analysis.own_size import OwnSize
 from noisyfl.analysis.room import ORACLE
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import number
@@ -105,6 +106,7 @@ def evidence_pages(
     judgements: Sequence[Judgement],
     beside: Sequence[Beside],
     leads: Sequence[Lead],
+    own: Sequence[OwnSize],
     papers: Mapping[str, PaperReasons],
     methods: Mapping[str, Sequence[Why]],
 ) -> dict[str, str]:
@@ -116,6 +118,7 @@ def evidence_pages(
         judgements: every claim.
         beside: the papers' tables with our numbers beside theirs.
         leads: of each paper's own method over FedAvg.
+        own: the cells of the papers' own size.
         papers: people's paragraphs, see :func:`read_reasons`.
         methods: likewise.
 
@@ -146,7 +149,8 @@ def evidence_pages(
             clear=_clearly_ahead(table, measurements),
             settings=_settings(table, measurements),
             leads=[_lead(one) for one in leads],
-            own_size=partial(_own_size, leads),
+            own=[_own_size(one) for one in own],
+            own_leads=partial(_own_leads, leads),
             alike=sorted(
                 (one.correlation, part.paper, part.table, one.column, one.rows)
                 for part in beside
@@ -192,7 +196,25 @@ def _lead(lead: Lead) -> list[str]:
     ]
 
 
-def _own_size(leads: Sequence[Lead]) -> str:
+def _own_size(found: OwnSize) -> list[str]:
+    """A cell of a paper's own size, as the texts of ten columns."""
+    cell, best = found.cell, found.cell.summaries["best"]
+    rounds = " and ".join(map(str, found.best_rounds))
+    return [
+        PAPERS.get(cell.facts["paper"], cell.facts["paper"]),
+        f"`{found.table.experiment}_{found.table.name}`, {found.column}",
+        found.row,
+        number(cell.facts["published"]) + ("\\*" if cell.facts["published_starred"] else ""),
+        number(cell.summary and cell.summary.mean),
+        f"{cell.difference:+.1f}",
+        cell.verdict,
+        f"{number(best.mean)}, {rounds}",
+        " and ".join(map(str, found.seeds)),
+        f"{number(found.hours)}, {'; '.join(found.machines)}",
+    ]
+
+
+def _own_leads(leads: Sequence[Lead]) -> str:
     """How many leads are of the papers' own size, in a sentence."""
     count = sum(lead.as_published for lead in leads)
     some = f"{count} of these {len(leads)} are" if count else "None of these is"
@@ -347,6 +369,7 @@ def write_evidence(
     runs: Mapping[str, Run],
     judgements: Sequence[Judgement],
     cells: Path,
+    own: Sequence[OwnSize],
     reasons: Path,
 ) -> None:
     """Write the pages.
@@ -357,11 +380,12 @@ def write_evidence(
         runs: likewise.
         judgements: likewise.
         cells: the file of every published number with ours.
+        own: see :func:`evidence_pages`.
         reasons: the folder of people's paragraphs.
     """
     papers, methods = read_reasons(reasons)
     pages = evidence_pages(
-        table, runs, judgements, tables_beside(cells), leads_of(cells), papers, methods
+        table, runs, judgements, tables_beside(cells), leads_of(cells), own, papers, methods
     )
     for name, text in pages.items():
         with replacing(folder / name) as draft:
