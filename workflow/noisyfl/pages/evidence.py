@@ -198,17 +198,18 @@ def _lead(lead: Lead) -> list[str]:
 
 def _own_size(found: OwnSize) -> list[str]:
     """A cell of a paper's own size, as the texts of ten columns."""
-    cell, best = found.cell, found.cell.summaries["best"]
+    cell, numbers = found.cell, found.cell.summaries
+    paper: str = cell.facts["paper"]
     rounds = " and ".join(map(str, found.best_rounds))
     return [
-        PAPERS.get(cell.facts["paper"], cell.facts["paper"]),
+        PAPERS.get(paper, paper),
         f"`{found.table.experiment}_{found.table.name}`, {found.column}",
         found.row,
         number(cell.facts["published"]) + ("\\*" if cell.facts["published_starred"] else ""),
-        number(cell.summary and cell.summary.mean),
+        number(numbers[cell.statistic].mean),
         f"{cell.difference:+.1f}",
         cell.verdict,
-        f"{number(best.mean)}, {rounds}",
+        f"{number(numbers['best'].mean)}, {rounds}",
         " and ".join(map(str, found.seeds)),
         f"{number(found.hours)}, {'; '.join(found.machines)}",
     ]
