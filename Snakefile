@@ -77,7 +77,7 @@ include: "rules/figures.smk"
 include: "rules/claims.smk"
 
 
-if SCALE.evidence is not None:
+if SCALE.evidence:
 
     include: "rules/evidence.smk"
 

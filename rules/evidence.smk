@@ -14,10 +14,10 @@ def own_size():
     return Scale(given, plan, Results(ROOT / TRACKED))
 
 
-# What the table of every method in common settings says of each method and of the papers' claims.
+# What the tables of every method in common settings say of each method and of the papers' claims.
 rule evidence:
     input:
-        runs=lambda wildcards: SCALE.artifacts(SCALE.evidence),
+        runs=lambda wildcards: SCALE.artifacts(*SCALE.evidence),
         claims=FOLDER / "claims.json",
         cells=FOLDER / "cells.csv",
         reasons=sorted((ROOT / TRACKED / "reasons").glob("*.yaml")),
@@ -30,8 +30,9 @@ rule evidence:
     localrule: True
     params:
         sources=PRINTING,
-        description=lambda wildcards: SCALE.text(SCALE.evidence),
-        folders=lambda wildcards: SCALE.folders(SCALE.evidence),
+        tables=lambda wildcards: [
+            (SCALE.text(table), SCALE.folders(table)) for table in SCALE.evidence
+        ],
         # Not inputs: no rule of this scale makes them.
         own_size=lambda wildcards: [
             (own_size().text(table), own_size().folders(table))

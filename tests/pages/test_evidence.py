@@ -98,7 +98,7 @@ def test_a_method_is_held_against_fedavg_setting_by_setting(table, runs):
     assert "| level=low | 66.7 ± 6.7 |  | 8.2 | 0 | 0 |" in page
     assert "| level=high | 55.0 ± 0.0 |  | 5.0 | 0 | 1 |" in page
     assert "Clearly ahead of FedAvg in each of these settings: none. In none: w/o mixup." in page
-    assert "Of the 12 runs of its table" in page
+    assert "Of the 12 runs of every method in 2 settings, 12 are there." in page
     assert "12 are there" in page
 
 
@@ -304,6 +304,21 @@ def test_rows_of_several_metrics_are_not_ranked_with_each_other(tmp_path):
     path.write_text(CELLS.replace("D,pair,mnist,test_accuracy", "D,pair,mnist,label_precision"))
     (beside,) = tables_beside(path)
     assert beside.alike == ()
+
+
+def test_tables_of_the_same_methods_are_one(table, runs):
+    first = described(table)
+    other = dataclasses.replace(
+        first, columns=tuple(dataclasses.replace(c, name=f"again {c.name}") for c in first.columns)
+    )
+    joined = first.beside(dataclasses.replace(other, missing=2))
+    assert (joined.missing, joined.published) == (2, None)
+    assert [len(line) for line in (*joined.runs, *joined.labels, *joined.as_published)] == [4] * 6
+    page = evidence_page(joined, read_runs(runs.files))
+    assert f"| Method | {LOW} | {HIGH} | again {LOW} | again {HIGH} |" in page
+    assert "w/o mixup is ahead of FedAvg in 2 of 4 settings" in page
+    with pytest.raises(ValueError, match="expected the same rows"):
+        first.beside(dataclasses.replace(other, rows=other.rows[::-1]))
 
 
 def test_a_method_that_equals_fedavg_is_said_to(table, runs):

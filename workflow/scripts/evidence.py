@@ -1,5 +1,7 @@
-"""Rule evidence: what the table of all methods says of each method and of the papers' claims."""
+"""Rule evidence: what the tables of all methods say of each method and of the papers' claims."""
 
+from collections import ChainMap
+from functools import reduce
 from pathlib import Path
 
 from noisyfl.analysis.own_size import own_size
@@ -18,15 +20,15 @@ def described(text, folders):
 
 
 with job(snakemake) as log:
-    table, runs = described(snakemake.params.description, snakemake.params.folders)
-    tables = [described(*given) for given in snakemake.params.own_size]
+    tables, runs = zip(*(described(*given) for given in snakemake.params.tables))
+    of_own_size = [described(*given) for given in snakemake.params.own_size]
     write_evidence(
         Path(snakemake.output[0]).parent,
-        table,
-        runs,
+        reduce(TableDescription.beside, tables),
+        dict(ChainMap(*runs)),
         read_judgements(Path(snakemake.input.claims)),
         Path(snakemake.input.cells),
-        [cell for given in tables for cell in own_size(*given)],
+        [cell for given in of_own_size for cell in own_size(*given)],
         Path(snakemake.input.reasons[0]).parent,
     )
     log("done")

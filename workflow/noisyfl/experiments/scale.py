@@ -28,8 +28,8 @@ RULES = (
 TABLE_ENDINGS = ("parquet", "csv", "md", "html", "tex")
 FIGURE_ENDINGS = ("png", "pdf")
 
-GRAND = "grand/common"
-"""The table of every method in common settings, of which the evidence is written."""
+GRAND = ("grand/common", "grand/memorised")
+"""The tables of every method in common settings, of which the evidence is written."""
 
 
 class Scale:
@@ -98,9 +98,9 @@ class Scale:
         return {name: part for name, part in parts if isinstance(part, TableDescription)}
 
     @property
-    def evidence(self) -> TableDescription | None:
-        """The table of every method in common settings, where the scale makes it."""
-        return self.wanted_tables.get(GRAND)
+    def evidence(self) -> list[TableDescription]:
+        """The tables of every method in common settings, as far as the scale makes them."""
+        return [self.wanted_tables[name] for name in GRAND if name in self.wanted_tables]
 
     @cached_property
     def claimed(self) -> dict[str, Description]:

@@ -155,6 +155,31 @@ class TableDescription:
             numbers=(),
         )
 
+    def beside(self, other: TableDescription) -> TableDescription:
+        """The table with another one's columns after its own, without the published numbers.
+
+        Raises:
+            ValueError: their rows have other names.
+        """
+        if [row.name for row in self.rows] != [row.name for row in other.rows]:
+            raise ValueError(f"{self.name} and {other.name}: expected the same rows")
+
+        def join(name: str) -> Any:
+            lines = zip(getattr(self, name), getattr(other, name), strict=True)
+            return tuple((*mine, *theirs) for mine, theirs in lines)
+
+        cells = ("runs", "as_published", "labels", "changed_options", "remarks")
+        return replace(
+            self,
+            columns=(*self.columns, *other.columns),
+            **{name: join(name) for name in cells},
+            published=None,
+            left_out=(),
+            numbers=(),
+            missing=self.missing + other.missing,
+            missing_hours=self.missing_hours + other.missing_hours,
+        )
+
     @classmethod
     def from_json(cls, text: str) -> TableDescription:
         """Read what :func:`description_text` has written."""
