@@ -20,7 +20,7 @@ def described(text, folders):
 
 
 with job(snakemake) as log:
-    tables, runs = zip(*(described(*given) for given in snakemake.params.tables))
+    tables, runs = zip(*(described(*given) for given in snakemake.params.tables), strict=True)
     of_own_size = [described(*given) for given in snakemake.params.own_size]
     write_evidence(
         Path(snakemake.output[0]).parent,
