@@ -34,6 +34,7 @@ METHODS = (
         "fedrg",
         "fedelr",
         "fedned",
+        "fedgr",
         "oracle",
     ),
 )
@@ -190,6 +191,8 @@ def test_the_other_options_are_the_same_in_all_columns(columns):
             "relabel_every",
             "ramp_begin",
             "pretraining_rounds",
+            "sieving_rounds",
+            "teaching_round",
         ),
     }
     first, *others = columns.values()

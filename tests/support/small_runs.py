@@ -23,6 +23,7 @@ SMALL = defaultdict(
         "fedelc": {"warm_up_rounds": 3},
         "fedfixer": {"selection_round": 2},
         "fedlsr": {"ramp_rounds": 3},
+        "fedgr": {"confidence": 0.3, "sieving_rounds": 3, "teaching_round": 2},
         "fedned": {"distillation_steps": 3, "most_uncertain": 1.0, "warm_up_rounds": 2},
         "fednoil": {
             "clean_share": 0.55,

@@ -90,6 +90,7 @@ METHODS = {
     "fedrg": ("sky", "dash-dot-dot"),
     "fedelr": ("sky", "long-short"),
     "fedned": ("green", "long-short"),
+    "fedgr": ("blue", "long-short"),
 }
 """The colour and the dashes of each method."""
 

@@ -1,0 +1,337 @@
+"""FedGR (Tian et al., ICML 2026): the global model learns wrong labels late, and revises clients.
+
+A sample has two views, a weak one u and a strong one v, and the label y. p are the probabilities of
+the local model for v, z its logits and h its features.
+
+- Sieving: l is the running mean of a sample's losses under the received models, for u. The lower
+  component of a mixture of two Gaussians of l has the probability c that y is right.
+- Refining: the guess g of a noisy sample (c below 1/2) is the received model's class for u, once
+  that is sure enough, and remains until it is sure of another one; of a clean sample it is y.
+- Loss: mean of c CE(p, y) + (1 - c) CE(p, g), where a sample without a guess has no second term,
+  + w_t KL(softmax(teacher(u) / T) || softmax(z / T))
+  + w_f KL(softmax(H(u) / T_f) || softmax(h / T_f)), where H are the received model's features.
+  While samples are only sieved the first term is CE(p, y). For a client of which nearly all
+  samples are noisy c counts as 0.
+- The teacher is the client's own: the moving average of its local models, step by step, which moves
+  towards the received model before each local update.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from noisyfl.core.options import option
+from noisyfl.core.randomness import stream
+from noisyfl.methods.estimators.mixture import fit_two
+from noisyfl.methods.registry import METHODS
+from noisyfl.simulation.aggregation import parameters
+from noisyfl.simulation.client_side import ClientSide, Cost, Turn
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.model import Model
+from noisyfl.simulation.outputs import Pass
+from noisyfl.simulation.server_side import ServerSide
+from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+from noisyfl.simulation.weights import Weights, to_device
+
+LOSSES, VISITS, RIGHT, GUESS, TARGETS = "losses", "visits", "right", "guess", "targets"
+"""Keys of a client's state. ``losses`` [samples]: l, of as many rounds as ``visits`` says.
+``right``, float64 [samples]: c. ``guess``, int64 [samples]: g, or :data:`NONE`. ``targets``
+[samples, classes]: the teacher's logits, in a round in which it teaches.
+"""
+
+TEACHER, MOVES = "teacher", "moves"
+"""Keys of a client's state: the teacher's weights, and how often these have moved."""
+
+NAMED = "teacher "
+"""Beginning of the names of the teacher's weights in the memory."""
+
+NONE = -1
+"""The guess of a sample that has none."""
+
+SURE = 0.5
+"""The probability of a right label from which a sample is clean."""
+
+BYTES = 8
+"""Of a sample's mean loss, which goes up, and of its probability, which comes down."""
+
+
+@METHODS.register("fedgr")
+class FedGR(ServerSide, ClientSide):
+    """See the module. The clients first take part equally often, and their samples are sieved only.
+    The mixture is of all participants' samples of a round, which send their losses.
+    """
+
+    reference = (
+        "Tian et al., Learning Locally, Revising Globally: Global Reviser for Federated Learning "
+        "with Noisy Labels, ICML 2026"
+    )
+    revision = 1
+    cost = Cost(effort=1.9, models_kept=1)
+    partner = ""
+    by_sample = (RIGHT, GUESS, TARGETS)
+
+    sieving_rounds: int = option(
+        100,
+        doc="rounds in which samples are sieved only, and all clients take part equally often",
+        at_least=1,
+        share_of=("rounds", 500),
+    )
+    teaching_round: int = option(
+        100,
+        doc="round from which on the teacher teaches; before it, it is the received model",
+        at_least=0,
+        share_of=("rounds", 500),
+    )
+    sieve: Literal["participants", "client"] = option(
+        "participants", doc="whose samples a mixture is of: all participants', or a client's own"
+    )
+    confidence: float = option(
+        0.9, doc="probability above which a guess is sure", at_least=0, at_most=1
+    )
+    noisy_client: float = option(
+        0.8, doc="share of noisy samples from which on a client learns guesses alone", at_least=0
+    )
+    few_guesses: float = option(
+        0.5,
+        doc="share of guesses below which such a client's teacher is the received model",
+        at_least=0,
+    )
+    refinement: bool = option(True, doc="noisy samples get guesses; if not, they are left out")
+    decay: float = option(
+        0.99,
+        doc="what the teacher keeps in a step, after a start",
+        at_least=0,
+        below=1,
+    )
+    revised_share: float = option(
+        0.1, doc="how far the teacher moves to the received model", at_least=0, at_most=1
+    )
+    teacher_weight: float = option(1.0, doc="w_t", at_least=0)
+    temperature: float = option(0.5, doc="T", above=0)
+    feature_weight: float = option(0.1, doc="w_f", at_least=0)
+    feature_temperature: float = option(0.5, doc="T_f", above=0)
+
+    variants: ClassVar = {
+        "without_refinement": {"refinement": False},
+        "without_teacher": {"teacher_weight": 0.0},
+        "without_features": {"feature_weight": 0.0},
+        "own_sieve": {"sieve": "client"},
+    }
+
+    def later(self, federation: Federation) -> dict[str, int]:
+        """What follows the sieving, and the teacher."""
+        return {
+            "the refinement of labels (sieving_rounds)": self.sieving_rounds,
+            "the teacher (teaching_round)": self.teaching_round,
+        }
+
+    def select(self, round: int, federation: Federation) -> np.ndarray:
+        """While samples are only sieved, sweeps over all clients, in a new order each; the last
+        round of a sweep may have fewer. Then as FedAvg.
+        """
+        if round >= self.sieving_rounds:
+            return super().select(round, federation)
+        count = federation.participants
+        sweep, part = divmod(round, math.ceil(len(federation.clients) / count))
+        order = stream(federation.seed, "sweep", sweep).permutation(len(federation.clients))
+        return order[part * count : (part + 1) * count]
+
+    # ---------------------------------------------------------------- before a local update
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """Observe the participants' losses, guess their labels, and revise their teachers."""
+        requests = [Pass(client, federation.weights, "sieve") for client in participants]
+        for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
+            losses = cross_entropy(outputs.logits, client.given)
+            visits = client.state.get(VISITS, 0)
+            before = client.state.get(LOSSES, torch.zeros_like(losses))
+            client.state[LOSSES] = before + (losses - before) / (visits + 1)
+            client.state[VISITS] = visits + 1
+            if round >= self.sieving_rounds and RIGHT in client.state:
+                self.guess(client, outputs.logits, federation)
+            client.state[TEACHER] = self.revised(client, federation)
+        if round < self.teaching_round or not self.teacher_weight:
+            return
+        requests = [Pass(client, client.state[TEACHER], "teacher") for client in participants]
+        for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
+            client.state[TARGETS] = outputs.logits
+
+    def guess(self, client: Client, logits: Tensor, federation: Federation) -> None:
+        """Set the client's guesses by the received model's logits [samples, classes]."""
+        sureness, guessed = logits.softmax(1).max(1)
+        kept = client.state.get(GUESS, torch.full_like(client.given, NONE))
+        kept = torch.where(sureness > self.confidence, guessed, kept)
+        clean = client.state[RIGHT] >= SURE
+        client.state[GUESS] = guess = torch.where(clean, client.given, kept)
+        known = ~clean & (guess != NONE)
+        federation.report(client, pseudo_labelled=float(known.double().mean()))
+        if known.any():
+            right = client.accuracy_of(guess, known)
+            federation.report(client, pseudo_label_accuracy=right)
+
+    def revised(self, client: Client, federation: Federation) -> Weights:
+        """The client's teacher, moved towards the received model; before it teaches, or where a
+        client has hardly a right label or guess, it is that model.
+        """
+        received = federation.weights
+        teacher = client.state.get(TEACHER)
+        if teacher is None or federation.round < self.teaching_round:
+            return received
+        if GUESS in client.state:
+            guesses = float((client.state[GUESS] != NONE).double().mean())
+            if noise_of(client) > self.noisy_client and guesses < self.few_guesses:
+                return received
+        return moved(teacher, received, self.revised_share)
+
+    # ---------------------------------------------------------------- a local update
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """The teacher's weights; after the sieving ``right`` and ``guess`` [samples], and where the
+        teacher teaches its ``targets`` [samples, classes].
+        """
+        trained = federation.weights
+        teacher = client.state[TEACHER]
+        held = {
+            NAMED + name: to_device(weight, trained[name].device)
+            for name, weight in teacher.items()
+            if name in parameters(trained)
+        }
+        if TARGETS in client.state:
+            held[TARGETS] = client.state[TARGETS]
+        if federation.round >= self.sieving_rounds and GUESS in client.state:
+            right = client.state[RIGHT].to(trained["0.classifier.weight"].dtype)
+            extreme = noise_of(client) >= self.noisy_client
+            held[RIGHT] = torch.zeros_like(right) if extreme else right
+            held[GUESS] = client.state[GUESS]
+            if not self.refinement:
+                held[RIGHT] = (client.state[RIGHT] >= SURE).to(right.dtype)
+                held[GUESS] = torch.full_like(client.given, NONE)
+        return held
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """Every image in both views; the teacher follows a step when the next one is made."""
+        epoch = super().epoch(client, turn)
+        count, done = len(epoch.steps), client.state.get(MOVES, 0)
+        steps = range(turn.number * count, (turn.number + 1) * count)
+        follow = [self.share(done + step - 1) if step else 0.0 for step in steps]
+        return Epoch(epoch.steps, epoch.targets, {"follow": follow}, ("strong", "weak"))
+
+    def share(self, moves: int) -> float:
+        """How far the teacher follows the local model, having moved so often."""
+        return 1 - min(moves / (moves + 1), self.decay) if moves > 1 else 1.0
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """See the module."""
+        follow(model, batch)
+        strong, weak = batch.views
+        outputs = model(strong)
+        loss = self.label_loss(outputs.logits, batch)
+        if self.feature_weight:
+            features = model.received(weak).features
+            away = divergence(features, outputs.features, self.feature_temperature)
+            loss = loss + self.feature_weight * away
+        if TARGETS in batch.memory:
+            taught = batch.memory[TARGETS][batch.positions]
+            away = divergence(taught, outputs.logits, self.temperature)
+            loss = loss + self.teacher_weight * away
+        return loss
+
+    def label_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """The first term of the loss, of logits [batch, classes]."""
+        given = cross_entropy(logits, batch.target)
+        if RIGHT not in batch.memory:
+            return given.mean()
+        right = batch.memory[RIGHT][batch.positions]
+        guess = batch.memory[GUESS][batch.positions]
+        guessed = cross_entropy(logits, guess.clamp(min=0)) * (guess != NONE)
+        return (right * given + (1 - right) * guessed).mean()
+
+    # ---------------------------------------------------------------- after it
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """Keep the teachers, which follow the last step too, and sieve the samples."""
+        for update in updates:
+            state = update.client.state
+            state.pop(TARGETS, None)
+            done = state.get(MOVES, 0)
+            shares = [self.share(done + step) for step in range(update.steps)]
+            state[TEACHER] = followed(state[TEACHER], update, shares)
+            state[MOVES] = done + update.steps
+        values = [update.client.state[LOSSES].double() for update in updates]
+        if self.sieve == "participants":
+            right = clean_probability(torch.cat(values)).split([len(some) for some in values])
+            sent = BYTES * sum(len(some) for some in values)
+            federation.exchange(down=sent, up=sent)
+        else:
+            right = tuple(map(clean_probability, values))
+        for update, probability in zip(updates, right, strict=True):
+            client = update.client
+            client.state[RIGHT] = probability
+            federation.report_selection(client, probability >= SURE)
+            federation.report(client, estimated_noise_level=noise_of(client))
+
+
+def followed(teacher: Weights, update: Update, shares: list[float]) -> Weights:
+    """The teacher after a local update, of whose steps the memory lacks the last one; its buffers
+    move at once as far as in all steps together.
+
+    Args:
+        teacher: as it was before the update.
+        update: whose memory has the teacher's parameters.
+        shares: how far the teacher follows the local model after each step.
+    """
+    if not shares:
+        return teacher
+    trained = {name: update.memory[NAMED + name] for name in parameters(update.weights)}
+    way = 1 - math.prod(1 - share for share in shares)
+    buffers = moved(teacher, update.weights, way)
+    return {**buffers, **moved(trained, update.weights, shares[-1])}
+
+
+def noise_of(client: Client) -> float:
+    """The share of a client's samples that are noisy."""
+    return float((client.state[RIGHT] < SURE).double().mean())
+
+
+def clean_probability(losses: Tensor) -> Tensor:
+    """float64 [n], the probability of the lower component given each mean loss [n]; 1 where one is
+    not finite.
+    """
+    if not bool(losses.isfinite().all()):
+        return torch.ones_like(losses)
+    mixture = fit_two(losses[None], tolerance=1e-2, max_iterations=50, regularisation=5e-4)
+    return mixture.posterior(losses[None])[0, :, 0]
+
+
+def moved(weights: Weights, target: Weights, share: float) -> Weights:
+    """Weights moved towards others by a share of the way; counters become the others'."""
+    return {
+        name: to_device(weight, target[name].device).lerp(target[name], share)
+        if weight.is_floating_point()
+        else target[name]
+        for name, weight in weights.items()
+    }
+
+
+@torch.no_grad()
+def follow(model: Model, batch: Batch) -> None:
+    """Move the teacher in the memory towards the local model, by the step's ``follow``."""
+    local = list(model.weights.values())
+    teacher = [batch.memory[NAMED + name] for name in model.weights]
+    way = torch._foreach_sub(local, teacher)
+    torch._foreach_mul_(way, batch["follow"])
+    torch._foreach_add_(teacher, way)
+
+
+def divergence(target: Tensor, logits: Tensor, temperature: float) -> Tensor:
+    """Mean KL(softmax(target / T) || softmax(logits / T)) over [n, width], a scalar."""
+    log_target = (target / temperature).log_softmax(1)
+    away = log_target.exp() * (log_target - (logits / temperature).log_softmax(1))
+    return away.sum(1).mean()
