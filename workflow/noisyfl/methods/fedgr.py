@@ -5,8 +5,8 @@ the local model for v, z its logits and h its features.
 
 - Sieving: l is the running mean of a sample's losses under the received models, for u. The lower
   component of a mixture of two Gaussians of l has the probability c that y is right.
-- Refining: the guess g of a noisy sample (c below 1/2) is the received model's class for u, once
-  that is sure enough, and remains until it is sure of another one; of a clean sample it is y.
+- Refining: the guess g of a clean sample (c of 1/2 or more) is y, of a noisy one the received
+  model's class for u. As long as that is not sure, the guess remains what it was.
 - Loss: mean of c CE(p, y) + (1 - c) CE(p, g), where a sample without a guess has no second term,
   + w_t KL(softmax(teacher(u) / T) || softmax(z / T))
   + w_f KL(softmax(H(u) / T_f) || softmax(h / T_f)), where H are the received model's features.
