@@ -9,7 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from noisyfl.methods.estimators.mixture import TwoComponents, fit_two
-from noisyfl.methods.estimators.mixture_at_once import fit_two_at_once
 
 RNG = np.random.default_rng(0)
 HARD = {
@@ -179,21 +178,10 @@ def test_neither_order_nor_company_matters(problems: list[list[float]], random: 
             assert torch.equal(getattr(batch, field)[number], getattr(single, field)[0]), field
 
 
-def test_at_once_it_is_the_same() -> None:
-    """Problems of one size, of which some need more iterations than others."""
-    problems = torch.tensor(np.stack([np.resize(values, 64) for values in HARD.values()]))
-    for options in ({}, {"tolerance": 1e-2, "regularisation": 5e-1}, {"max_iterations": 3}):
-        given = fit_two(problems, **options)
-        at_once = fit_two_at_once(problems, **options)
-        assert len(set(given.iterations.tolist())) > 1
-        for field in FIELDS:
-            assert torch.equal(getattr(at_once, field), getattr(given, field)), field
-
-
-def test_at_once_one_value_is_low() -> None:
-    fit = fit_two_at_once(torch.tensor([[0.25]]))
+def test_unchecked_values_need_not_be_finite() -> None:
+    fit = fit_two(torch.tensor([[0.25]]), check=False)
     assert fit.posterior(torch.tensor([[0.25]]))[0, 0, 0] > 0.5
-    assert bool(fit_two_at_once(torch.tensor([[0.1, torch.nan]])).means.isnan().all())
+    assert bool(fit_two(torch.tensor([[0.1, torch.nan]]), check=False).means.isnan().all())
 
 
 EXTREME = st.one_of(

@@ -36,7 +36,7 @@ from noisyfl.methods.estimators.directions import (
     scores,
     unit,
 )
-from noisyfl.methods.estimators.mixture_at_once import fit_two_at_once
+from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.registry import METHODS
 from noisyfl.methods.sce import SymmetricCrossEntropy
 from noisyfl.simulation.aggregation import nonempty
@@ -284,7 +284,7 @@ class FedRG(SymmetricCrossEntropy):
     def clean(self, mixture: Mixture, gamma: Tensor, labels: Tensor) -> Tensor:
         """bool [n]: which samples are clean, by their responsibilities [n, clusters] and labels."""
         noisiness = 1 - scores(mixture, gamma, labels)[None]
-        likely = fit_two_at_once(noisiness).posterior(noisiness)[0, :, 0]
+        likely = fit_two(noisiness, check=False).posterior(noisiness)[0, :, 0]
         return likely >= self.clean_threshold
 
     # ---------------------------------------------------------------- afterwards

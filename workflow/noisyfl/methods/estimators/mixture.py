@@ -67,6 +67,7 @@ def fit_two(
     tolerance: float = 1e-3,
     max_iterations: int = 100,
     regularisation: float = 1e-6,
+    check: bool = True,
 ) -> TwoComponents:
     """Fit a mixture to each problem by expectation maximisation.
 
@@ -75,12 +76,17 @@ def fit_two(
     and both means are that value, so that every value is low; scikit-learn would put the empty
     component's mean at 0. A problem without values has means 0 and equal weights.
 
+    A GPU computes all iterations, whatever the values, so that the host does not wait for it; those
+    after a problem's last one leave it as it is.
+
     Args:
         values: [problems, n].
         mask: bool [problems, n], which values count; all by default.
         tolerance: stop once the mean log-likelihood of a value changes by less.
         max_iterations: stop after so many iterations in any case.
         regularisation: added to the variances.
+        check: whether the values are looked at first, which a loss cannot do, since the host waits
+            for it; values that are not finite then make a mixture that is not.
 
     Raises:
         ValueError: a value that counts is not finite, or not below 1e100 in size.
@@ -88,7 +94,7 @@ def fit_two(
     values = values.double()
     if mask is None:
         mask = torch.ones_like(values, dtype=torch.bool)
-    if not bool((~mask | (values.abs() < LARGEST)).all()):
+    if check and not bool((~mask | (values.abs() < LARGEST)).all()):
         raise ValueError(f"a mixture needs finite values below {LARGEST:g} in size")
     # Values are sorted, with those that do not count at the end, so that neither order nor padding
     # matters. One such value is always appended, so that a problem may be empty.
@@ -102,32 +108,26 @@ def fit_two(
     values = (values - centre).masked_fill(~real, 0.0)
 
     low = _best_split(values, real, counts)
-    means, variances, weights = _m_step(
-        values, torch.stack([low, real & ~low]).double(), regularisation
-    )
+    parts = _m_step(values, torch.stack([low, real & ~low]).double(), regularisation)
     bound = values.new_full((len(values),), -math.inf)
     converged = torch.zeros_like(bound, dtype=torch.bool)
     iterations = torch.zeros_like(bound, dtype=torch.int64)
-    active = torch.arange(len(values), device=values.device)  # the problems still under way
     for _ in range(max_iterations):
-        if not len(active):
+        responsibility, log_density = _e_step(values, *parts)
+        step = _m_step(values, responsibility * real, regularisation)
+        means, variances, weights = (
+            torch.where(converged, old, new) for old, new in zip(parts, step, strict=True)
+        )
+        parts = means, variances, weights
+        iterations = iterations + ~converged
+        mean = (_total(log_density * real) / counts.clamp(min=1)).squeeze(1)
+        before, bound = bound, mean
+        converged = converged | ((bound - before).abs() < tolerance)
+        if not values.is_cuda and bool(converged.all()):
             break
-        responsibility, log_density = _e_step(
-            values, means[:, active], variances[:, active], weights[:, active]
-        )
-        means[:, active], variances[:, active], weights[:, active] = _m_step(
-            values, responsibility * real, regularisation
-        )
-        previous = bound[active]
-        bound[active] = (_total(log_density * real) / counts.clamp(min=1)).squeeze(1)
-        iterations[active] += 1
-        done = (bound[active] - previous).abs() < tolerance
-        converged[active] = done
-        if bool(done.any()):
-            active, values, real, counts = (x[~done] for x in (active, values, real, counts))
 
-    order = means.argsort(dim=0, stable=True)
-    means, variances, weights = (x.gather(0, order).T for x in (means, variances, weights))
+    order = parts[0].argsort(dim=0, stable=True)
+    means, variances, weights = (part.gather(0, order).T for part in parts)
     return TwoComponents(means + centre, variances, weights, converged, iterations)
 
 
