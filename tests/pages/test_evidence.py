@@ -230,7 +230,7 @@ def test_cells_of_the_papers_own_size_stand_first(table, runs):
     page = evidence_pages(found, runs_of, [], [], [], own, {}, {})["evidence.md"]
     (line,) = re.findall(r"^\| p \|.*", page, re.MULTILINE)
     hours = f"{cell.hours:.1f}, {'; '.join(cell.machines)}"
-    numbers = "93.1 | 80.0 | -13.1 | differs | 80.0, 2 and 2 and 2 | 1 and 2 and 3"
+    numbers = "93.1 | 80.0 | -13.1 | differs | 80.0 (2 and 2 and 2), 66.7 | 1 and 2 and 3"
     assert line == f"| p | `p_t1`, {LOW} | FedAvg | {numbers} | {hours} |"
     assert page.index("## Of the papers' own size") < page.index("## The papers' claims")
     assert "own size" not in evidence_page(found, runs_of)

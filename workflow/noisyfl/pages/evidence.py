@@ -209,7 +209,7 @@ def _own_size(found: OwnSize) -> list[str]:
         number(numbers[cell.statistic].mean),
         f"{cell.difference:+.1f}",
         cell.verdict,
-        f"{number(numbers['best'].mean)}, {rounds}",
+        f"{number(numbers['best'].mean)} ({rounds}), {number(numbers['mean_last_10'].mean)}",
         " and ".join(map(str, found.seeds)),
         f"{number(found.hours)}, {'; '.join(found.machines)}",
     ]
