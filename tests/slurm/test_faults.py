@@ -193,8 +193,7 @@ def test_snakemake_itself_is_killed_and_interrupted(
         waits = "another process trains this run; waiting for its end"
         until(lambda: waits in run_log(folder, long), running, folder)
         (left_behind, again) = jobs_of(folder, long)
-        running.send_signal(signal.SIGINT)
-        running.wait(timeout=120)
+        interrupt(running)
         assert jobs_of(folder, long)[1]["JobState"] == "CANCELLED"
     assert again["JobState"] == "RUNNING"
     subprocess.run(["scancel", left_behind["JobId"]], check=True)
@@ -207,6 +206,16 @@ def test_snakemake_itself_is_killed_and_interrupted(
     assert len(jobs_of(folder, short)) == 1
     assert resumed_after(folder, long) == HELD_AFTER
     assert (folder / "results/tiny/tables/tiny/one.csv").exists()
+
+
+def interrupt(running: subprocess.Popen) -> None:
+    """Interrupt Snakemake, as a person does: again if it goes on, as it did once in many tests."""
+    for _ in range(4):
+        running.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(timeout=60)
+            return
+    raise AssertionError("Snakemake goes on after four interrupts")
 
 
 def test_a_full_file_system(tmp_path: Path, undisturbed: Undisturbed) -> None:
