@@ -207,12 +207,12 @@ class FedGR(ServerSide, ClientSide):
             held[TARGETS] = client.state[TARGETS]
         if federation.round >= self.sieving_rounds and GUESS in client.state:
             right = client.state[RIGHT].to(trained["0.classifier.weight"].dtype)
-            extreme = noise_of(client) >= self.noisy_client
-            held[RIGHT] = torch.zeros_like(right) if extreme else right
-            held[GUESS] = client.state[GUESS]
+            guess = client.state[GUESS]
             if not self.refinement:
-                held[RIGHT] = (client.state[RIGHT] >= SURE).to(right.dtype)
-                held[GUESS] = torch.full_like(client.given, NONE)
+                right, guess = (right >= SURE).to(right.dtype), torch.full_like(guess, NONE)
+            elif noise_of(client) >= self.noisy_client:
+                right = torch.zeros_like(right)
+            held |= {RIGHT: right, GUESS: guess}
         return held
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
