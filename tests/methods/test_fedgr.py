@@ -44,15 +44,16 @@ class Stub:
         return Outputs(LOGITS, SEEN)
 
 
-def federation_of(round, logits=LOGITS, weight=None, clients=4, participants=2):
+def federation_of(round, logits=LOGITS, weight=None, clients=4, participants=2, plain=None):
     reports, selected = {}, {}
+    shown = {"weak": logits, "plain": logits if plain is None else plain}
     return SimpleNamespace(
         round=round,
         seed=1,
         participants=participants,
         clients=[None] * clients,
         weights={WEIGHT: torch.zeros(3) if weight is None else weight},
-        passes=lambda requests, number: [Outputs(logits, FEATURES) for _ in requests],
+        passes=lambda requests, number: [Outputs(shown[one.view], FEATURES) for one in requests],
         report=lambda client, **values: reports.setdefault(client.id, {}).update(values),
         report_selection=lambda client, flags: selected.update({client.id: flags.tolist()}),
         exchange=lambda down=0, up=0: None,
@@ -96,7 +97,7 @@ def test_the_mixture_is_of_all_participants_samples_or_of_a_clients_own():
     assert federation.reports[1]["estimated_noise_level"] == 1
     method("fedgr", sieve="client").after_updates(0, updates, federation)
     assert federation.selected[1] == [True] * 4 + [False]
-    assert clean_probability(torch.tensor([0.1, torch.nan])).tolist() == [1, 1]
+    assert clean_probability(torch.tensor([0.1, torch.nan]), 20).tolist() == [1, 1]
 
 
 def test_losses_are_running_means_and_guesses_stay_until_others_are_sure():
@@ -106,9 +107,10 @@ def test_losses_are_running_means_and_guesses_stay_until_others_are_sure():
     torch.testing.assert_close(client.state[LOSSES], entropy)
     assert GUESS not in client.state
     client.state[RIGHT] = torch.tensor([0.9, 0.2, 0.4, 0.5])
-    federation = federation_of(1, LOGITS * 20)
+    # Losses are of images as they are, guesses of augmented ones.
+    federation = federation_of(1, LOGITS * 20, plain=LOGITS * 3)
     side.before_round(1, [client], federation)
-    other = functional.cross_entropy(LOGITS * 20, LABELS, reduction="none")
+    other = functional.cross_entropy(LOGITS * 3, LABELS, reduction="none")
     torch.testing.assert_close(client.state[LOSSES], (entropy + other) / 2)
     # The second is not sure (0.87), the third is, the others are clean.
     assert client.state[GUESS].tolist() == [0, NONE, 2, 1]
@@ -178,11 +180,18 @@ def test_the_received_model_revises_the_teacher():
     # Nearly all samples are noisy, and fewer than half have a guess.
     client.state |= {RIGHT: torch.zeros(4), GUESS: torch.tensor([NONE, NONE, NONE, 1])}
     assert side.revised(client, federation_of(2, weight=received))[WEIGHT].tolist() == [2] * 3
+    # Guesses of this visit count at the next one.
+    client.state[TEACHER] = {WEIGHT: torch.ones(3)}
+    side.before_round(2, [client], federation_of(2, LOGITS * 1000, received))
+    assert client.state[GUESS].tolist() != [NONE, NONE, NONE, 1]
+    assert client.state[TEACHER][WEIGHT].tolist() == [2] * 3
+    side.before_round(3, [client], federation_of(3, LOGITS * 1000, received + 1))
+    assert client.state[TEACHER][WEIGHT].tolist() == pytest.approx([2.1] * 3)
 
 
 def test_the_teacher_follows_every_step():
     """In two updates of two epochs, against a moving average that is updated after each step."""
-    side, client = method("fedgr", decay=0.6), client_of(9)
+    side, client = method("fedgr", decay=0.7), client_of(9)
     teacher, local, moves = torch.zeros(3), torch.ones(3), 0
     for _ in range(2):
         memory = {NAMED + WEIGHT: teacher.clone()}
@@ -196,7 +205,8 @@ def test_the_teacher_follows_every_step():
                 batch = Batch((torch.zeros(9, 1),) * 2, torch.arange(4), LABELS, extras, memory)
                 side.loss(Stub(local.clone()), batch)
                 local = local + 1  # the step
-                keep = min(moves / (moves + 1), 0.6) if moves > 1 else 0.0
+                # Copies at first; then a mean of as many models, up to the decay.
+                keep = [0, 0, 0, 2 / 3][moves] if moves < 4 else 0.7
                 expected = keep * expected + (1 - keep) * local
                 moves += 1
                 steps += 1

@@ -3,8 +3,8 @@
 A sample has two views, a weak one u and a strong one v, and the label y. p are the probabilities of
 the local model for v, z its logits and h its features.
 
-- Sieving: l is the running mean of a sample's losses under the received models, for u. The lower
-  component of a mixture of two Gaussians of l has the probability c that y is right.
+- Sieving: l is the running mean of a sample's losses under the received models, for its image as it
+  is. The lower component of a mixture of two Gaussians of l has the probability c that y is right.
 - Refining: the guess g of a clean sample (c of 1/2 or more) is y, of a noisy one the received
   model's class for u. As long as that is not sure, the guess remains what it was.
 - Loss: mean of c CE(p, y) + (1 - c) CE(p, g), where a sample without a guess has no second term,
@@ -58,6 +58,9 @@ NONE = -1
 SURE = 0.5
 """The probability of a right label from which a sample is clean."""
 
+ITERATIONS = {"participants": 50, "client": 20}
+"""At most so many steps fit a mixture."""
+
 BYTES = 8
 """Of a sample's mean loss, which goes up, and of its probability, which comes down."""
 
@@ -72,7 +75,7 @@ class FedGR(ServerSide, ClientSide):
         "Tian et al., Learning Locally, Revising Globally: Global Reviser for Federated Learning "
         "with Noisy Labels, ICML 2026"
     )
-    revision = 1
+    revision = 2
     cost = Cost(effort=1.9, models_kept=1)
     partner = ""
     by_sample = (RIGHT, GUESS, TARGETS)
@@ -146,22 +149,26 @@ class FedGR(ServerSide, ClientSide):
     # ---------------------------------------------------------------- before a local update
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """Observe the participants' losses, guess their labels, and revise their teachers."""
-        requests = [Pass(client, federation.weights, "sieve") for client in participants]
+        """Observe the participants' losses, revise their teachers, and guess their labels."""
+        received = federation.weights
+        requests = [Pass(client, received, "sieve", view="plain") for client in participants]
         for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
             losses = cross_entropy(outputs.logits, client.given)
             visits = client.state.get(VISITS, 0)
             before = client.state.get(LOSSES, torch.zeros_like(losses))
             client.state[LOSSES] = before + (losses - before) / (visits + 1)
             client.state[VISITS] = visits + 1
-            if round >= self.sieving_rounds and RIGHT in client.state:
-                self.guess(client, outputs.logits, federation)
             client.state[TEACHER] = self.revised(client, federation)
-        if round < self.teaching_round or not self.teacher_weight:
-            return
-        requests = [Pass(client, client.state[TEACHER], "teacher") for client in participants]
-        for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
-            client.state[TARGETS] = outputs.logits
+        if round >= self.teaching_round and self.teacher_weight:
+            requests = [Pass(client, client.state[TEACHER], "teacher") for client in participants]
+            taught = federation.passes(requests, round)
+            for client, outputs in zip(participants, taught, strict=True):
+                client.state[TARGETS] = outputs.logits
+        if round >= self.sieving_rounds:
+            sieved = [client for client in participants if RIGHT in client.state]
+            requests = [Pass(client, received, "guess") for client in sieved]
+            for client, outputs in zip(sieved, federation.passes(requests, round), strict=True):
+                self.guess(client, outputs.logits, federation)
 
     def guess(self, client: Client, logits: Tensor, federation: Federation) -> None:
         """Set the client's guesses by the received model's logits [samples, classes]."""
@@ -178,14 +185,15 @@ class FedGR(ServerSide, ClientSide):
 
     def revised(self, client: Client, federation: Federation) -> Weights:
         """The client's teacher, moved towards the received model; before it teaches, or where a
-        client has hardly a right label or guess, it is that model.
+        client had hardly a right label or guess at its last visit, it is that model.
         """
         received = federation.weights
         teacher = client.state.get(TEACHER)
         if teacher is None or federation.round < self.teaching_round:
             return received
-        if GUESS in client.state:
-            guesses = float((client.state[GUESS] != NONE).double().mean())
+        if RIGHT in client.state:
+            guess = client.state.get(GUESS, torch.full_like(client.given, NONE))
+            guesses = float((guess != NONE).double().mean())
             if noise_of(client) > self.noisy_client and guesses < self.few_guesses:
                 return received
         return moved(teacher, received, self.revised_share)
@@ -225,7 +233,7 @@ class FedGR(ServerSide, ClientSide):
 
     def share(self, moves: int) -> float:
         """How far the teacher follows the local model, having moved so often."""
-        return 1 - min(moves / (moves + 1), self.decay) if moves > 1 else 1.0
+        return 1 - min((moves - 1) / moves, self.decay) if moves > 2 else 1.0
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """See the module."""
@@ -265,12 +273,14 @@ class FedGR(ServerSide, ClientSide):
             state[TEACHER] = followed(state[TEACHER], update, shares)
             state[MOVES] = done + update.steps
         values = [update.client.state[LOSSES].double() for update in updates]
+        steps = ITERATIONS[self.sieve]
         if self.sieve == "participants":
-            right = clean_probability(torch.cat(values)).split([len(some) for some in values])
+            together = clean_probability(torch.cat(values), steps)
+            right = together.split([len(some) for some in values])
             sent = BYTES * sum(len(some) for some in values)
             federation.exchange(down=sent, up=sent)
         else:
-            right = tuple(map(clean_probability, values))
+            right = tuple(clean_probability(some, steps) for some in values)
         for update, probability in zip(updates, right, strict=True):
             client = update.client
             client.state[RIGHT] = probability
@@ -300,13 +310,13 @@ def noise_of(client: Client) -> float:
     return float((client.state[RIGHT] < SURE).double().mean())
 
 
-def clean_probability(losses: Tensor) -> Tensor:
-    """float64 [n], the probability of the lower component given each mean loss [n]; 1 where one is
-    not finite.
+def clean_probability(losses: Tensor, steps: int) -> Tensor:
+    """float64 [n], the probability of the lower component given each mean loss [n], of a mixture
+    that is fitted in so many steps; 1 where a loss is not finite.
     """
     if not bool(losses.isfinite().all()):
         return torch.ones_like(losses)
-    mixture = fit_two(losses[None], tolerance=1e-2, max_iterations=50, regularisation=5e-4)
+    mixture = fit_two(losses[None], tolerance=1e-2, max_iterations=steps, regularisation=5e-4)
     return mixture.posterior(losses[None])[0, :, 0]
 
 
