@@ -75,7 +75,7 @@ class FedGR(ServerSide, ClientSide):
         "Tian et al., Learning Locally, Revising Globally: Global Reviser for Federated Learning "
         "with Noisy Labels, ICML 2026"
     )
-    revision = 2
+    revision = 1
     cost = Cost(effort=1.9, models_kept=1)
     partner = ""
     by_sample = (RIGHT, GUESS, TARGETS)
@@ -214,13 +214,12 @@ class FedGR(ServerSide, ClientSide):
         if TARGETS in client.state:
             held[TARGETS] = client.state[TARGETS]
         if federation.round >= self.sieving_rounds and GUESS in client.state:
-            right = client.state[RIGHT].to(trained["0.classifier.weight"].dtype)
-            guess = client.state[GUESS]
+            right, guess = client.state[RIGHT], client.state[GUESS]
             if not self.refinement:
-                right, guess = (right >= SURE).to(right.dtype), torch.full_like(guess, NONE)
+                right, guess = right >= SURE, torch.full_like(guess, NONE)
             elif noise_of(client) >= self.noisy_client:
                 right = torch.zeros_like(right)
-            held |= {RIGHT: right, GUESS: guess}
+            held |= {RIGHT: right.to(trained["0.classifier.weight"].dtype), GUESS: guess}
         return held
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
