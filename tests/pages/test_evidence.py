@@ -59,6 +59,7 @@ def runs(runs):
     def whole(accuracies, columns=None, **given):
         size = len(accuracies)
         always = {"participants_noise_level": [0.4] * size, "samples_backward": [100.0] * size}
+        always |= {"participants": [1] * size, "label_accuracy": [0.6] * size}
         return add(accuracies, columns={**always, **(columns or {})}, **given)
 
     runs.add = whole
@@ -283,6 +284,20 @@ def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
     assert found.backward == 200
 
 
+def test_a_precision_is_held_against_the_labels_of_all_clients_that_were_divided(runs):
+    """In the second round a single client of 40 % noise takes part, and three are divided."""
+    columns = {
+        "participants": [1, 1],
+        "participants_noise_level": [0.2, 0.4],
+        "label_accuracy": [0.7, 0.9],
+        "label_precision": [None, 0.8],
+    }
+    clients = [{"round": 2, "client": number, "label_recall": 0.5} for number in range(3)]
+    made = runs.add([0.5, 0.7], columns=columns, clients=clients)
+    (found,) = read_runs({made: runs.files[made]}).values()
+    assert measure([found]).base.item() == pytest.approx(70)
+
+
 def test_a_papers_table_has_ours_beside_it_where_most_of_a_column_is_run(tmp_path):
     (tmp_path / "cells.csv").write_text(CELLS)
     rows = (
@@ -317,8 +332,10 @@ def test_tables_of_the_same_methods_are_one(table, runs):
     page = evidence_page(joined, read_runs(runs.files))
     assert f"| Method | {LOW} | {HIGH} | again {LOW} | again {HIGH} |" in page
     assert "w/o mixup is ahead of FedAvg in 2 of 4 settings" in page
-    with pytest.raises(ValueError, match="expected the same rows"):
-        first.beside(dataclasses.replace(other, rows=other.rows[::-1]))
+    # A row that one of them lacks has no runs in its columns.
+    fewer = dataclasses.replace(other, rows=other.rows[:1], runs=other.runs[:1])
+    assert first.beside(fewer).runs == (joined.runs[0], (*first.runs[1], (), ()))
+    assert fewer.beside(first).runs == (joined.runs[0], ((), (), *first.runs[1]))
 
 
 def test_a_method_that_equals_fedavg_is_said_to(table, runs):

@@ -209,7 +209,7 @@ def test_snakemake_itself_is_killed_and_interrupted(
 
 
 def interrupt(running: subprocess.Popen) -> None:
-    """Interrupt Snakemake, as a person does: again if it goes on, as it did once in many tests."""
+    """Interrupt Snakemake, as a person does: again if it goes on."""
     for _ in range(4):
         running.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):

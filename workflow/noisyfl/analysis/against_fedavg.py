@@ -37,8 +37,9 @@ def measure(runs: Sequence[Run]) -> pd.DataFrame:
         ``best_round``  after how many rounds that was
         ``precision``   the share of right labels among those that the method learns as clean, in
                         percent, in the last :data:`ROUNDS` rounds that have one
-        ``base``        the share of right labels among all that the participants of these rounds
-                        were given, in percent
+        ``base``        the share of right labels among all that were divided in these rounds, in
+                        percent: what the participants were given, or what all clients had, where
+                        a method divides the samples of all
         ``recall``      the share of the right labels that the method learns as clean, in percent
         ``pseudo``      the share of its pseudo-labels that is right, in percent
         ``backward``    samples through the network backwards, over the whole run
@@ -54,7 +55,7 @@ def measure(runs: Sequence[Run]) -> pd.DataFrame:
             "best": 100 * best(accuracies.tolist()).value,
             "best_round": rounds[accuracies.argmax()],
             "precision": 100 * _last(run, "label_precision"),
-            "base": 100 * (1 - _last(run, "noise_ratio", "label_precision")),
+            "base": 100 * _base(run),
             "recall": 100 * _last(run, "label_recall"),
             "pseudo": 100 * _last(run, "pseudo_label_accuracy"),
             "backward": run.rounds["samples_backward"].sum(),
@@ -62,13 +63,28 @@ def measure(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def _last(run: Run, metric: str, known: str | None = None) -> float:
-    """The mean of a metric over the last :data:`ROUNDS` rounds in which it has a value.
+def _last(run: Run, metric: str) -> float:
+    """The mean of a metric over the last :data:`ROUNDS` rounds in which it has a value."""
+    values = run.values(metric)
+    return _mean(values, values)
 
-    If another metric ``known`` is given, the rounds are those in which that one has a value.
-    """
-    there = np.flatnonzero(~np.isnan(run.values(known or metric)))[-ROUNDS:]
-    return float(run.values(metric)[there].mean()) if len(there) else float("nan")
+
+def _base(run: Run) -> float:
+    """The share of right labels among all that were divided, in the rounds of the precision."""
+    right = 1 - run.values("noise_ratio")
+    # FedCorr divides all clients' samples in rounds of a single participant; then what counts are
+    # the labels, some of them corrected, with which the round before has ended.
+    rounds, _, _ = run.of_clients("label_recall")
+    divided = (run.rounds["round"][:, None] == rounds).sum(1)
+    before = np.concatenate([right[:1], run.rounds["label_accuracy"][:-1]])
+    all_clients = divided > run.rounds["participants"]
+    return _mean(np.where(all_clients, before, right), run.values("label_precision"))
+
+
+def _mean(values: np.ndarray, known: np.ndarray) -> float:
+    """The mean of values over the last :data:`ROUNDS` rounds in which ``known`` has a value."""
+    there = np.flatnonzero(~np.isnan(known))[-ROUNDS:]
+    return float(values[there].mean()) if len(there) else float("nan")
 
 
 @dataclass(frozen=True)

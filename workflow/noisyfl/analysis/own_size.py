@@ -22,7 +22,7 @@ class OwnSize:
         row: likewise.
         cell: both numbers, and the verdict.
         seeds: of the trials.
-        best_rounds: after which round each trial was best.
+        best_rounds: after which round each trial that counts was best.
         hours: that all trials were trained for, together.
         machines: on which, each once.
     """
@@ -50,7 +50,7 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
             if not (cell.published and cell.as_published and cell.summary):
                 continue
             found = content.runs_of(cell)
-            values = [run.values(cell.metric) for run in found]
+            values = [run.values(cell.metric) for run in found if not run.diverged]
             yield OwnSize(
                 table=table,
                 column=column,

@@ -158,21 +158,30 @@ class TableDescription:
     def beside(self, other: TableDescription) -> TableDescription:
         """The table with another one's columns after its own, without the published numbers.
 
-        Raises:
-            ValueError: their rows have other names.
+        Rows are the same if their names are; one that a table lacks has no runs in its columns.
         """
-        if [row.name for row in self.rows] != [row.name for row in other.rows]:
-            raise ValueError(f"{self.name} and {other.name}: expected the same rows")
+        rows = {row.name: row for row in self.rows}
+        for row in other.rows:
+            rows.setdefault(row.name, row)
 
-        def join(name: str) -> Any:
-            lines = zip(getattr(self, name), getattr(other, name), strict=True)
-            return tuple((*mine, *theirs) for mine, theirs in lines)
+        def lines(table: TableDescription, cells: str, without: Any) -> list[Any]:
+            # Options and remarks may be left out as a whole.
+            given = dict(zip((r.name for r in table.rows), getattr(table, cells), strict=False))
+            return [given.get(name, (without,) * len(table.columns)) for name in rows]
 
-        cells = ("runs", "as_published", "labels", "changed_options", "remarks")
+        def join(cells: str, without: Any) -> Any:
+            pairs = zip(*(lines(table, cells, without) for table in (self, other)), strict=True)
+            return tuple((*mine, *theirs) for mine, theirs in pairs)
+
         return replace(
             self,
             columns=(*self.columns, *other.columns),
-            **{name: join(name) for name in cells},
+            rows=tuple(rows.values()),
+            runs=join("runs", ()),
+            as_published=join("as_published", False),
+            labels=join("labels", {}),
+            changed_options=join("changed_options", {}),
+            remarks=join("remarks", []),
             published=None,
             left_out=(),
             numbers=(),
