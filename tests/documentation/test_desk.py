@@ -1,5 +1,8 @@
 """The tables of docs/desk.md and the README say what the tracked runs say."""
 
+import json
+
+import numpy as np
 import pytest
 
 from noisyfl.analysis.against_fedavg import measure
@@ -50,3 +53,21 @@ def test_the_readme_begins_with_the_tables_of_evidence(heading):
     table = [text for text in section.splitlines() if text.startswith("|")]
     assert len(table) > 2
     assert "\n".join(table) in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_official_code_goes_where_ours_does_in_fedrns_table():
+    record = json.loads((ROOT / "conformance/runs/recorded/fedrn_table2.json").read_text())
+    official, same = (np.array(record[key]) for key in ("official", "ours_with_its_participants"))
+    run, files = record["run"], REPRODUCED.run(record["run"])
+    ours = 100 * read_runs({run: files})[run].values("test_accuracy")[: len(official)]
+    apart = same - official[: len(same)]
+    text = " ".join((ROOT / "docs" / "desk.md").read_text(encoding="utf-8").split())
+    said = (
+        f"It is at {number(official[20:].mean())} in the mean of rounds 21 to {len(official)}, "
+        f"ours at {number(ours[20:].mean())};",
+        f"its best is {number(official.max())}, ours {number(ours.max())}.",
+        f"correlates by {np.corrcoef(same, official[: len(same)])[0, 1]:.2f} with it",
+        f"over {len(same)} rounds, and is {number(-apart.mean())} points below it",
+    )
+    for sentence in said:
+        assert sentence in text, sentence
