@@ -6,11 +6,11 @@ from os import environ
 from os.path import relpath
 from uuid import uuid4
 
-from noisyfl.core.artifacts import TRACKED, Results
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.experiments.config import check_config, published_files
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import RunWords, Scale
+from noisyfl.runs.archive import REPRODUCED
 from noisyfl.runs.console import Console
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.shared_cache import shared_cache
@@ -49,7 +49,7 @@ try:
         CONFIG,
         # A job takes the plan that its own Snakemake has made.
         (PLAN_FILE.load if IN_A_JOB else PLAN_FILE.plan)(logger.warning),
-        Results(ROOT / TRACKED),
+        REPRODUCED,
     )
     if "snakemake" in Path(sys.argv[0]).parts[-2:] and not (IN_A_JOB or IMPORTED):
         SCALE.check_targets(sys.argv[1:], typed_targets)

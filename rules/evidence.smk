@@ -11,7 +11,7 @@ def own_size():
     given = load_config(file)
     given |= {key: CONFIG[key] for key in ("results", "reproduced")}
     plan = PlanFile(given, str(file)).plan(logger.warning)
-    return Scale(given, plan, Results(ROOT / TRACKED))
+    return Scale(given, plan, REPRODUCED)
 
 
 # What the tables of every method in common settings say of each method and of the papers' claims.
@@ -20,7 +20,7 @@ rule evidence:
         runs=lambda wildcards: SCALE.artifacts(*SCALE.evidence),
         claims=FOLDER / "claims.json",
         cells=FOLDER / "cells.csv",
-        reasons=sorted((ROOT / TRACKED / "reasons").glob("*.yaml")),
+        reasons=sorted((REPRODUCED.root / "reasons").glob("*.yaml")),
     output:
         FOLDER / "evidence.md",
         [FOLDER / "evidence" / f"{page}.md" for page in (*PAPERS, "methods")],

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from conformance.runs import Pair
-from noisyfl.commands import train_job
+from noisyfl.commands.runs import train_job
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.runs.job import TrainingJob

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from noisyfl.commands import export_partition
+from noisyfl.commands.data import export_partition
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition

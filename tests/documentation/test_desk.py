@@ -8,7 +8,7 @@ import pytest
 from noisyfl.analysis.against_fedavg import measure
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.statistics import number
-from noisyfl.commands import REPRODUCED, read_plan
+from noisyfl.commands.scales import REPRODUCED, read_plan
 from noisyfl.experiments.config import ROOT
 from noisyfl.pages.evidence import describe
 

@@ -10,10 +10,12 @@ import sys
 import pytest
 import yaml
 
-from noisyfl import commands
 from noisyfl.__main__ import main, parser
+from noisyfl.commands import scales
+from noisyfl.commands.runs import train_job
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import read_provenance, write_provenance
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.demand import (
@@ -130,7 +132,7 @@ def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
 
 def test_what_a_claim_needs():
     """FedCorr's Figure 3 is one run, and claim 10 is about nothing else."""
-    plan = commands.read_plan(commands.ROOT / "config" / "desk.yaml")
+    plan = scales.read_plan(ROOT / "config" / "desk.yaml")
     found, out_of_reach = runs_by_claim(plan, None)
     assert found["fedcorr-10"] == list(plan.figures["fedcorr/figure3"].runs)
     assert [len(runs) for runs in found.values()] == sorted(map(len, found.values()))
@@ -212,14 +214,14 @@ def scale(tmp_path, monkeypatch):
     given = {"scale": "tiny", "experiments": ["paper"], "results": str(tmp_path / "made")}
     given["experiment_folders"] = [str(tmp_path / "papers")]
     config.write_text(yaml.safe_dump(given))
-    monkeypatch.setattr(commands, "REPRODUCED", Results(tmp_path / "reproduced"))
+    monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
     return config
 
 
 def trained(scale):
     """The results of a scale whose cheapest cell is trained."""
     results = scale.parent / "results"
-    plan = commands.read_plan(scale)
+    plan = scales.read_plan(scale)
     for run in plan.tables["paper/one"].runs[0][1]:
         job = TrainingJob(
             spec=plan.runs[run],
@@ -232,30 +234,30 @@ def trained(scale):
             checkpoint_seconds=60,
             alone="noisyfl train this",
         )
-        commands.train_job(job, [scale.parent / "data"])
+        train_job(job, [scale.parent / "data"])
     return results
 
 
 def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
     results = scale.parent / "results"
-    commands.print_plan(scale, results, "cpu", cheapest=9)
+    scales.print_plan(scale, results, "cpu", cheapest=9)
     printed = capsys.readouterr().out.splitlines()
-    cells = commands.read_plan(scale).tables["paper/one"].runs
+    cells = scales.read_plan(scale).tables["paper/one"].runs
     assert printed[:2] == [str(Results(results).run(run).provenance) for run in cells[0][1]]
     assert len(printed) == 8
 
 
 def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     results = trained(scale)
-    cell = commands.read_plan(scale).tables["paper/one"].runs[0][1]
+    cell = scales.read_plan(scale).tables["paper/one"].runs[0][1]
     made = json.loads(Results(results).run(cell[0]).provenance.read_text())
     assert made["source_digest"] == source_digest()
     rounds = Results(results).run(cell[0]).rounds.read_bytes()
-    commands.archive_runs(scale, results, commit="c0ffee")
+    scales.archive_runs(scale, results, commit="c0ffee")
     kept = Results(scale.parent / "reproduced").run(cell[0])
     assert not (results / "runs" / cell[0]).exists()
     assert kept.rounds.read_bytes() == rounds
-    spec = commands.read_plan(scale).runs[cell[0]]
+    spec = scales.read_plan(scale).runs[cell[0]]
     partition = identity(spec["noisy_partition"])
     made_of = Results(results).partition(partition).read_bytes()
     assert Results(scale.parent / "reproduced").partition(partition).read_bytes() == made_of
@@ -263,7 +265,7 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     del made["checksum"], archived["checksum"]
     assert archived == {**made, "commit": "c0ffee"}
     capsys.readouterr()
-    commands.print_plan(scale, results, "cpu", cheapest=9)
+    scales.print_plan(scale, results, "cpu", cheapest=9)
     assert cell[0] not in capsys.readouterr().out
 
 
@@ -273,7 +275,7 @@ def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkey
     path = next((results / "runs").glob("*/provenance.json"))
     write_provenance(path, {**json.loads(path.read_text()), "source_digest": "0" * 64})
     with pytest.raises(BadInput, match=r"made by other sources \(000000000000\) than these"):
-        commands.archive_runs(scale, results, commit=None)
+        scales.archive_runs(scale, results, commit=None)
     assert path.exists()
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from noisyfl import commands
+from noisyfl.commands import scales
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import progress
@@ -125,12 +125,12 @@ def scale_of(folder):
 
 
 def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(commands, "REPRODUCED", Results(tmp_path / "reproduced"))
+    monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)
     done(place, place.krum[0])
 
     def printed(target):
-        commands.print_progress(config, target, place.results.root, "auto", None)
+        scales.print_progress(config, target, place.results.root, "auto", None)
         lines = capsys.readouterr().out.splitlines()
         return [line.split()[:3] for line in lines[3 : lines.index("", 3)]]
 
@@ -143,7 +143,7 @@ def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
 
 
 def test_following_ends_when_all_is_done(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(commands, "REPRODUCED", Results(tmp_path / "reproduced"))
+    monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)
     left = list(place.plan.tables["paper/two"].run_ids())
 
@@ -151,9 +151,9 @@ def test_following_ends_when_all_is_done(place, tmp_path, monkeypatch, capsys):
         assert seconds == 3
         done(place, left.pop())
 
-    monkeypatch.setattr(commands.time, "sleep", wait)
+    monkeypatch.setattr(scales.time, "sleep", wait)
     runs = len(left)
-    commands.print_progress(config, "paper_two", place.results.root, "auto", 3)
+    scales.print_progress(config, "paper_two", place.results.root, "auto", 3)
     assert not left
     assert capsys.readouterr().out.count("The scale") == 1 + runs
 
@@ -167,5 +167,5 @@ def test_a_figure_of_a_few_runs_is_a_target_too(tmp_path, capsys):
     plan = small_plan(tmp_path, paper)
     assert "paper_scores" not in runs_by_target(plan)
     config = scale_of(tmp_path)
-    commands.print_progress(config, "paper_scores", tmp_path / "results", "cpu", None)
+    scales.print_progress(config, "paper_scores", tmp_path / "results", "cpu", None)
     assert "\npaper_scores     1     0" in capsys.readouterr().out

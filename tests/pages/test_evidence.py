@@ -15,7 +15,7 @@ from noisyfl.claims.judge import examine
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import leads
 from noisyfl.claims.sources import published
-from noisyfl.commands import read_plan
+from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import PUBLISHED, ROOT
 from noisyfl.pages.beside_papers import Alike, Beside, tables_beside

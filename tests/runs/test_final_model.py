@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from noisyfl import commands
+from noisyfl.commands.runs import evaluate_runs
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.parts import read_part
@@ -62,7 +62,7 @@ def test_evaluating_a_run_gives_its_accuracy_again_to_the_last_digit(method, kep
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         path.symlink_to(data.data("digits", part))
-    commands.evaluate_runs([files.folder.name], root, [], download=False, device="cpu")
+    evaluate_runs([files.folder.name], root, [], download=False, device="cpu")
     said = capsys.readouterr().out
     lines = re.findall(r"  (\w+): ([\d.e-]+), as recorded: ([\d.e-]+)", said)
     assert [name for name, _, _ in lines] == [
@@ -82,10 +82,10 @@ def test_a_method_that_is_tested_by_clients_models_keeps_none(data, tmp_path):
 def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
     _, files = kept["fedavg"]
     with pytest.raises(BadInput, match="expected a run's artifact"):
-        commands.evaluate_runs(["0" * 16], tmp_path, [], download=False, device="cpu")
+        evaluate_runs(["0" * 16], tmp_path, [], download=False, device="cpu")
     without = train(spec_of("fedavg", seed=4), data, tmp_path)
     with pytest.raises(BadInput, match=r"model\.safetensors: there is none.*--keep-models"):
-        commands.evaluate_runs([without.folder.name], tmp_path, [], download=False, device="cpu")
+        evaluate_runs([without.folder.name], tmp_path, [], download=False, device="cpu")
     whole = files.model.read_bytes()
     damaged = tmp_path / "damaged.safetensors"
     for content in (whole[:-100], b"", b"x" * 50):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from noisyfl.commands import read_plan
+from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.experiments.config import ROOT

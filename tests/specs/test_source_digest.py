@@ -66,7 +66,7 @@ def test_what_computes_a_run_is_in_the_digest(package, name):
         "specs/cost.py",
         "runs/job.py",
         "runs/devices.py",
-        "commands.py",
+        "commands/runs.py",
         "runs/archive.py",
         *TELLING,
     ],

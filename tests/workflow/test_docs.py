@@ -22,7 +22,7 @@ PAGES = sorted(DOCS.glob("*.md"))
 # Trains one run of the example in a copy of the package, where a method's file is found by itself.
 TRAIN = """
 import pathlib
-from noisyfl.commands import train_specs
+from noisyfl.commands.runs import train_specs
 from noisyfl.core.artifacts import write_json
 from noisyfl.specs.spec import canonical_run
 

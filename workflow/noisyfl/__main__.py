@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import noisyfl
@@ -47,12 +48,13 @@ class _Command(argparse.ArgumentParser):
 
 
 def function_of(command: str) -> Callable[..., None]:
-    """The function of that name in :mod:`noisyfl.commands`, which takes seconds to import."""
+    """The function ``module.name`` of :mod:`noisyfl.commands`; importing it may take seconds."""
+    module, name = command.split(".")
     try:
-        from noisyfl import commands
+        found = import_module(f"noisyfl.commands.{module}")
     except BadInput as error:  # the file of a method that cannot be imported, and its line
         sys.exit(f"error: {error}")
-    function: Callable[..., None] = getattr(commands, command)
+    function: Callable[..., None] = getattr(found, name)
     return function
 
 
@@ -76,7 +78,9 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     paper = "--config config/paper.yaml"
-    plan = add("plan", "print_plan", "what each table of a scale needs and costs", f"plan {paper}")
+    plan = add(
+        "plan", "scales.print_plan", "what each table of a scale needs and costs", f"plan {paper}"
+    )
     plan.add_argument(
         "--cheapest",
         type=float,
@@ -95,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     )
     progress = add(
         "progress",
-        "print_progress",
+        "scales.print_progress",
         "how far each table is, what failed, and when all is done",
         f"progress --target fedcorr_table2 {paper}",
     )
@@ -116,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
 
     specs = add(
         "specs",
-        "write_specs",
+        "scales.write_specs",
         "write the specs that a target is made of",
         f"specs fedcorr_table2 specs/ {paper}",
     )
@@ -124,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     specs.add_argument("folder", type=Path, help="where <id>.json files go")
     train = add(
         "train",
-        "train_specs",
+        "runs.train_specs",
         "train runs in this process, without Snakemake",
         "train specs/*.json --device cuda",
     )
@@ -146,30 +150,32 @@ def parser() -> argparse.ArgumentParser:
     )
     evaluate = add(
         "evaluate",
-        "evaluate_runs",
+        "runs.evaluate_runs",
         "test the models that runs have kept",
         "evaluate 0123456789abcdef --data ~/data",
     )
     evaluate.add_argument("runs", nargs="+", metavar="RUN", help="the id of a run")
 
-    listing = add("runs", "list_runs", "list the runs that are there", "runs")
+    listing = add("runs", "runs.list_runs", "list the runs that are there", "runs")
     archive = add(
         "archive",
-        "archive_runs",
+        "scales.archive_runs",
         "move finished runs of a scale to reproduced/",
         f"archive {paper}",
     )
     archive.add_argument("--commit", help="of other sources than these")
-    listed = add("methods", "list_methods", "list the methods with their options", "methods | less")
+    listed = add(
+        "methods", "methods.list_methods", "list the methods with their options", "methods | less"
+    )
     schema = add(
         "schema",
-        "write_editor_schemas",
+        "scales.write_editor_schemas",
         "write the schemas with which editors check configurations",
         "schema",
     )
     new = add(
         "new-method",
-        "new_method",
+        "methods.new_method",
         "write the file that a new method starts from",
         "new-method fedexample --outside ~/fedexample",
     )
@@ -182,14 +188,14 @@ def parser() -> argparse.ArgumentParser:
     )
     check = add(
         "check-method",
-        "check_method",
+        "methods.check_method",
         "check that a method trains, resumes and computes as every method has to",
         "check-method fedexample --plugin my_method.py",
     )
     check.add_argument("method", metavar="METHOD", help="fedexample, 'fedexample(warm_up=3)', ...")
     selftest = add(
         "selftest",
-        "run_selftest",
+        "methods.run_selftest",
         "check what a device computes, and measure what suits it",
         "selftest --device cuda",
     )
@@ -207,13 +213,13 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "where",
-        "print_where",
+        "where.print_where",
         "print the folder with the Snakefile, config/ and the profiles",
         "where",
     )
     preview = add(
         "preview-data",
-        "preview_data",
+        "data.preview_data",
         "draw what datasets and their augmentation look like",
         "preview-data digits cifar10 --data ~/data",
     )
@@ -221,7 +227,7 @@ def parser() -> argparse.ArgumentParser:
 
     export = add(
         "export",
-        "export_partition",
+        "data.export_partition",
         "write a noisy partition as datasets.load_dataset reads it",
         "export 0123456789abcdef --to federation/",
     )
@@ -281,9 +287,9 @@ def main() -> None:
         check_trackers(arguments.get("trackers", ()), "--trackers")
         function = function_of(command)
         load_plugins([*settings["plugins"], *arguments.get("plugins", ())])
-        if "config" not in arguments and command != "train_specs":
+        if "config" not in arguments and command != "runs.train_specs":
             arguments.pop("plugins", None)
-        if command == "train_specs":
+        if command == "runs.train_specs":
             end_quietly_on_ctrl_c()
         function(**arguments)
         sys.stdout.flush()

@@ -19,11 +19,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from noisyfl import commands
 from noisyfl.analysis.cells import collect
 from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.published_cells import write_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
+from noisyfl.commands.data import partition_file
+from noisyfl.commands.runs import make_inputs
+from noisyfl.commands.scales import read_plan
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.spreadsheet import from_text
@@ -36,6 +38,7 @@ from noisyfl.experiments.config import DEFAULTS, ROOT, load_config, published_fi
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
+from noisyfl.runs.archive import REPRODUCED
 from noisyfl.runs.final_model import FinalModel
 from noisyfl.runs.final_model import load_model as model_in
 from noisyfl.runs.job import TrainingJob
@@ -156,7 +159,7 @@ def plan(scale: str | Path, results: str | Path = "results") -> Plan:
     Raises:
         BadInput: something is wrong with the scale or its experiments.
     """
-    return commands.read_plan(_file(scale), Path(results))
+    return read_plan(_file(scale), Path(results))
 
 
 def load_table(
@@ -253,7 +256,7 @@ def load_partition(
     Raises:
         BadInput: there is no such partition, or its dataset is not there.
     """
-    found = noisy_partition.read(commands.partition_file(partition, Path(results)))
+    found = noisy_partition.read(partition_file(partition, Path(results)))
     own = OwnFiles(_folders(data), Path(results))
     parts = prepared(found.spec["dataset"], own, download)
     train, test = map(read_part, parts)
@@ -306,7 +309,7 @@ def train(
         keep_models=keep_model,
     )
     if not job.run_files.whole():
-        commands.make_inputs(job, own)
+        make_inputs(job, own)
         outcome = job.run(echo=echo)
         if outcome.error is not None:
             raise RuntimeError(job.failure(outcome.error))
@@ -341,7 +344,7 @@ def _folders(data: Folders) -> list[Path]:
 
 def _run_files(run: str, results: str | Path) -> RunFiles:
     """The files of a run in the results, or of the tracked one."""
-    places = [Results(Path(results)).run(run), commands.REPRODUCED.run(run)]
+    places = [Results(Path(results)).run(run), REPRODUCED.run(run)]
     for files in places:
         if files.whole():
             return files
@@ -353,7 +356,7 @@ def _finished(scale: str | Path, results: str | Path) -> Scale:
     file = _file(scale)
     config = {**load_config(file), "results": str(results), "train_missing": False}
     found = PlanFile(config, str(file)).plan(lambda line: print(line, file=sys.stderr))
-    return Scale(config, found, commands.REPRODUCED)
+    return Scale(config, found, REPRODUCED)
 
 
 def _frame(scale: Scale, table: TableDescription) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from noisyfl.commands import read_plan
+from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
 from noisyfl.experiments.demand import Demand, demands

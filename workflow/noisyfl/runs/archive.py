@@ -7,12 +7,16 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from noisyfl.core.artifacts import Results, replacing
+from noisyfl.core.artifacts import TRACKED, Results, replacing
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import write_provenance
 from noisyfl.runs.artifact import read_artifact
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
+
+REPRODUCED = Results(ROOT / TRACKED)
+"""The tracked runs and noisy partitions."""
 
 
 def archive(run: str, results: Results, tracked: Results, commit: str | None) -> bool:

@@ -1,0 +1,1 @@
+"""The commands of ``python -m noisyfl``, which do not need Snakemake."""

@@ -1,0 +1,88 @@
+"""Commands that list, start and check methods."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+from noisyfl.core.artifacts import Results
+from noisyfl.core.options import BadInput
+from noisyfl.core.places import IN_A_CLONE, ROOT
+from noisyfl.methods import METHODS
+from noisyfl.models import MODELS
+from noisyfl.specs.catalogue import methods
+from noisyfl.specs.new_method import write_new_method, write_package
+
+
+def list_methods() -> None:
+    """List every method: sides, reference, what it keeps and costs, variants, options, defaults."""
+    for name, declaration in methods().items():
+        sides = ["server"] * declaration.is_server + ["client"] * declaration.is_client
+        print(f"{name} ({' and '.join(sides)} side, revision {declaration.revision})")
+        print(f"  {declaration.reference}")
+        models, effort = declaration.cost.models_kept, declaration.cost.effort
+        kept = f", {models} kept for each client" if models else ""
+        networks = "1 network" if declaration.networks == 1 else f"{declaration.networks} networks"
+        print(f"  {networks}{kept}; about {effort:g} times FedAvg's seconds for each")
+        if declaration.partner:
+            print(f"  {name}+... takes a {declaration.partner} side behind it")
+        if declaration.variants:
+            print(f"  variants: {', '.join(declaration.variants)}")
+        shares = declaration.extras("share_of")
+        for option, field in declaration.model_fields.items():
+            default = "required" if field.is_required() else f"default {field.default!r}"
+            if option in shares:
+                measure, whole = shares[option]
+                default += f" of {whole:g} {measure.replace('_', ' ')}, in proportion"
+            print(f"    {option}: {field.description} ({default})")
+
+
+def new_method(name: str, outside: Path | None = None) -> None:
+    """Write a method's file that trains as FedAvg, with the hooks named that methods mostly use.
+
+    With --outside write a package of its own: the method, how to install it, and a test that trains
+    it on digits in seconds.
+    """
+    if outside is None:
+        if not IN_A_CLONE:
+            raise BadInput(f"new-method: {ROOT} is an installed copy; give --outside FOLDER")
+        print(write_new_method(name))
+        return
+    for path in write_package(name, outside):
+        print(path)
+
+
+def check_method(method: str) -> None:
+    """Check what has to hold for every method: what it declares, that it trains, that it ends the
+    same when it is interrupted, and that the fast executor computes what the plain loop does.
+
+    Needs no data. Give options with which all that the method does happens within eight rounds.
+    """
+    from noisyfl.checks.method import check
+
+    if not check(method):
+        sys.exit(1)
+
+
+def run_selftest(
+    device: str,
+    results: Path,
+    methods: list[str] | None = None,
+    models: list[str] | None = None,
+    minutes: float = math.inf,
+) -> None:
+    """Check that the fast path computes what it should on a device, and measure what suits it.
+
+    Needs no data. What is found out about a GPU goes to gpu.json in the results folder, by which
+    runs choose their stream slots and layout, and plans their estimates.
+    """
+    from noisyfl.runs.selftest import selftest  # scikit-learn takes two seconds to import
+
+    for name in methods or ():
+        METHODS.get(name, "--methods")
+    for name in models or ():
+        MODELS.get(name, "--models")
+    facts = Results(results).gpu_facts
+    if not selftest(device, facts, names=methods, models=models, minutes=minutes):
+        sys.exit(1)

@@ -1,0 +1,166 @@
+"""Commands that train, test and list runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles, read_json, read_table
+from noisyfl.core.options import BadInput
+from noisyfl.core.provenance import is_checked, read_provenance
+from noisyfl.data import noisy_partition
+from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.datasets.prepared import prepared
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import Roots
+from noisyfl.experiments.config import DEFAULTS
+from noisyfl.runs.artifact import read_spec, verify
+from noisyfl.runs.edited import is_edited
+from noisyfl.runs.evaluate import evaluate_model
+from noisyfl.runs.job import TrainingJob
+from noisyfl.specs.catalogue import method_source
+from noisyfl.specs.sources import source_digest
+from noisyfl.specs.spec import check_run, describe_run, identity
+
+
+def train_specs(
+    specs: list[Path],
+    results: Path,
+    data: Sequence[Path],
+    download: bool,
+    device: str,
+    executor: str,
+    keep_models: bool = False,
+    trackers: Sequence[str] = (),
+    plugins: Sequence[str] = (),
+) -> None:
+    """Train each spec that is not trained yet, on data and partitions made where missing."""
+    for path in specs:
+        alone = ["train", str(path), "--results", str(results), "--device", device]
+        alone += [word for root in data for word in ("--data", str(root))]
+        alone += ["--executor", executor, *(["--download"] if download else [])]
+        alone += [*(["--keep-models"] if keep_models else [])]
+        alone += [*(["--trackers", *trackers] if trackers else [])]
+        alone += [word for plugin in plugins for word in ("--plugin", plugin)]
+        spec = _read_spec(path)
+        job = TrainingJob(
+            spec=spec,
+            results=str(results),
+            log=str(Results(results).log(identity(spec))),
+            data=[str(root) for root in data],
+            download=download,
+            device=device,
+            executor=executor,
+            checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
+            alone=shlex.join(["python", "-m", "noisyfl", *alone]),
+            keep_models=keep_models,
+            trackers=tuple(trackers),
+        )
+        train_job(job, data)
+
+
+def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
+    """Train one run unless it is trained already; make its data and partition if they are missing.
+
+    Args:
+        job: the run's training job.
+        data: the folders of official data files.
+    """
+    identifier, run = identity(job.spec), job.run_files
+    if run.whole():
+        verify(identifier, run)
+        print(f"{identifier} is trained already: {run.folder}")
+        return
+    make_inputs(job, OwnFiles(data, Path(job.results)))
+    outcome = job.run(echo=True)
+    if outcome.interrupted:
+        sys.exit(f"{outcome.error}; run the same command to go on")
+    if outcome.error is not None:
+        sys.exit(job.failure(outcome.error))
+
+
+def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
+    """Make the data and the partition that a run is trained on, if they are missing.
+
+    Args:
+        job: the run's training job.
+        own: the data folders, and the results folder of the job.
+    """
+    if own.results.stored(identity(job.spec)).whole():
+        return
+    partition = job.spec["noisy_partition"]
+    train, _ = prepared(partition["dataset"], own, job.download)
+    path = own.results.partition(identity(partition))
+    if not path.exists():
+        part = read_part(train)
+        noisy_partition.write(path, partition, part.labels, own, part.images)
+
+
+def evaluate_runs(runs: list[str], results: Path, data: Roots, download: bool, device: str) -> None:
+    """Test the models that runs have kept, and print what they reached beside what is recorded."""
+    for run in runs:
+        files = Results(results).run(run)
+        if not files.whole():
+            raise BadInput(f"{files.folder}: expected a run's artifact, and there is none")
+        if not files.model.exists():
+            raise BadInput(
+                f"{files.model}: there is none; models are kept of runs that are trained with "
+                "--keep-models, or keep_models: true in a scale"
+            )
+        spec = read_json(files.spec)
+        own = OwnFiles(data, results)
+        _, test = prepared(spec["noisy_partition"]["dataset"], own, download)
+        found = evaluate_model(files, read_part(test), device)
+        recorded = last_evaluation(files)
+        print(f"{run}  {describe_run(spec)}")
+        for name, value in recorded.items():
+            print(f"  {name}: {found[name]!r}, as recorded: {value!r}")
+
+
+def last_evaluation(files: RunFiles) -> dict[str, float]:
+    """The test results that a run recorded in its last round."""
+    table = read_table(files.rounds)[0]
+    names = [name for name in table.column_names if name.startswith("test_")]
+    last = {name: table[name][-1].as_py() for name in names}
+    return {name: value for name, value in last.items() if value is not None}
+
+
+def _read_spec(path: Path) -> dict[str, Any]:
+    try:
+        spec = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: not a spec ({error})") from error
+    check_run(spec, str(path))
+    return spec
+
+
+def list_runs(results: Path) -> None:
+    """List the runs of a results folder: how each ended, and what has changed since.
+
+    A run that cannot be read is named at the end, and the exit status says that there is one.
+    """
+    damaged = []
+    for path in sorted((results / "runs").glob("*/provenance.json")):
+        run = path.parent.name
+        try:
+            provenance, spec = read_provenance(path, run), read_spec(run, Results(results).run(run))
+            made = f"{provenance['status']:8}  {_made_by(spec, provenance)}"
+            print(f"{run}  {made}  {describe_run(spec)}")
+        except (DamagedArtifact, FileNotFoundError) as error:
+            damaged.append(f"cannot be read: {error}")
+    if damaged:
+        sys.exit("\n".join(damaged))
+
+
+def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
+    """Whether a run was made by the code at hand, in words."""
+    method = method_source(spec["method"])
+    if is_edited(method.digest if method else None, provenance):
+        return "method edited since"
+    same = provenance["source_digest"] == source_digest()
+    source = "this source" if same else f"other source {provenance['source_digest'][:12]}"
+    return source if is_checked(provenance) else f"{source}, unchecked"

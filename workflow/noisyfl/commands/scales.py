@@ -1,0 +1,145 @@
+"""Commands of a scale: what it needs, how far it is, and what goes to reproduced/."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from noisyfl.core.artifacts import Results, write_json
+from noisyfl.core.options import BadInput
+from noisyfl.core.places import IN_A_CLONE
+from noisyfl.experiments.config import load_config
+from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
+from noisyfl.experiments.editor_schemas import write_schemas
+from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.plan_file import PlanFile
+from noisyfl.experiments.progress import progress_text
+from noisyfl.experiments.targets import runs_by_target, runs_of
+from noisyfl.runs.archive import REPRODUCED, archive
+from noisyfl.runs.edited import edited_runs
+from noisyfl.runs.edited import lines as edited_lines
+from noisyfl.specs.spec import describe_run
+from noisyfl.specs.speeds import measured_speed
+
+
+def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] = ()) -> Plan:
+    """The plan of a scale, the same that Snakemake reads; say what is left out of it.
+
+    Args:
+        config: the scale's file.
+        results: the folder of all artifacts; None: as the scale's file says.
+        plugins: files of plugins, beside those of the scale.
+    """
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    given = load_config(config)
+    given["results"] = str(results or given["results"])
+    given["plugins"] = [*dict.fromkeys([*given["plugins"], *plugins])]
+    plan = PlanFile(given, str(config)).plan(say)
+    for why in plan.left_out.values():
+        say(f"left out: {why}")
+    return plan
+
+
+def print_plan(
+    config: Path,
+    results: Path,
+    device: str,
+    target: str | None = None,
+    claims: bool = False,
+    cheapest: float | None = None,
+    gpu: Path | None = None,
+    plugins: Sequence[str] = (),
+) -> None:
+    """Print what each table needs: runs, those shared, those done, and what the others cost.
+
+    With --claims print what each claim of the papers needs to be judged by our numbers.
+
+    With --gpu tell the hours of a device whose factors were measured.
+
+    With --cheapest print files to ask Snakemake for instead: the missing cells with a published
+    number that cost least, as many as the device should train in so many hours.
+    """
+    plan, layout = read_plan(config, results, plugins), Results(results)
+    done = done_in(layout, REPRODUCED)
+    if cheapest is None:
+        speeds = None if gpu is None else dict([measured_speed(gpu)])
+        out_of_reach: list[str] = []
+        if claims:
+            parts, out_of_reach = runs_by_claim(plan, target)
+        else:
+            parts = runs_by_target(plan, target)
+        print(plan_text(plan, parts, done, device, speeds, out_of_reach))
+        edited = edited_runs(plan.runs, plan.methods, layout)
+        for line in edited_lines(edited, plan.runs, plan.methods, layout):
+            print(f"\n{line}")
+        return
+    for cell in cheapest_cells(plan, done, device, cheapest):
+        for run in cell:
+            print(layout.run(run).provenance)
+
+
+def print_progress(
+    config: Path,
+    target: str | None,
+    results: Path,
+    device: str,
+    follow: float | None,
+    plugins: Sequence[str] = (),
+) -> None:
+    """Print how far each table is while runs are trained, and when all should be done."""
+    plan = read_plan(config, results, plugins)
+    wanted = runs_of(plan, target)
+    # A figure of noisy partitions has no runs, but may be the target.
+    counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
+    layouts = [Results(results), REPRODUCED]
+    print(progress_text(plan, layouts, device, counted))
+    done = done_in(*layouts)
+    while follow is not None and not all(map(done, wanted)):
+        time.sleep(follow)
+        # A terminal is cleared, so that the same lines change; a file gets one text after another.
+        print("\033[2J\033[H" if sys.stdout.isatty() else "")
+        print(progress_text(plan, layouts, device, counted), flush=True)
+
+
+def done_in(*layouts: Results) -> Callable[[str], bool]:
+    """Return a function that says whether a run is whole in one of several results folders."""
+    return lambda run: any(layout.run(run).provenance.exists() for layout in layouts)
+
+
+def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] = ()) -> None:
+    """Write the canonical spec of every run that a target needs as <id>.json."""
+    plan = read_plan(config, plugins=plugins)
+    runs = runs_of(plan, target)
+    for run in runs:
+        write_json(folder / f"{run}.json", plan.runs[run])
+    print(f"{len(runs)} specs in {folder}")
+
+
+def archive_runs(
+    config: Path, results: Path, commit: str | None, plugins: Sequence[str] = ()
+) -> None:
+    """Move the finished runs of a scale to reproduced/, with the commit that made them.
+
+    A run that is made by other sources than these is refused unless its commit is given.
+    """
+    if not IN_A_CLONE:
+        raise BadInput(f"archive: {REPRODUCED.root} is an installed copy, expected a clone")
+    plan = read_plan(config, results, plugins)
+    moved = 0
+    for run, spec in plan.runs.items():
+        if archive(run, Results(results), REPRODUCED, commit):
+            print(f"{REPRODUCED.run(run).folder}  {describe_run(spec)}")
+            moved += 1
+    print(f"{moved} runs moved to {REPRODUCED.root}")
+
+
+def write_editor_schemas() -> None:
+    """Write the JSON schemas of scales and experiments, with which editors complete and check."""
+    for path in write_schemas():
+        print(os.path.relpath(path))
