@@ -20,6 +20,7 @@ rule evidence:
         runs=lambda wildcards: SCALE.artifacts(*SCALE.evidence),
         claims=FOLDER / "claims.json",
         cells=FOLDER / "cells.csv",
+        published=PUBLISHED,
         reasons=sorted((REPRODUCED.root / "reasons").glob("*.yaml")),
     output:
         FOLDER / "evidence.md",

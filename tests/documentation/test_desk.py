@@ -12,6 +12,7 @@ from noisyfl.commands.scales import REPRODUCED, read_plan
 from noisyfl.experiments.config import ROOT
 from noisyfl.pages.evidence import describe
 
+RUN_OF_FEDRN = "d52fef9bdd1bab75"
 LONGER = ("grand/common", "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5")
 TITLES = (
     "| Method | after 20 rounds | after 60 | best of 60, after rounds "
@@ -78,6 +79,29 @@ def test_the_readme_begins_with_the_tables_of_evidence(heading):
     table = [text for text in section.splitlines() if text.startswith("|")]
     assert len(table) > 2
     assert "\n".join(table) in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_fedrns_run_of_the_papers_size_is_as_the_page_says():
+    found = measured("own_size", "fedrn/table2", "Shard S=2, symmetric 0.0–0.8")
+    best = {name: one.best for name, one in found.items()}
+    files = REPRODUCED.run(RUN_OF_FEDRN)
+    rounds = read_runs({RUN_OF_FEDRN: files})[RUN_OF_FEDRN].rounds
+    late = np.isfinite(rounds["label_precision"])
+    right, taken, noise = (
+        100 * np.mean(rounds[name][late])
+        for name in ("label_precision", "label_recall", "participants_noise_level")
+    )
+    said = (
+        f"FedRN is {number(best['FedRN, k=2'] - best['FedAvg'])} points ahead of FedAvg",
+        f"oracle {number(best['Oracle'] - best['FedAvg'])} (28.5)",
+        f"{right:.0f} % of the labels that FedRN takes for clean are right",
+        f"have {100 - noise:.0f} %; it takes {taken:.0f} % of the right ones",
+        f"best round is {number(best['FedRN, k=2'])}, its last ten are at "
+        f"{number(found['FedRN, k=2'].accuracy)}",
+    )
+    text = " ".join((ROOT / "docs" / "desk.md").read_text(encoding="utf-8").split())
+    for sentence in said:
+        assert sentence in text, sentence
 
 
 def test_the_official_code_goes_where_ours_does_in_fedrns_table():

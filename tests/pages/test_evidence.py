@@ -1,6 +1,7 @@
 """The pages of evidence: what they say of each method, and what people wrote there."""
 
 import dataclasses
+import math
 import re
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.judge import examine
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import leads
-from noisyfl.claims.sources import published
+from noisyfl.claims.sources import published, read_rows
 from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import PUBLISHED, ROOT
@@ -187,7 +188,7 @@ def test_what_people_wrote_stands_under_its_heading(table, runs, tmp_path):
     )
     (tmp_path / "evidence").mkdir()
     runs_of = read_runs(runs.files)
-    write_evidence(tmp_path, described(table), runs_of, [], cells, [], reasons)
+    write_evidence(tmp_path, described(table), runs_of, [], cells, [], [], reasons)
     heading, found = "", {}
     for name in PAGES:
         lines = (tmp_path / name).read_text().split("\n")
@@ -241,7 +242,7 @@ def test_each_papers_lead_over_fedavg_is_beside_ours(table, runs, tmp_path):
     cells = tmp_path / "cells.csv"
     cells.write_text(with_labels(CELLS))
     runs_of = read_runs(runs.files)
-    pages = evidence_pages(described(table), runs_of, [], [], leads(cells), [], {}, {})
+    pages = evidence_pages(described(table), runs_of, [], [], leads(read_rows(cells)), [], {}, {})
     text = pages["evidence.md"]
     # In the only column with both methods, A, which is RoFL, has 80 and B, FedAvg, 85.04. Trials
     # vary by 2 points in each of the column's five methods of three trials: ten degrees of freedom.
@@ -255,8 +256,24 @@ def test_each_papers_lead_over_fedavg_is_beside_ours(table, runs, tmp_path):
         (CELLS.replace("29.6", "3.9"), "cannot tell"),  # two deviations are four points
     ):
         cells.write_text(with_labels(changed))
-        (one,) = leads(cells)
+        (one,) = leads(read_rows(cells))
         assert one.verdict == verdict
+
+
+def test_a_lead_of_a_papers_own_size_is_told_with_the_deviation_of_smaller_trials(tmp_path):
+    cells = tmp_path / "cells.csv"
+    cells.write_text(with_labels(CELLS))
+    smaller = read_rows(cells)
+    one_trial = {"ours_as_published": "True", "ours_std": "", "ours_trials": "1"}
+    own = [{**row, **one_trial, "column": "own", "ours": row["ours"] and "80"} for row in smaller]
+    own[0]["ours"] = "90"
+    (alone,) = leads(own)
+    assert math.isnan(alone.error)
+    assert alone.verdict == "cannot tell"
+    (lead,) = leads(own, smaller)
+    assert (lead.ours, lead.as_published, lead.verdict) == (10, True, "holds")
+    # Ten cells of MNIST have three trials each: twenty degrees of freedom.
+    assert lead.error == pytest.approx(2.086 * 2 * 2**0.5, rel=1e-3)
 
 
 def test_every_reason_is_of_what_the_desk_scale_can_print():

@@ -10,8 +10,8 @@ import pytest
 from browser import chromium
 from descriptions import described_table
 from noisyfl.analysis.cells import collect
-from noisyfl.analysis.frame import write_frame
-from noisyfl.analysis.published_cells import write_cells
+from noisyfl.analysis.frame import read_frames, write_frame
+from noisyfl.analysis.published_cells import published_cells, write_cells
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.verdicts import CLOSE, POINTS, verdict
 from noisyfl.core.artifacts import read_table, write_table
@@ -288,9 +288,9 @@ def test_the_tidy_form_has_each_published_number_once(two_metrics, published, tm
         ("fedavg", "low", "test_accuracy", 75.0, "percent", 1.0),
         ("rofl", "low", "test_accuracy", 80.0, "percent", ""),
     )
+    numbers_of = read_published(tmp_path / "published.csv")
     write_cells(
-        [tmp_path / "t1.parquet"],
-        read_published(tmp_path / "published.csv"),
+        published_cells(read_frames([tmp_path / "t1.parquet"]), numbers_of),
         tmp_path / "cells.csv",
     )
     with (tmp_path / "cells.csv").open(newline="") as file:

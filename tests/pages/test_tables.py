@@ -5,7 +5,8 @@ import csv
 import pandas as pd
 import pytest
 
-from noisyfl.analysis.published_cells import write_cells
+from noisyfl.analysis.frame import read_frames
+from noisyfl.analysis.published_cells import published_cells, write_cells
 from noisyfl.core.options import BadInput
 from noisyfl.core.spreadsheet import from_text
 from noisyfl.pages.settings import banner
@@ -218,9 +219,9 @@ def test_names_that_a_spreadsheet_would_run_are_text_in_every_csv(table, tmp_pat
     columns[0]["name"] = "@SUM(1+9)"
     table.description["as_published"] = [[True, True], [True, True]]
     printed(table)
+    numbers_of = read_published(tmp_path / "published.csv")
     write_cells(
-        [tmp_path / "out/t1.parquet"],
-        read_published(tmp_path / "published.csv"),
+        published_cells(read_frames([tmp_path / "out/t1.parquet"]), numbers_of),
         tmp_path / "cells.csv",
     )
     found = {}

@@ -6,8 +6,8 @@ Tables are pandas data frames, a client's samples a torch ``Dataset``.
 
 from __future__ import annotations
 
+import io
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +20,14 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from noisyfl.analysis.cells import collect
-from noisyfl.analysis.frame import write_frame
-from noisyfl.analysis.published_cells import write_cells
+from noisyfl.analysis.frame import join_frames
+from noisyfl.analysis.published_cells import published_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
 from noisyfl.commands.data import partition_file
 from noisyfl.commands.runs import make_inputs
 from noisyfl.commands.scales import read_plan
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
-from noisyfl.core.spreadsheet import from_text
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.data.datasets.parts import read_part
@@ -194,17 +193,12 @@ def load_cells(scale: str | Path = "desk", results: str | Path = "results") -> p
         results: see :func:`load_table`.
     """
     finished = _finished(scale, results)
-    with tempfile.TemporaryDirectory() as folder:
-        frames: list[Path] = []
-        for table in finished.plan.tables.values():
-            if table.published is not None:
-                path = Path(folder) / f"{len(frames)}.parquet"
-                write_frame(path, _frame(finished, table))
-                frames.append(path)
-        cells = Path(folder) / "cells.csv"
-        write_cells(frames, read_published(*published_files(finished.config)), cells)
-        read = pd.read_csv(cells)
-    return read.map(lambda cell: from_text(cell) if isinstance(cell, str) else cell)
+    printed = [table for table in finished.plan.tables.values() if table.published is not None]
+    numbers = published_cells(
+        join_frames([_frame(finished, table) for table in printed]),
+        read_published(*published_files(finished.config)),
+    )
+    return pd.read_csv(io.StringIO(numbers.to_csv(index=False)))
 
 
 def load_run(run: str, results: str | Path = "results") -> Run:

@@ -147,8 +147,12 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
 
 
 def read_frames(paths: Iterable[Path]) -> pd.DataFrame:
+    """The rows of all files of frames, in order."""
+    return join_frames([pd.read_parquet(path) for path in paths])
+
+
+def join_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The rows of all frames, in order."""
-    frames = [pd.read_parquet(path) for path in paths]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from noisyfl.analysis.cells import Cell
-from noisyfl.analysis.frame import LABELS, cells_of, read_frames
+from noisyfl.analysis.frame import LABELS, cells_of
 from noisyfl.analysis.room import rooms
+from noisyfl.analysis.statistics import STATISTICS
 from noisyfl.analysis.verdicts import NOT_RUN
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.spreadsheet import as_text, from_text
@@ -26,43 +28,52 @@ OURS = {
 """The columns beside those of the published numbers, and what :attr:`Cell.row` calls them."""
 
 
-def write_cells(frames: Iterable[Path], published: Iterable[Published], cells: Path) -> None:
-    """Write the published numbers with ours, in the order of the published ones.
+def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.DataFrame:
+    """The published numbers with ours, in the order of the published ones.
 
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Ours is in the unit of the
     published number, except that shares are always in percent; ``ours_as_published`` says whether
     it was made exactly in the paper's setting, and ``room`` how many points the oracle is ahead of
-    FedAvg there, if both are trained. Names that a spreadsheet would run have an apostrophe in
-    front, see :mod:`noisyfl.core.spreadsheet`.
+    FedAvg there, in the same statistic, if both are trained.
 
     Args:
-        frames: the files of all tables' frames, see :mod:`noisyfl.analysis.frame`: one without
-            published numbers may have the oracle.
+        frame: of all tables, see :mod:`noisyfl.analysis.frame`: one without published numbers may
+            have the oracle.
         published: the papers' own numbers.
-        cells: the file that gets the rows.
     """
     numbers = pd.DataFrame([row.fields for row in published])
-    frame = read_frames(frames)
     shown = frame[frame["trained"].astype(bool) & frame["published"].notna()]
     shown = shown.assign(shown_in=shown["experiment"] + "/" + shown["table"])
-    room = rooms(frame)
+    room = {name: rooms(frame, name) for name in STATISTICS}
     found = (rows for line in cells_of(shown) for rows in line)
     rows = [
-        {**Cell(rows).row, "room": _mean(room.reindex([row["setting"] for row in rows]))}
+        {**cell.row, "room": _mean(room[cell.statistic].reindex([row["setting"] for row in rows]))}
         for rows in found
+        for cell in [Cell(rows)]
     ]
     ours = pd.DataFrame(rows, dtype=object).reindex(columns=[*LABELS, *OURS.values()])
     ours.columns = pd.Index([*KEY, *OURS])
     both = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
-    both = both.fillna({"ours_trials": 0, "verdict": NOT_RUN})
-    with replacing(cells) as draft:
-        both.map(as_text).to_csv(draft, index=False, lineterminator="\n")
+    return both.fillna({"ours_trials": 0, "verdict": NOT_RUN})
 
 
 def _mean(rooms: pd.Series) -> float | None:
     """The mean room of a cell's trials; None if none is known."""
     return None if rooms.isna().all() else round(float(rooms.mean()), 6)
+
+
+def write_cells(numbers: pd.DataFrame, cells: Path) -> None:
+    """Write what :func:`published_cells` returns as CSV. Names that a spreadsheet would run have an
+    apostrophe in front, see :mod:`noisyfl.core.spreadsheet`.
+    """
+    with replacing(cells) as draft:
+        numbers.map(as_text).to_csv(draft, index=False, lineterminator="\n")
+
+
+def rows_of(numbers: pd.DataFrame) -> list[dict[str, str]]:
+    """The rows that :func:`published_cells` returns, as :func:`read_cells` does."""
+    return list(csv.DictReader(io.StringIO(numbers.to_csv(index=False))))
 
 
 def read_cells(cells: Path) -> list[dict[str, str]]:

@@ -28,17 +28,18 @@ def setting_of(spec: Mapping[str, Any]) -> str:
     return identity({**shared, **{name: spec["schedule"].get(name) for name in lengths}})
 
 
-def rooms(frame: pd.DataFrame) -> pd.Series:
+def rooms(frame: pd.DataFrame, statistic: str) -> pd.Series:
     """The oracle's test accuracy less FedAvg's, in points, by the setting.
 
     Args:
         frame: rows of tables, see :mod:`noisyfl.analysis.frame`; of its runs those of the two
-            methods count, by the mean of their last ten evaluations.
+            methods count.
+        statistic: of a run, by a name in :data:`noisyfl.analysis.statistics.STATISTICS`.
     """
     runs = frame[(frame["metric"] == "test_accuracy") & (frame["status"] == "finished")]
     by_setting = runs.drop_duplicates("run").set_index("setting")
     levels = {
-        method: by_setting.loc[by_setting["our_method"] == method, "mean_last_10"]
+        method: by_setting.loc[by_setting["our_method"] == method, statistic]
         for method in (BASELINE, ORACLE)
     }
     means = {method: values.groupby(level=0).mean() for method, values in levels.items()}

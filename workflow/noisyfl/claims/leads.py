@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 from scipy.stats import t as student
 
 from noisyfl.analysis.room import BASELINE
 from noisyfl.claims.comparison import SURE
 from noisyfl.claims.findings import CANNOT_TELL, DOES_NOT, HOLDS
-from noisyfl.claims.sources import Room, read_rows, room_of, spread_of, spreads_of
+from noisyfl.claims.sources import Room, room_of, spread_of, spreads_of
 from noisyfl.claims.spread import Spread
 from noisyfl.specs.published import PAPERS, SCALES
 
@@ -58,16 +57,18 @@ class Lead:
         return HOLDS if self.ours > 0 else DOES_NOT
 
 
-def leads(cells: Path) -> list[Lead]:
+def leads(
+    rows: Sequence[Mapping[str, str]], others: Sequence[Mapping[str, str]] = ()
+) -> list[Lead]:
     """Every paper's lead where it prints both numbers, and both are run here.
 
     Of several variants of its own method the one counts for which the paper prints most.
 
     Args:
-        cells: the file of published numbers with ours, see :mod:`noisyfl.analysis.published_cells`.
+        rows: of published numbers with ours, see :mod:`noisyfl.claims.sources`.
+        others: likewise, of another scale, whose trials count for how far trials lie apart.
     """
-    rows = read_rows(cells)
-    spreads = spreads_of(rows)
+    spreads = spreads_of([*rows, *others])
     run = [row for row in rows if row["ours"] and row["metric"] == "test_accuracy"]
 
     def place(row: Mapping[str, str]) -> tuple[str, ...]:

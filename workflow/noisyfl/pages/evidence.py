@@ -28,6 +28,7 @@ from noisyfl.claims.findings import CANNOT_TELL
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
+from noisyfl.claims.sources import read_rows
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.places import ROOT
 from noisyfl.pages.beside_papers import Beside, tables_beside
@@ -218,7 +219,8 @@ def _own_size(found: OwnSize) -> list[str]:
 def _own_leads(leads: Sequence[Lead]) -> str:
     """How many leads are of the papers' own size, in a sentence."""
     count = sum(lead.as_published for lead in leads)
-    some = f"{count} of these {len(leads)} are" if count else "None of these is"
+    are = "is" if count == 1 else "are"
+    some = f"{count} of these {len(leads)} {are}" if count else "None of these is"
     return f"{some} of a paper's own size."
 
 
@@ -371,6 +373,7 @@ def write_evidence(
     judgements: Sequence[Judgement],
     cells: Path,
     own: Sequence[OwnSize],
+    own_cells: Sequence[Mapping[str, str]],
     reasons: Path,
 ) -> None:
     """Write the pages.
@@ -382,11 +385,15 @@ def write_evidence(
         judgements: likewise.
         cells: the file of every published number with ours.
         own: see :func:`evidence_pages`.
+        own_cells: the published numbers with those of the papers' own size.
         reasons: the folder of people's paragraphs.
     """
     papers, methods = read_reasons(reasons)
+    smaller = read_rows(cells)
+    leads = leads_of([row for row in own_cells if row["ours_as_published"] == "True"], smaller)
+    leads += leads_of(smaller)
     pages = evidence_pages(
-        table, runs, judgements, tables_beside(cells), leads_of(cells), own, papers, methods
+        table, runs, judgements, tables_beside(cells), leads, own, papers, methods
     )
     for name, text in pages.items():
         with replacing(folder / name) as draft:

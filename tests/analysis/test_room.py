@@ -1,0 +1,21 @@
+"""How far the oracle is ahead of FedAvg in a setting."""
+
+import pandas as pd
+import pytest
+
+from noisyfl.analysis.room import rooms
+
+
+@pytest.mark.parametrize(("statistic", "points"), [("best", 15.0), ("mean_last_10", 40.0)])
+def test_the_room_is_of_the_statistic_that_is_asked_for(statistic, points):
+    frame = pd.DataFrame(
+        [
+            ("a", "one", "fedavg", 60.0, 20.0),
+            ("b", "one", "fedavg", 70.0, 40.0),
+            ("b", "one", "fedavg", 70.0, 40.0),  # in a second table
+            ("c", "one", "oracle", 80.0, 70.0),
+            ("d", "two", "fedavg", 60.0, 20.0),
+        ],
+        columns=["run", "setting", "our_method", "best", "mean_last_10"],
+    ).assign(metric="test_accuracy", status="finished")
+    assert rooms(frame, statistic).to_dict() == {"one": points}
