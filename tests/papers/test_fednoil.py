@@ -142,6 +142,7 @@ def test_trials(plan):
     }
     assert trials == {
         "fednoil/table1": {5},
+        "fednoil/room": {5},
         "fednoil/pair_maps": {5},
         "fednoil/table2": {1},
         "fednoil/intext_no_label_noise": {1},
