@@ -81,7 +81,8 @@ def measure(model: str, dataset: str, given: Work) -> float:
 
 def estimated(model: str, dataset: str, given: Work) -> float:
     """The seconds that :mod:`noisyfl.specs.cost` estimates for the work, without the start."""
-    layers = network_of(MODELS.canonical(model, "model"), DATASETS[dataset].shape, 10).layers
+    network = MODELS.build(model, "model").canonical()
+    layers = network_of(network, DATASETS[dataset].shape, 10).layers
     samples = len(given.clients[0])
     updates = given.rounds * given.participants * given.local_epochs
     steps = updates * math.ceil(samples / given.batch_size)

@@ -1,5 +1,6 @@
 """The checks of a method find what they are for, each planted alone."""
 
+import inspect
 import re
 from typing import ClassVar
 
@@ -112,7 +113,7 @@ def test_a_sound_method_of_a_plugin_passes_all(tmp_path):
     said = []
     assert checks.check("halves(factor=0.25)", said.append)
     assert [line[:8] for line in said] == ["ok      "] * len(checks.CHECKS)
-    assert said[0] == "ok      what it declares: 1 options"
+    assert said[0] == "ok      what it declares: 1 option"
     assert torch.get_default_dtype() == torch.float32
 
 
@@ -122,6 +123,23 @@ def test_all_that_is_wrong_is_said_one_line_each():
     assert not checks.check("planted", said.append)
     assert [line.split()[0] for line in said] == ["ok", "ok", "ok", "FAILED"]
     assert not any("\n" in line for line in said)
+
+
+class Failing(Sound):
+    """Looks for what is not there."""
+
+    def losses(self, logits, target):
+        return super().losses(logits, target) * {}["weight"]
+
+
+def test_an_error_of_the_method_is_told_once_with_its_line():
+    METHODS.register("planted")(Failing)
+    said = []
+    assert not checks.check("planted", said.append)
+    line = inspect.getsourcelines(Failing.losses)[1] + 1
+    where = f"{__file__}, line {line}: KeyError: 'weight'"
+    assert said[1] == f"FAILED  a run of a few rounds: {where}"
+    assert [line.rpartition(": ")[2] for line in said[2:]] == ["the same"] * len(said[2:])
 
 
 def test_the_example_of_the_page_is_a_plugin_that_trains(tmp_path, data):

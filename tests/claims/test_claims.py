@@ -17,7 +17,7 @@ from noisyfl.claims.judge import examine, judge, with_room
 from noisyfl.claims.judgement import read_judgements
 from noisyfl.claims.labels import but
 from noisyfl.claims.numbers import Numbers
-from noisyfl.claims.query import cells
+from noisyfl.claims.query import Query, cells
 from noisyfl.claims.sources import ours, published
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
@@ -429,6 +429,24 @@ def test_our_numbers_are_judged_like_the_published_ones(cells_file):
     }
     known = {one.claim.name: one for one in judged}
     assert known["fedrn-05"].ours == known["fedrn-05"].published
+
+
+def test_what_a_number_may_be_as_well_does_not_depend_on_where_it_stands(cells_file):
+    with cells_file.open(newline="") as file:
+        rows = [{**row, "ours_std": 1.0, "ours_trials": 2} for row in csv.DictReader(file)]
+
+    def numbers(rows):
+        with cells_file.open("w", newline="") as out:
+            writer = csv.DictWriter(out, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        entries = ours(cells_file, {}).sources["cells"](Query("cells", ("fedcni/table1",), (), {}))
+        return {str(sorted(one.labels.items())): str(one.values.tolist()) for one in entries}
+
+    first = numbers(rows)
+    assert len(first) > 100
+    assert max(map(len, first.values())) > 10_000
+    assert numbers(rows[::-1]) == first
 
 
 def test_the_runs_that_claims_need():

@@ -7,7 +7,7 @@ from noisyfl.core.options import BadInput, option
 from noisyfl.core.registry import Component, Registry, parse_component
 from noisyfl.core.typed import is_list, limits_of
 
-FRUITS = Registry[Component]("fruit")
+FRUITS = Registry[Component]("fruit", Component)
 
 
 @FRUITS.register("apple")
@@ -36,7 +36,7 @@ def test_text_and_mapping_say_the_same():
 
 
 def test_canonical_fills_in_every_default_and_rebuilds():
-    canonical = FRUITS.canonical("apple(sugar=1)", "here")
+    canonical = FRUITS.build("apple(sugar=1)", "here").canonical()
     assert canonical == {
         "name": "apple",
         "sugar": 1.0,
@@ -46,7 +46,7 @@ def test_canonical_fills_in_every_default_and_rebuilds():
         "owner": None,
         "ripe": True,
     }
-    assert FRUITS.canonical(canonical, "here") == canonical
+    assert FRUITS.build(canonical, "here").canonical() == canonical
 
 
 def test_variants_are_options_by_name_and_explicit_options_win():
@@ -91,7 +91,7 @@ def test_bad_input_names_place_value_and_what_was_expected(given, words):
 
 def test_a_name_is_taken_once():
     with pytest.raises(ValueError, match="two fruits are called 'pear'"):
-        FRUITS.register("pear")(type("Other", (), {}))
+        FRUITS.register("pear")(type("Other", (Component,), {"__doc__": "Another."}))
 
 
 def test_declaration_holds_limits():

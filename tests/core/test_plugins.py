@@ -59,7 +59,7 @@ def test_a_file_is_loaded_once_and_named_in_specs(tmp_path):
     file = file_of(tmp_path)
     for _ in range(2):
         plugins.load([file, file])
-    assert LABEL_NOISES.canonical("own") == {"name": "own", "revision": 1}
+    assert LABEL_NOISES.build("own").canonical() == {"name": "own", "revision": 1}
     (found,) = plugins.facts_of([LABEL_NOISES.get("own").__module__]).items()
     assert found[0] == "mine.py"
     assert set(found[1]) == {"sha256"}
@@ -67,7 +67,7 @@ def test_a_file_is_loaded_once_and_named_in_specs(tmp_path):
 
 def test_components_of_this_package_have_no_revision_of_their_own(tmp_path):
     plugins.load([file_of(tmp_path)])
-    assert LABEL_NOISES.canonical("none") == {"name": "none"}
+    assert LABEL_NOISES.build("none").canonical() == {"name": "none"}
     assert plugins.facts_of([LABEL_NOISES.get("none").__module__]) == {}
 
 
@@ -87,7 +87,7 @@ def test_the_folder_of_a_file_does_not_matter_and_its_text_does_while_revision_i
         (tmp_path / str(number)).mkdir()
         with as_before():
             plugins.load([file_of(tmp_path / str(number), text)])
-            found.append(LABEL_NOISES.canonical("own")["revision"])
+            found.append(LABEL_NOISES.build("own").canonical()["revision"])
     assert found[0] == found[1] != found[2]
     assert found[0].startswith("0-")
 
@@ -126,6 +126,21 @@ def test_an_installed_package_is_loaded_and_named_with_its_version(package):
             "[noisyfl.label_noise]\nown = noise_of_ours.parts\n",
             r"plugin noise-of-ours 2\.1: got entry points of the group 'noisyfl\.label_noise', "
             r"expected one of noisyfl\.methods, ",
+        ),
+        (
+            OWN,
+            "[noisyfl.label_noises]\nown = gone_away.parts\n",
+            r"plugin noise-of-ours 2\.1: ModuleNotFoundError: No module named 'gone_away'",
+        ),
+        (
+            OWN.replace("class Own(Clean)", "class Own"),
+            "[noisyfl.label_noises]\nown = noise_of_ours.parts\n",
+            r"parts\.py, line 5: label noise 'own': Own is not a LabelNoise",
+        ),
+        (
+            OWN.replace("Clean", "LabelNoise"),
+            "[noisyfl.label_noises]\nown = noise_of_ours.parts\n",
+            r"parts\.py, line 5: label noise 'own': Own has no ",
         ),
     ],
 )

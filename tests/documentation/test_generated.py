@@ -176,7 +176,7 @@ def test_every_default_is_one_that_editors_allow(editors):
 
 
 def test_a_list_of_choices_that_may_be_null_is_described_so():
-    registry = Registry("thing")
+    registry = Registry[Component]("thing", Component)
 
     @registry.register("sample")
     class Sample(Component):

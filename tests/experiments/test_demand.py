@@ -13,7 +13,7 @@ import yaml
 from noisyfl.__main__ import main, parser
 from noisyfl.commands import scales
 from noisyfl.commands.runs import train_job
-from noisyfl.core.artifacts import Results
+from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import read_provenance, write_provenance
@@ -267,6 +267,18 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     capsys.readouterr()
     scales.print_plan(scale, results, "cpu", cheapest=9)
     assert cell[0] not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("file", ["rounds", "clients", "provenance"])
+def test_a_damaged_run_is_not_archived_and_stays(scale, file):
+    results = trained(scale)
+    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
+    path = getattr(Results(results).run(run), file)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DamagedArtifact, match=path.name):
+        archive.archive(run, Results(results), Results(scale.parent / "kept"), "c0ffee")
+    assert path.exists()
+    assert not (scale.parent / "kept").exists()
 
 
 def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkeypatch):

@@ -136,7 +136,7 @@ def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, words):
         ("krum(selected=5)", "krum.selected: got 5, which takes 5 participants in a round"),
         ("cfl(smallest=3)", "cfl.smallest: got 3, which takes 3 participants in a round"),
         ("apfl+fedrn", "method: apfl+fedrn: fedrn keeps models of its own, and apfl cannot mix"),
-        ("fedcorr+fednoil", "fedcorr+fednoil: fednoil decides its own batches, which mixup"),
+        ("fedcorr+fednoil", "fedcorr+fednoil: fednoil decides its own batches, by"),
         ("fedcorr+krum(byzantine=1)", "krum.byzantine: got 1, which takes 5 participants"),
     ],
 )  # fmt: skip

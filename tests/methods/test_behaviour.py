@@ -59,7 +59,7 @@ def trials(plan, digits):
         name: [run(plan.runs[one], digits) for one in table.runs[rows[name]][column]]
         for name in ("FedAvg", "FedCorr")
     }
-    oracle = METHODS.canonical("oracle", "test")
+    oracle = METHODS.build("oracle", "test").canonical()
     found["oracle"] = [
         run({**plan.runs[one], "method": oracle}, digits) for one in table.runs[0][column]
     ]

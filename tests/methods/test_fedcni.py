@@ -292,13 +292,13 @@ def test_every_term_has_a_gradient():
 
 def test_mean_by_class_and_detection():
     values = torch.tensor([[1.0], [3.0], [9.0]])
-    means, present = mean_by_class(values, torch.tensor([0, 0, 2]), 3)
+    means, count = mean_by_class(values, torch.tensor([0, 0, 2]), 3)
     assert means[:, 0].tolist() == [2, 0, 9]
-    assert present.tolist() == [True, False, True]
+    assert count.tolist() == [2, 0, 1]
     counted = torch.tensor([False, True, False])
-    means, present = mean_by_class(values, torch.tensor([0, 0, 2]), 3, counted)
+    means, count = mean_by_class(values, torch.tensor([0, 0, 2]), 3, counted)
     assert means[:, 0].tolist() == [3, 0, 0]
-    assert present.tolist() == [True, False, False]
+    assert count.tolist() == [1, 0, 0]
 
 
 @pytest.mark.slow

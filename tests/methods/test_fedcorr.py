@@ -10,7 +10,7 @@ from fakes import FakeFederation, FakeModel, alike
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
-from noisyfl.methods.fedcorr import FedCorr
+from noisyfl.methods.fedcorr import FedCorr, low_component
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.outputs import Outputs, Pass
 from noisyfl.simulation.updates import Batch, Update
@@ -50,6 +50,19 @@ def test_stages_end_where_the_paper_ends_them(clients, participation, rounds, t1
     # The three stages together cost as many local updates as the budget's ordinary rounds.
     slots = sum(method.slots(round, federation) for round in range(ends[2]))
     assert slots == rounds * federation.participants
+
+
+def test_the_last_round_of_an_iteration_counts_for_whom_it_visits():
+    federation = GlobalAndLocal(alike(6), rounds=9, participation=0.7)
+    method = fedcorr(preprocessing_iterations=2, finetuning_rounds=1, fraction_scheduling=False)
+    visited = [len(method.select(round, federation)) for round in range(4)]
+    assert visited == [4, 2, 4, 2]
+    assert [method.slots(round, federation) for round in range(5)] == [*visited, 4]
+
+
+def test_what_is_not_finite_is_not_low():
+    values = torch.tensor([0.1, 0.12, 0.11, 5.0, 5.1, math.inf, math.nan])
+    assert low_component(values).tolist() == [True] * 3 + [False] * 4
 
 
 def test_ablations_shorten_the_stages():

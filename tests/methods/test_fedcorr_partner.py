@@ -1,6 +1,7 @@
 """FedCorr's first two stages, and another method in the third."""
 
 import math
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -163,11 +164,33 @@ def test_feddyns_regulariser_is_not_mixed():
     assert float(loss.detach()) == pytest.approx(math.log(2) + 0.1 * (3 + 25 / 2))
 
 
-def test_a_method_with_batches_of_its_own_cannot_be_mixed():
-    with pytest.raises(BadInput, match="fedcorr\\+fednoil: fednoil decides its own batches"):
-        canonical_method("fedcorr+fednoil", "test")
-    canonical_method("fedcorr(mixup=false)+fednoil", "test")
-    build_method("fedcorr(mixup_stages='first_two')+fednoil", "test")
+@pytest.mark.parametrize(
+    ("partner", "why"),
+    [
+        ("fednoil", "fednoil decides its own batches, by what it learns from its first round on"),
+        ("fednoro", "fednoro decides its own batches"),
+        ("centralized", "centralized pools all samples before the first round"),
+    ],
+)
+@pytest.mark.parametrize("options", ["", "(mixup=false)", "(variant='paper')"])
+def test_what_begins_with_its_first_round_cannot_stand_behind(partner, why, options):
+    with pytest.raises(BadInput, match=f"fedcorr\\+{partner}: {why}"):
+        canonical_method(f"fedcorr{options}+{partner}", "test")
+
+
+def partners():
+    """The methods that may stand behind FedCorr."""
+    for name in METHODS.classes:
+        with suppress(BadInput):
+            canonical_method(f"fedcorr+{name}", "test")
+            yield name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partner", [*partners(), "fedproto(variant='faithful')"])
+def test_every_partner_trains_in_the_third_stage(partner, tmp_path):
+    first = "fedcorr(preprocessing_iterations=1, finetuning_rounds=1)"
+    run_on_digits(f"{first}+{partner}", tmp_path, rounds=5)
 
 
 def test_only_a_server_side_can_stand_behind():

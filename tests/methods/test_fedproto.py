@@ -7,7 +7,6 @@ import torch
 from fakes import FakeFederation, FakeModel, alike
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
-from noisyfl.methods.fedproto import class_means
 from noisyfl.simulation.outputs import Outputs, Predictor
 from noisyfl.simulation.updates import Batch, Update
 
@@ -47,17 +46,6 @@ class Federation(FakeFederation):
         updates = [Update(self.clients[i], weights, {}, 4, 1, 0.0, 0, 0) for i in ids]
         method.after_updates(0, updates, self)
         return updates
-
-
-def test_class_means():
-    features = torch.randn(50, WIDTH, generator=RNG)
-    labels = torch.randint(0, CLASSES - 1, (50,), generator=RNG)
-    mean, count = class_means(Outputs(torch.zeros(50, CLASSES), features), labels)
-    for label in range(CLASSES - 1):
-        torch.testing.assert_close(mean[label], features[labels == label].mean(0))
-        assert int(count[label]) == int((labels == label).sum())
-    assert int(count[2]) == 0
-    assert not bool(mean[2].any())
 
 
 @pytest.mark.parametrize("kind", ["clients", "samples"])

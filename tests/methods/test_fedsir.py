@@ -60,6 +60,7 @@ def test_clean_clients_are_those_whose_classes_differ():
     means = np.array([0.5, 0.52, 0.9, 0.48, 0.92])
     rows = np.stack([means, means**2], 1)
     assert clean_rows(rows, 1).tolist() == [True, True, False, True, False]
+    assert clean_rows(rows, 2**40 + 1).tolist() == clean_rows(rows, 1).tolist()
     assert clean_rows(rows[:1].repeat(3, 0), 1).tolist() == [True] * 3
 
 

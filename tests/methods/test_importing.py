@@ -13,9 +13,10 @@ from noisyfl.core.options import BadInput
         ("import math\nx = nothing\n", 2, "NameError: name 'nothing' is not defined"),
         ("import no_such_module\n", 1, "ModuleNotFoundError: No module named 'no_such_module'"),
         (
-            "from noisyfl.methods.registry import METHODS\n\n\n"
-            "@METHODS.register('fedavg')\nclass Again:\n    '''Twice.'''\n",
-            4,
+            "from noisyfl.methods.registry import METHODS\n"
+            "from noisyfl.simulation.server_side import ServerSide\n\n\n"
+            "@METHODS.register('fedavg')\nclass Again(ServerSide):\n    '''Twice.'''\n",
+            5,
             "two methods are called 'fedavg': that of noisyfl.methods.fedavg and that of "
             "noisyfl.methods.broken_method",
         ),

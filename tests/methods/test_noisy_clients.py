@@ -69,6 +69,14 @@ def test_noisy_clients_are_the_official_codes():
     assert not noisy_rows(np.ones((4, 3)), np.ones((4, 3), dtype=bool)).any()
 
 
+def test_a_client_whose_losses_are_not_finite_is_noisy_and_counts_for_no_other():
+    table, known = np.full((6, 2), 0.5), np.ones((6, 2), dtype=bool)
+    table[3], table[4, 1], table[5, 1] = 2.0, np.inf, np.nan
+    known[5, 1] = False
+    assert noisy_rows(table, known).tolist() == [False, False, False, True, True, False]
+    assert noisy_rows(np.full((2, 2), np.inf), known[:2]).all()
+
+
 def some_updates(sizes, noisy):
     models = [
         {"0.a": torch.tensor(a), "0.b": torch.tensor([b]), "0.count": torch.tensor(3)}

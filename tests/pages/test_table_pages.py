@@ -173,7 +173,7 @@ def test_durations(seconds, words):
 
 
 def test_a_component_is_written_as_in_a_configuration():
-    given = PARTITIONS.canonical("dirichlet(alpha=0.5, clients=4, cap=True)", "here")
+    given = PARTITIONS.build("dirichlet(alpha=0.5, clients=4, cap=True)", "here").canonical()
     words = component({**given, "revision": 3}, ["cap"])
     assert str(words) == (
         "dirichlet(clients=4, samples=None, alpha=0.5, min_size=10, per_client=None, cap=True)"

@@ -40,7 +40,8 @@ def edit(package, file, old, new):
 def made(spec, **changes):
     """The provenance of a run that was trained just now."""
     known = {key: 1.0 if len(kinds) > 1 else "1" for key, kinds in KINDS.items()}
-    known |= {"status": "finished", "python": python_version()}
+    known |= {"status": "finished", "python": python_version(), "rounds": 2}
+    known |= {"run": identity(spec)}
     return {**known, "method_digest": methods_digest(spec["method"]), **changes}
 
 

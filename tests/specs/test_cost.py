@@ -27,7 +27,7 @@ SHAPES = {"cnn": (8, 8, 1), "cnn2conv": (28, 28, 1), "cnn9": (28, 28, 1), "resne
 def test_layers_are_the_models(model):
     """Products and weights as torch counts them, but for biases and normalisation."""
     height, width, channels = SHAPES.get(model, (32, 32, 3))
-    layers, _ = network_of(MODELS.canonical(model, "test"), (height, width, channels), 10)
+    layers, _ = network_of(MODELS.build(model, "test").canonical(), (height, width, channels), 10)
     with torch.device("meta"):
         module = build_model(model, (height, width, channels), 10, 1).eval()
         with FlopCounterMode(display=False) as counter:
@@ -311,7 +311,7 @@ def test_gpu_memory_knows_which_models_have_dropout(model):
     with torch.device("meta"):
         module = build_model(model, SHAPES.get(model, (32, 32, 3)), 10, 1)
     shape = SHAPES.get(model, (32, 32, 3))
-    known = network_of(MODELS.canonical(model, "test"), shape, 10).dropout
+    known = network_of(MODELS.build(model, "test").canonical(), shape, 10).dropout
     assert known == fast.has_dropout(module) == (model == "cnn9")
 
 

@@ -124,8 +124,8 @@ def parser() -> argparse.ArgumentParser:
         "write the specs that a target is made of",
         f"specs fedcorr_table2 specs/ {paper}",
     )
-    specs.add_argument("target", help="fedcorr_table2, fedcorr, all, ...")
-    specs.add_argument("folder", type=Path, help="where <id>.json files go")
+    specs.add_argument("target", metavar="TARGET", help="fedcorr_table2, fedcorr, all, ...")
+    specs.add_argument("folder", type=Path, metavar="FOLDER", help="where <id>.json files go")
     train = add(
         "train",
         "runs.train_specs",
@@ -192,7 +192,9 @@ def parser() -> argparse.ArgumentParser:
         "check that a method trains, resumes and computes as every method has to",
         "check-method fedexample --plugin my_method.py",
     )
-    check.add_argument("method", metavar="METHOD", help="fedexample, 'fedexample(warm_up=3)', ...")
+    check.add_argument(
+        "method", metavar="METHOD", help="fedexample, 'fedexample(strength=0.5)', ..."
+    )
     selftest = add(
         "selftest",
         "methods.run_selftest",
@@ -246,16 +248,14 @@ def parser() -> argparse.ArgumentParser:
         )
     for command in (plan, progress, specs, archive):
         command.add_argument("--config", type=Path, default=CONFIG, help="the scale's file")
+    of_a_scale = (plan, progress, archive)
     for command in (train, plan, progress, evaluate, selftest):
+        default = "as the scale's file says" if command in of_a_scale else "auto"
+        command.add_argument("--device", help=f"auto, cpu, cuda, cuda:1, ... (default: {default})")
+    for command in (train, evaluate, *of_a_scale, listing, preview, selftest, export):
+        default = "as the scale's file says" if command in of_a_scale else "results"
         command.add_argument(
-            "--device",
-            help="auto, cpu, cuda, cuda:1, ... (default: as the scale's file says, or auto)",
-        )
-    for command in (train, evaluate, plan, progress, archive, listing, preview, selftest, export):
-        command.add_argument(
-            "--results",
-            type=Path,
-            help="the folder of all artifacts (default: as the scale's file says, or results)",
+            "--results", type=Path, help=f"the folder of all artifacts (default: {default})"
         )
     for command in (train, evaluate, preview, export):
         command.add_argument(

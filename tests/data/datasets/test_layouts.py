@@ -18,7 +18,7 @@ from PIL import Image
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets import download, hub, sources
 from noisyfl.data.datasets.download import NotDownloaded, fetch
-from noisyfl.data.datasets.hub import Digests
+from noisyfl.data.datasets.hub import Digests, find_parquet
 from small_files import assert_holds, fill, md5, prepare_in, shrink, small_arrays
 
 
@@ -107,6 +107,21 @@ def test_parquet_with_other_pixels_labels_or_order_is_refused(tmp_path, known, m
     (tmp_path / "cifar10" / "train" / "0000.parquet").unlink()
     with pytest.raises(BadInput, match=r"0001\.parquet is not a whole Parquet file"):
         prepare_in(tmp_path, "cifar10", tmp_path)
+
+
+def test_the_part_of_a_parquet_file_is_what_its_name_or_folder_begins_with(tmp_path):
+    wanted = {
+        "train": ["latest/train-0.parquet", "train/a-test-of-time.parquet"],
+        "test": ["contest/test-0.parquet", "test/0.parquet"],
+    }
+    for path in (*wanted["train"], *wanted["test"], "attest/0.parquet"):
+        (tmp_path / "cifar10" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cifar10" / path).touch()
+    found = find_parquet("cifar10", tmp_path)
+    assert {
+        part: [str(path.relative_to(tmp_path / "cifar10")) for path in paths]
+        for part, paths in found.items()
+    } == wanted
 
 
 def test_parquet_that_holds_no_images_is_refused(tmp_path, known):

@@ -11,6 +11,7 @@ import own_sets
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import parse_component
 from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.datasets.own_formats import Listing
 from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
@@ -299,6 +300,14 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, make, message):
     assert str(error.value).startswith("spec.dataset.images.")
     assert "\n" not in str(error.value)
     assert not list((tmp_path / "results").rglob("*.parquet"))
+
+
+def test_an_image_is_named_by_its_row_in_the_file(tmp_path):
+    images = np.zeros((20, 2, 2), np.uint8)
+    listed = Listing(tmp_path / "set.npz", list(images), [0, 1] * 10, [1, 0] * 10)
+    some = listed.rows(np.array([3, 15]))
+    assert [some.name(row).rpartition(", ")[2] for row in range(2)] == ["row 3", "row 15"]
+    assert (len(some), some.labels, some.given) == (2, [1, 1], [0, 0])
 
 
 def test_more_pixels_than_memory_holds_are_refused(tmp_path, monkeypatch):

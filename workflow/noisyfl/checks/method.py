@@ -27,6 +27,7 @@ from noisyfl.checks.small_run import (
     train_in_pieces,
 )
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
+from noisyfl.core.plugins import with_line
 from noisyfl.runs.selftest import Failed, torch_as_it_was
 from noisyfl.simulation.client_side import ClientSide, Side
 from noisyfl.simulation.server_side import ServerSide
@@ -51,7 +52,8 @@ def check(method: str, say: Callable[[str], None] = print) -> bool:
         say: takes one line at a time.
     """
     spec_of(method)  # what is wrong with the name or the options is said without a traceback
-    failed = 0
+    failed: list[str] = []
+    files = [inspect.getfile(methods()[part["name"]]) for part in split_method(method)]
     with TemporaryDirectory() as folder:
         data = prepare_digits(Path(folder) / "data")
         for number, (title, one) in enumerate(CHECKS.items()):
@@ -59,11 +61,14 @@ def check(method: str, say: Callable[[str], None] = print) -> bool:
             own.mkdir()
             try:
                 say(f"ok      {title}: {one(method, data, own)}")
+            except Failed as error:
+                failed.append(str(error))
+                say(f"FAILED  {title}: {error}")
             except Exception as error:
                 # Whatever goes wrong is a finding, and the other checks go on.
-                failed += 1
-                words = " ".join(str(error).split()) or type(error).__name__
-                say(f"FAILED  {title}: {words}")
+                words = with_line(error, files.__contains__)
+                say(f"FAILED  {title}: {'the same' if words in failed else words}")
+                failed.append(words)
     return not failed
 
 
@@ -90,7 +95,7 @@ def declares(method: Method, data: Results, folder: Path) -> str:
             spec_of({**part, "variant": variant})
         _check_hooks(declared, of)
         options += len(declared.model_fields)
-    return f"{options} options"
+    return "1 option" if options == 1 else f"{options} options"
 
 
 def _check_hooks(declared: type[Side], of: str) -> None:

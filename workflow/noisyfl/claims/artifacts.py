@@ -24,6 +24,7 @@ from noisyfl.claims.sources import Source
 from noisyfl.claims.spread import Spread
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
+from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.specs.descriptions import Description
@@ -128,7 +129,7 @@ def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]
     if summary is not None:
         column = artifacts.spread(line.place.table, line.place.column, metric)
         mean, std, trials = summary
-        draws = column.draws(mean, std, trials, seed=int(line.runs[0], 16))
+        draws = column.draws(mean, std, trials, stream(0, line.runs[0]))
         yield Entry({**line.labels, "metric": metric}, draws, line.place)
 
 
@@ -141,7 +142,7 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterat
         work = 100 * work / trials[0].spec["schedule"]["rounds"]
     spread = artifacts.spread(line.place.table, line.place.column, metric)
     # A trial that lies higher than others does so along its whole curve.
-    errors = spread.errors(float("nan"), len(trials), seed=int(line.runs[0], 16))
+    errors = spread.errors(float("nan"), len(trials), stream(0, line.runs[0]))
     for at, value in zip(work, METRICS[metric].factor * values, strict=True):
         labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
         yield Entry(labels, value + errors, line.place)

@@ -20,6 +20,7 @@ from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
 from noisyfl.claims.spread import Spread, deviations
+from noisyfl.core.randomness import stream
 from noisyfl.specs.published import KEY, Published
 
 Source = Callable[[Query], Iterable[Entry]]
@@ -116,12 +117,15 @@ def _our_entries(
     rows: Sequence[Mapping[str, str]], spreads: Mapping[tuple[str, ...], Spread]
 ) -> list[Entry]:
     found: list[Entry] = []
-    for seed, row in enumerate(rows):
+    for row in rows:
         mean, std = (float(row[key] or "nan") for key in ("ours", "ours_std"))
         starred = row["ours_starred"] == "True" if row["ours"] and row["ours_starred"] else None
         count = int(row["ours_trials"])
-        values = spread_of(row, spreads).draws(mean, std, count, seed)
-        found += _entries_of(row, values, deviations(std, count, seed), starred)
+        # By what the cell is, wherever it stands in the file: what it might be is always the same.
+        cell = [row[name] for name in (*KEY, "shown_in", "row", "column")]
+        values = spread_of(row, spreads).draws(mean, std, count, stream(0, "mean", *cell))
+        stds = deviations(std, count, stream(0, "standard deviation", *cell))
+        found += _entries_of(row, values, stds, starred)
     return found
 
 

@@ -34,7 +34,7 @@ class Spread:
                 squares, freedom = squares + (trials - 1) * std**2, freedom + trials - 1
         return cls(math.sqrt(squares / freedom), freedom) if freedom else cls()
 
-    def draws(self, mean: float, std: float, trials: int, seed: int) -> np.ndarray:
+    def draws(self, mean: float, std: float, trials: int, rng: np.random.Generator) -> np.ndarray:
         """A mean over trials, and draws of what it might be over others, float64 [1 + draws].
 
         The draws are from Student's t distribution, scaled by the standard error of the pooled
@@ -45,36 +45,36 @@ class Spread:
             mean: the mean over the cell's trials.
             std: see :meth:`errors`, as of the others.
             trials: likewise.
-            seed: likewise.
+            rng: likewise.
         """
-        return mean + self.errors(std, trials, seed)
+        return mean + self.errors(std, trials, rng)
 
-    def errors(self, std: float, trials: int, seed: int) -> np.ndarray:
+    def errors(self, std: float, trials: int, rng: np.random.Generator) -> np.ndarray:
         """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0.
 
         Args:
             std: the standard deviation over the trials; NaN if it is not known.
             trials: how many they are.
-            seed: the seed of the draws.
+            rng: makes the draws.
         """
         if not (self.freedom and trials):
             return np.zeros(1 + DRAWS)
         error = np.fmax(self.std, std) / math.sqrt(trials)
-        draws = np.random.default_rng(seed).standard_t(self.freedom, size=DRAWS)
+        draws = rng.standard_t(self.freedom, size=DRAWS)
         return np.append(0.0, error * draws)
 
 
-def deviations(std: float, trials: int, seed: int) -> np.ndarray:
+def deviations(std: float, trials: int, rng: np.random.Generator) -> np.ndarray:
     """A standard deviation, and draws of what that of all trials might be, float64 [1 + draws].
 
     Args:
         std: over the trials of a cell; NaN if it is not known.
         trials: how many they are.
-        seed: the seed of the draws.
+        rng: makes the draws.
     """
     if math.isnan(std) or trials < 2:
         return np.full(1 + DRAWS, std)
-    squares = np.random.default_rng(seed).chisquare(trials - 1, size=DRAWS)
+    squares = rng.chisquare(trials - 1, size=DRAWS)
     return np.append(std, std * np.sqrt((trials - 1) / squares))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles, read_json, read_table
 from noisyfl.core.options import BadInput
-from noisyfl.core.provenance import is_checked, read_provenance
+from noisyfl.core.provenance import read_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
@@ -132,6 +132,8 @@ def last_evaluation(files: RunFiles) -> dict[str, float]:
 def _read_spec(path: Path) -> dict[str, Any]:
     try:
         spec = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise BadInput(f"{path}: there is no such file") from error
     except (OSError, ValueError) as error:
         raise BadInput(f"{path}: not a spec ({error})") from error
     check_run(spec, str(path))
@@ -162,5 +164,4 @@ def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
     if is_edited(method.digest if method else None, provenance):
         return "method edited since"
     same = provenance["source_digest"] == source_digest()
-    source = "this source" if same else f"other source {provenance['source_digest'][:12]}"
-    return source if is_checked(provenance) else f"{source}, unchecked"
+    return "this source" if same else f"other source {provenance['source_digest'][:12]}"

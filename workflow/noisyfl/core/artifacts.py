@@ -153,10 +153,8 @@ def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
         writer.add_key_value_metadata({METADATA_KEY: text.encode()})
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, dict[str, Any]]:
-    """A table written by :func:`write_table`, and its metadata.
-
-    The checksum covers the whole table, so it is verified only if all columns are read.
+def read_table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """A table written by :func:`write_table`, verified against its checksum, and its metadata.
 
     Raises:
         DamagedArtifact: the file is truncated, altered, or was not written by noisyfl.
@@ -165,10 +163,10 @@ def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, 
     with _naming_damage(path):
         # Not pq.read_table: it imports pandas, which takes a second in every run.
         with pq.ParquetFile(path, memory_map=True) as file:
-            table = file.read(columns)
+            table = file.read()
             # From the open file: in the shared cache, another user may be replacing it.
             metadata = _metadata(path, file.schema_arrow)
-        if columns is None and metadata["checksum"] != checksum(table):
+        if metadata["checksum"] != checksum(table):
             raise DamagedArtifact(
                 f"{_place(path)}: the content does not fit the checksum {metadata['checksum']} "
                 f"that it was written with, so it was altered; {remedy(path)}"
@@ -209,8 +207,7 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
             f"{_place(path)}: not written by noisyfl (no metadata {METADATA_KEY!r})"
         )
     metadata = json.loads(found[METADATA_KEY])
-    # Files written by older versions have a checksum of their content only.
-    if metadata.get("metadata_checksum", ...) not in (..., _metadata_checksum(metadata)):
+    if metadata.get("metadata_checksum") != _metadata_checksum(metadata):
         raise DamagedArtifact(
             f"{_place(path)}: the metadata do not fit their checksum, so they were altered; "
             f"{remedy(path)}"

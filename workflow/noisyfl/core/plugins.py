@@ -128,27 +128,32 @@ def naming_the_line(is_own: Callable[[str], bool], of: str = "") -> Iterator[Non
     """Raise a :class:`BadInput` of one line for any error that occurs while code is imported.
 
     Args:
-        is_own: whether a file is of that code; the innermost line that is in such a file is named.
+        is_own: whether a file is of that code.
         of: what is imported.
     """
     try:
         yield
     except Exception as error:
-        why = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
-        kind = "" if isinstance(error, BadInput) else f"{type(error).__name__}: "
-        raise BadInput(f"{of}{_place(error, is_own)}{kind}{why}") from error
+        raise BadInput(f"{of}{with_line(error, is_own)}") from error
 
 
-def _place(error: Exception, is_own: Callable[[str], bool]) -> str:
-    """The file and the line that an error comes from, with a colon behind it."""
+def with_line(error: Exception, is_own: Callable[[str], bool]) -> str:
+    """An error in one line: the innermost file and line that are one's own, its type, and what it
+    says.
+
+    Args:
+        error: what was raised.
+        is_own: whether a file is one's own.
+    """
     if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: "
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_own(frame.filename)]
-    if not own and isinstance(error, BadInput):  # which says itself what is wrong where
-        return ""
-    frame = [*frames, *own][-1]
-    return f"{frame.filename}, line {frame.lineno}: "
+        place, why = f"{error.filename}, line {error.lineno}: ", str(error.msg)
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if is_own(frame.filename)]
+        place = f"{own[-1].filename}, line {own[-1].lineno}: " if own else ""
+        why = " ".join(str(error).split())
+    kind = "" if isinstance(error, BadInput) else f"{type(error).__name__}: "
+    return f"{place}{kind}{why}"
 
 
 def _installed() -> list[Plugin]:

@@ -16,6 +16,8 @@ STATUSES = ("finished", "diverged")
 NUMBER = (int, float)
 
 KINDS: Mapping[str, tuple[type, ...]] = {
+    "run": (str,),
+    "rounds": (int,),
     "status": (str,),
     "noisyfl": (str,),
     "source_digest": (str,),
@@ -24,6 +26,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "device": (str,),
     "setup_seconds": NUMBER,
     "training_seconds": NUMBER,
+    "checksum": (str,),
 }
 """The keys that every provenance has, and the types of their values."""
 
@@ -33,7 +36,7 @@ def write_provenance(path: Path, content: Mapping[str, Any]) -> None:
 
     Args:
         path: of the file.
-        content: with the keys of :data:`KINDS`, the ``run``'s id and its number of ``rounds``.
+        content: with the keys of :data:`KINDS` but for the checksum.
     """
     write_json(path, with_checksum(content))
 
@@ -45,9 +48,6 @@ def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_provenance(path: Path, run: str) -> dict[str, Any]:
     """Read the provenance of a run.
-
-    Files that were written before a provenance had a checksum are read without it
-    (:func:`is_checked`).
 
     Raises:
         DamagedArtifact: it is not a provenance, was altered, or is another run's.
@@ -62,20 +62,15 @@ def read_provenance(path: Path, run: str) -> dict[str, Any]:
         if key not in found:
             raise refuse(f"the key {key!r} is missing")
         if not isinstance(found[key], kinds) or isinstance(found[key], bool):
-            expected = "a number" if kinds == NUMBER else "text"
+            expected = "text" if kinds == (str,) else "a number"
             raise refuse(f"{key}: got {found[key]!r}, expected {expected}")
     if found["status"] not in STATUSES:
         raise refuse(f"status: got {found['status']!r}, expected {' or '.join(STATUSES)}")
-    if found.get("run", run) != run:
+    if found["run"] != run:
         raise refuse(f"expected the run {run}, found {found['run']!r}")
-    if found.get("checksum", ...) not in (..., _checksum(found)):
+    if found["checksum"] != _checksum(found):
         raise refuse("the content does not fit its checksum, so it was altered")
     return found
-
-
-def is_checked(provenance: Mapping[str, Any]) -> bool:
-    """Whether a provenance has a checksum; files of older versions have none."""
-    return "checksum" in provenance
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

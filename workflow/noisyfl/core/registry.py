@@ -157,26 +157,40 @@ class Registry(Generic[C]):
 
     Args:
         kind: what they are, in the words of the error messages ("partition").
+        bases: the classes of which each is a subclass of one.
 
     Attributes:
         classes: by name, in the order in which they were registered.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, *bases: type) -> None:
         self.kind = kind
+        self.bases = bases
         self.classes: dict[str, type[C]] = {}
         COMPONENTS[kind] = self.classes
         self._built: dict[str, C] = {}
 
     def register(self, name: str) -> Callable[[type[D]], type[D]]:
-        """Class decorator: register the class as ``name``."""
+        """Class decorator: register the class as ``name``.
+
+        Raises:
+            BadInput: the class is not of this kind or lacks a function, or its name is taken.
+        """
 
         def register(cls: type[D]) -> type[D]:
+            self._check(name, cls)
             add(self.classes, self.kind, name, cls)
             cls.name = name
             return cls
 
         return register
+
+    def _check(self, name: str, cls: type) -> None:
+        if not issubclass(cls, self.bases):
+            expected = " or a ".join(base.__name__ for base in self.bases)
+            raise BadInput(f"{self.kind} {name!r}: {cls.__name__} is not a {expected}")
+        if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
+            raise BadInput(f"{self.kind} {name!r}: {cls.__name__} has no {lacking[0]}")
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -207,10 +221,6 @@ class Registry(Generic[C]):
     def forget_built(self) -> None:
         """Build components anew from now on, so that nothing is left of what they keep."""
         self._built.clear()
-
-    def canonical(self, raw: str | Mapping[str, Any], where: str = "") -> dict[str, Any]:
-        """``{"name": ..., option: value, ...}`` with every default filled in."""
-        return self.build(raw, where).canonical()
 
 
 @functools.lru_cache

@@ -333,7 +333,7 @@ def read(path: Path) -> NoisyPartition:
     if lacking:
         raise DamagedArtifact(f"{path}: not a noisy partition (metadata without {lacking[0]!r})")
     says, spec = metadata["revision"], metadata["spec"].get("revision")
-    if says != spec or says not in range(1, REVISION + 1):
+    if says != spec or says != REVISION:
         raise DamagedArtifact(
             f"{path}: its metadata say revision {says}, its spec revision {spec}, and this version "
             f"makes revision {REVISION}; delete it to have it made again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from noisyfl.experiments.experiment import (
 )
 from noisyfl.experiments.experiment import Mark as FileMark
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
-from noisyfl.experiments.overlay import component_of
+from noisyfl.experiments.overlay import component_of, key_to_blame
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs, merge
 from noisyfl.specs.catalogue import canonical_method, methods, parts_of
@@ -158,7 +159,13 @@ class Expansion:
         name = row.setting or column.setting or setting
         paper = self._setting(name, {**column.overlays, **row.overlays}, where)
         method, options = row.method_in.get(name, row.method), column.method or {}
-        specs = self.specs.of(self.part, paper, method, seeds, row.place, options)
+        layers: dict[str, Mapping[str, Any]] = {
+            f"{self.where}: settings.{name}": self.settings[name],
+            **column.overlays,
+            **row.overlays,
+        }
+        with _naming_the_value(row.place, layers):
+            specs = self.specs.of(self.part, paper, method, seeds, row.place, options)
         as_published = True
         if self.overlay:
             (published,) = self.specs.of(
@@ -278,6 +285,27 @@ class Expansion:
         for place, part in parts.items():
             setting = merge(setting, part, place)
         return setting
+
+
+@contextmanager
+def _naming_the_value(row: str, layers: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """Let an error in a row's runs name where the wrong value stands.
+
+    Args:
+        row: what error messages call it.
+        layers: what the runs' setting is made of, by where it stands, each laid over those before.
+    """
+    try:
+        yield
+    except BadInput as error:
+        topmost_first = dict(reversed(list(layers.items())))
+        if error.where != row or not error.path:
+            raise
+        if not (place := key_to_blame(error.path, topmost_first)):
+            raise
+        error.path = () if place.endswith(".clients") else error.path[1:]
+        error.where = place
+        raise
 
 
 def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:

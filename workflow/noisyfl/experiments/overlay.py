@@ -118,36 +118,19 @@ def component_of(key: str, where: str) -> type[Side]:
     return found[-1]
 
 
-def key_to_blame(
-    error: BadInput,
-    overlay: Mapping[str, Any],
-    experiments: Sequence[str],
-    dataset: Any,
-) -> str:
-    """The key of the overlay that a run's mistake comes from; empty if it comes from none.
+def key_to_blame(path: Sequence[str | int], layers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Where the value stands that a run's mistake comes from; empty if no layer has it.
 
     Args:
-        error: what is wrong with the run; its path begins at the run.
-        overlay: what was laid over the experiment.
-        experiments: the keys of ``experiments`` that were laid over it, the last one first.
-        dataset: of the experiment's setting.
+        path: to the mistake; it begins at a key of the run's setting.
+        layers: what the setting is made of, by where it stands, from the topmost on.
     """
-    if not error.path:
-        return ""
-    key, *options = map(str, error.path)
-    if key == "method":
-        name = options[0] if options else ""
-        return f"methods.{name}" if name in overlay.get("methods", {}) else ""
-    parts = {
-        **{f"experiments.{k}": overlay.get("experiments", {}).get(k, {}) for k in experiments},
-        "setting": overlay.get("setting", {}),
-        f"datasets.{dataset}": overlay.get("datasets", {}).get(dataset, {}),
-    }
+    key, *options = map(str, path)
     found = [
-        (f"{place}.{name}", part[name])
-        for place, part in parts.items()
+        (f"{place}.{name}", layer[name])
+        for place, layer in layers.items()
         for name in (key, *(["clients"] if key == "partition" else []))
-        if name in part
+        if name in layer
     ]
     for place, value in found:
         # A mapping without a name changes only the options in it.

@@ -36,7 +36,10 @@ DECIDING = (
 )
 """The keys of a configuration that decide its plan, with its data folders."""
 
-SOURCES = ("claims", "core", "data", "experiments", "methods", "models", "simulation", "specs")
+SOURCES = (
+    *("analysis", "claims", "core", "data", "experiments", "methods", "models", "simulation"),
+    "specs",
+)
 """The rooms whose sources decide a plan."""
 
 PLAN = ', "plan":'

@@ -108,9 +108,23 @@ class RunSpecs:
         A setting that is wrong without the overlay too raises its own error instead.
         """
         self.of(part, setting, method, seeds[:1], where, options, overlay=False)
-        key = key_to_blame(error, self.overlay, (part, self.name), setting.get("dataset"))
-        place = f"{self.config_name}: overlay{'.' if key else ''}{key}"
-        raise BadInput(f"{place}: laid over {error}") from error
+        place = f"{self.config_name}: overlay"
+        raise BadInput(f"{self._key(error, part, setting) or place}: laid over {error}") from error
+
+    def _key(self, error: BadInput, part: str, setting: Mapping[str, Any]) -> str:
+        """The key of the overlay that an error comes from; empty if it comes from none."""
+        place = f"{self.config_name}: overlay"
+        if error.path[:1] == ("method",):
+            name = str(error.path[1]) if len(error.path) > 1 else ""
+            return f"{place}.methods.{name}" if name in self.overlay.get("methods", {}) else ""
+        experiments = self.overlay.get("experiments", {})
+        dataset = setting.get("dataset")
+        layers = {
+            **{f"{place}.experiments.{k}": experiments.get(k, {}) for k in (part, self.name)},
+            f"{place}.setting": self.overlay.get("setting", {}),
+            f"{place}.datasets.{dataset}": self.overlay.get("datasets", {}).get(str(dataset), {}),
+        }
+        return key_to_blame(error.path, layers) if error.path else ""
 
     def _method(
         self, raw: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str

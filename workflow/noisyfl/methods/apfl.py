@@ -165,9 +165,7 @@ class Apfl(ServerSide, Personal):
     networks = 2
     predicts_by_features = False
     cost = Cost(effort=1.2, models_kept=1)
-    refuses: ClassVar = {
-        "models_kept": {"why": "keeps models of its own, and apfl cannot mix those", "when": {}}
-    }
+    refuses: ClassVar = {"models_kept": "keeps models of its own, and apfl cannot mix those"}
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
         """This server side, and a client side with the partner's loss on w and on the mixture."""

@@ -28,6 +28,7 @@ class Centralized(ServerSide):
     """
 
     revision = 2
+    pools_samples = True
     reference = "FedNoiL (arXiv 2205.10110), Table 1, rows without a federation"
 
     epochs: int | None = option(

@@ -151,10 +151,10 @@ class FedCNI(ClientSide):
         features = outputs.features
         if self.prototype == "unit":
             features = normalize(features, dim=1)
-        prototypes, present = mean_by_class(features, labels, outputs.logits.shape[1])
+        prototypes, count = mean_by_class(features, labels, outputs.logits.shape[1])
         unit = normalize(prototypes, dim=1)
         similarity = product(normalize(features, dim=1), unit.T)
-        return prototypes, similarity.masked_fill(~present, -math.inf)
+        return prototypes, similarity.masked_fill(count == 0, -math.inf)
 
     def thresholds(self, outputs: Outputs, client: Client, clean: Tensor) -> Tensor:
         """The confidence required for each class, [classes] (Eqs. 7, 8), updated from the last one.

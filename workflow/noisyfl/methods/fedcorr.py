@@ -24,10 +24,10 @@ from noisyfl.simulation.client_side import ClientSide, Side, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, distance, proximal_weights, squared_distance
-from noisyfl.simulation.mixup import mixed_images, mixup_draws
+from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.server_side import ServerSide, uniform
+from noisyfl.simulation.server_side import ServerSide, sweep, uniform
 from noisyfl.simulation.updates import Batch, Epoch, Update
 
 
@@ -135,11 +135,9 @@ class FedCorr(ServerSide, ClientSide):
 
     partner: ClassVar[str] = "server"
     refuses: ClassVar = {
-        "own_batches": {
-            "why": "decides its own batches, which mixup cannot mix; expected "
-            "mixup_stages='first_two' or 'preprocessing' of fedcorr",
-            "when": {"mixup": True, "mixup_stages": "all"},
-        }
+        "own_batches": "decides its own batches, by what it learns from its first round on, in "
+        "which fedcorr trains",
+        "pools_samples": "pools all samples before the first round, and fedcorr compares clients",
     }
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
@@ -196,9 +194,11 @@ class FedCorr(ServerSide, ClientSide):
 
     def slots(self, round: int, federation: Federation) -> int:
         """See :meth:`ServerSide.slots`."""
-        if self.stage(round, federation) == "preprocessing":
+        if self.stage(round, federation) != "preprocessing":
+            return federation.participants
+        if self.preprocessing_sampling == "with_replacement":
             return self._group(federation)
-        return federation.participants
+        return len(sweep(round, len(federation.clients), self._group(federation))[1])
 
     # ---------------------------------------------------------------- the server's choices
 
@@ -212,13 +212,13 @@ class FedCorr(ServerSide, ClientSide):
         return super().select(round, federation)
 
     def _next_visited(self, round: int, federation: Federation) -> np.ndarray:
-        iteration, place = divmod(round, self._iteration_rounds(federation))
+        count, group = len(federation.clients), self._group(federation)
+        iteration, places = sweep(round, count, group)
         rng = stream(federation.seed, "preprocessing order", iteration)
-        unvisited = rng.permutation(len(federation.clients))
-        group = self._group(federation)
+        unvisited = rng.permutation(count)
         if self.preprocessing_sampling == "without_replacement":
-            return unvisited[place * group : (place + 1) * group]
-        for _ in range(place):
+            return unvisited[places]
+        for _ in range(places.start // group):
             unvisited = np.setdiff1d(unvisited, rng.choice(unvisited, size=group))
         return rng.choice(unvisited, size=group)
 
@@ -256,10 +256,7 @@ class FedCorr(ServerSide, ClientSide):
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Cross-entropy, with mixup where it is on, plus the proximal term (Eq. 5)."""
         if "share" in batch:
-            share, index = batch["share"], batch["mixup_index"]
-            logits = model(mixed_images(batch)).logits
-            own = cross_entropy(logits, batch.target)
-            loss = (share * own + (1 - share) * cross_entropy(logits, batch.target[index])).mean()
+            loss = mixed_losses(model(mixed_images(batch)).logits, batch).mean()
         else:
             loss = super().loss(model, batch)
         if "proximal" not in batch:
@@ -393,5 +390,9 @@ class FedCorr(ServerSide, ClientSide):
 
 
 def low_component(values: Tensor) -> Tensor:
-    """bool [n]: which values belong to the lower component of a two-component mixture of them."""
-    return fit_two(values[None]).low(values[None])[0]
+    """bool [n]: which values belong to the lower component of a two-component mixture of them; one
+    that is not finite does not.
+    """
+    finite = values.isfinite()
+    there = values.where(finite, 0.0)[None]
+    return fit_two(there, finite[None]).low(there)[0] & finite

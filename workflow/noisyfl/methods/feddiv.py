@@ -20,7 +20,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.mixup import mixed_images, mixup_draws
+from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide
@@ -141,9 +141,7 @@ class FedDiv(ServerSide, ClientSide):
         one (Eqs. 13 to 15).
         """
         log_probability = model(mixed_images(batch)).logits.log_softmax(1)
-        share, other = batch["share"], batch.target[batch["mixup_index"]]
-        learnt = share * cross_entropy(log_probability, batch.target)
-        learnt = learnt + (1 - share) * cross_entropy(log_probability, other)
+        learnt = mixed_losses(log_probability, batch)
         count, classes = log_probability.shape
         log_mean = log_probability.logsumexp(0) - math.log(count)
         return learnt.mean() - batch["prior"] * (log_mean + math.log(classes)).mean()

@@ -36,7 +36,7 @@ from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.server_side import ServerSide
+from noisyfl.simulation.server_side import ServerSide, sweep
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 from noisyfl.simulation.weights import Weights, to_device
 
@@ -141,10 +141,15 @@ class FedGR(ServerSide, ClientSide):
         """
         if round >= self.sieving_rounds:
             return super().select(round, federation)
-        count = federation.participants
-        sweep, part = divmod(round, math.ceil(len(federation.clients) / count))
-        order = stream(federation.seed, "sweep", sweep).permutation(len(federation.clients))
-        return order[part * count : (part + 1) * count]
+        count = len(federation.clients)
+        number, places = sweep(round, count, federation.participants)
+        return stream(federation.seed, "sweep", number).permutation(count)[places]
+
+    def slots(self, round: int, federation: Federation) -> int:
+        """The participants of a sweep's round, then as FedAvg."""
+        if round >= self.sieving_rounds:
+            return super().slots(round, federation)
+        return len(sweep(round, len(federation.clients), federation.participants)[1])
 
     # ---------------------------------------------------------------- before a local update
 

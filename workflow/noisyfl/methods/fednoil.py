@@ -24,7 +24,7 @@ from noisyfl.simulation.model import Model
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Batch, Epoch, Update, batches
+from noisyfl.simulation.updates import Batch, Epoch, Update, batches, without_single
 from noisyfl.simulation.weights import size_in_bytes
 
 STATE = "fednoil"
@@ -318,9 +318,8 @@ def draw_by_weight(weights: np.ndarray, count: int, rng: np.random.Generator) ->
 def side_by_side(
     labelled: np.ndarray, unlabelled: np.ndarray, size: int, batch: str
 ) -> list[np.ndarray]:
-    """Steps that all have labelled and unlabelled samples in the same proportion.
-
-    A last step of a single sample is left out: batch normalisation cannot train on it.
+    """Steps that all have labelled and unlabelled samples in the same proportion; a last one of a
+    single sample is left out.
 
     Args:
         labelled: positions, at least one, in the order in which steps take them.
@@ -337,7 +336,4 @@ def side_by_side(
         first = (ends * count + counted // 2) // counted
         second = ends - first
     pairs = zip(np.split(labelled, first[:-1]), np.split(unlabelled, second[:-1]), strict=True)
-    steps = [np.concatenate(pair) for pair in pairs]
-    if len(steps) > 1 and len(steps[-1]) == 1:
-        steps.pop()
-    return steps
+    return without_single([np.concatenate(pair) for pair in pairs])

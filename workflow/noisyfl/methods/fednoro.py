@@ -62,9 +62,9 @@ class TwoStages(ServerSide, ClientSide):
         means, known = [], []
         for client, outputs in zip(clients, federation.passes(requests, round), strict=True):
             losses = cross_entropy(outputs.logits, client.given)[:, None]
-            mean, has = mean_by_class(losses, client.given, federation.classes)
+            mean, count = mean_by_class(losses, client.given, federation.classes)
             means.append(mean[:, 0])
-            known.append(has)
+            known.append(count > 0)
         table = torch.stack(means).double().cpu().numpy()
         noisy = noisy_rows(table, torch.stack(known).cpu().numpy())
         for client, is_noisy in zip(clients, noisy.tolist(), strict=True):
@@ -188,7 +188,7 @@ def noisy_rows(means: np.ndarray, known: np.ndarray) -> np.ndarray:
 
     A client that does not have a class is given the smallest loss that any client has in it. Each
     class is scaled to [0, 1], and the mixture component with the larger sum of means is that of the
-    noisy clients.
+    noisy clients. A client with a mean that is not finite is noisy, and counts for no other.
 
     Args:
         means: float64 [clients, classes], the mean losses.
@@ -197,6 +197,12 @@ def noisy_rows(means: np.ndarray, known: np.ndarray) -> np.ndarray:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
+    finite = np.isfinite(np.where(known, means, 0)).all(1)
+    if not finite.all():
+        noisy = np.ones(len(means), dtype=bool)
+        if finite.any():
+            noisy[finite] = noisy_rows(means[finite], known[finite])
+        return noisy
     everyone = means[:, known.any(0)]
     least = np.where(known, means, np.inf).min(0)[known.any(0)]
     filled = np.where(known[:, known.any(0)], everyone, least)

@@ -11,13 +11,12 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
-from noisyfl.simulation.estimates import product
+from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
@@ -93,7 +92,7 @@ class FedProto(ServerSide, ClientSide):
         if not answers:
             return
         found = [
-            class_means(outputs, request.client.labels)
+            mean_by_class(outputs.features, request.client.labels, outputs.logits.shape[1])
             for request, outputs in zip(requests, answers, strict=True)
         ]
         means = torch.stack([mean for mean, _ in found])
@@ -158,14 +157,3 @@ class FedProto(ServerSide, ClientSide):
         prototypes = client.state["prototypes"].to(features)
         near = -(features[:, None] - prototypes).square().mean(2)
         return torch.where(client.state["known"].to(features) > 0, near, near.amin() - 1)
-
-
-def class_means(outputs: Outputs, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean features [classes, width] and the number [classes] of samples of each label.
-
-    A class without a sample has a mean of 0.
-    """
-    features = outputs.features
-    member = functional.one_hot(labels, outputs.logits.shape[1]).to(features.dtype)
-    count = member.sum(0)
-    return product(member.T, features) / count.clamp(min=1)[:, None], count

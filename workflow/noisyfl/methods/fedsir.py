@@ -418,7 +418,8 @@ def clean_rows(similarities: np.ndarray, seed: int) -> np.ndarray:
     if np.allclose(similarities, similarities[0]):
         return np.ones(len(similarities), dtype=bool)
     scaled = (similarities - similarities.mean(0)) / (similarities.std(0) + 1e-12)
-    mixture = GaussianMixture(2, n_init=STARTS, max_iter=2000, random_state=seed)
+    # scikit-learn's seeds have 32 bits.
+    mixture = GaussianMixture(2, n_init=STARTS, max_iter=2000, random_state=seed % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         probability = mixture.fit(scaled).predict_proba(scaled)

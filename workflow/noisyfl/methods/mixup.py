@@ -6,7 +6,7 @@ from noisyfl.core.options import option
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.clients import Client
-from noisyfl.simulation.mixup import mixed_images, mixup_draws
+from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.updates import Batch, Epoch
 
@@ -28,10 +28,4 @@ class Mixup(ClientSide):
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """The cross-entropies of both images' labels, mixed in the same share as the images."""
-        logits = model(mixed_images(batch)).logits
-        other = batch.target[batch["mixup_index"]]
-        share = batch["share"]
-        losses = share * self.losses(logits, batch.target) + (1 - share) * self.losses(
-            logits, other
-        )
-        return losses.mean()
+        return mixed_losses(model(mixed_images(batch)).logits, batch).mean()

@@ -282,12 +282,13 @@ class RoFL(ClientSide):
         13).
         """
         small = losses.argsort(stable=True).argsort() < kept
-        means, present = mean_by_class(features, given, len(centroids), small)
+        means, count = mean_by_class(features, given, len(centroids), small)
         step = cosine_similarity(centroids, means).square()[:, None]
         if not self.global_centroids:
             step = torch.ones_like(step)
         step = torch.where(centroids.any(1, keepdim=True), step, 1.0)
-        return torch.where(present[:, None], (1 - step) * centroids + step * means, centroids)
+        moved = (1 - step) * centroids + step * means
+        return torch.where((count > 0)[:, None], moved, centroids)
 
     # ---------------------------------------------------------------- what the server does
 

@@ -59,4 +59,4 @@ class Model(Component, ABC):
         """Replace the initial weights by published ones, if an option says so."""
 
 
-MODELS = Registry[Model]("model")
+MODELS = Registry[Model]("model", Model)

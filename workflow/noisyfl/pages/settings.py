@@ -13,7 +13,6 @@ from noisyfl.analysis.metrics import SYMBOLS
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, OTHER_SCALE, POINTS
-from noisyfl.core.provenance import is_checked
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
@@ -25,7 +24,7 @@ CLIENTS = re.compile(r"\bn=(\d+)")
 """The number of clients in a published partition."""
 
 NOT_NOTED = "not noted"
-"""What stands for the share of wrong labels in runs of older versions, which did not note it."""
+"""What stands for the share of wrong labels in runs whose provenance does not have it."""
 
 NOTHING: Mapping[str, Sequence[str]] = {}
 
@@ -176,7 +175,7 @@ def _stand_ins(content: Content, cells: list[Cell]) -> list[str]:
         paper, setting = cell.facts, content.runs[cell.runs[0]].spec["noisy_partition"]
         clients = str(setting["partition"]["clients"])
         if paper["dataset"] != setting["dataset"]:
-            found[f"{setting['dataset']} stands in for {paper['dataset']}."] = None
+            found[f"{dataset(setting['dataset']).name} stands in for {paper['dataset']}."] = None
         there = CLIENTS.search(paper["partition"])
         if there and there[1] != clients:
             found[f"{clients} clients; the paper has {there[1]}."] = None
@@ -281,15 +280,7 @@ def _doubts(runs: Mapping[str, Run], digests: Mapping[str, str]) -> dict[str, li
         for run, made in runs.items()
         if is_edited(digests.get(made.spec["method"]["name"]), made.provenance)
     ]
-    unchecked = [run for run, made in runs.items() if not is_checked(made.provenance)]
-    return {
-        **({"method edited since, without a higher revision": edited} if edited else {}),
-        **(
-            {"provenance without a checksum, of an older version": [count(len(unchecked), "run")]}
-            if unchecked
-            else {}
-        ),
-    }
+    return {"method edited since, without a higher revision": edited} if edited else {}
 
 
 def origin(run: Run) -> str:

@@ -7,11 +7,11 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from noisyfl.core.artifacts import TRACKED, Results, replacing
+from noisyfl.core.artifacts import TRACKED, Results, read_table, replacing
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import write_provenance
-from noisyfl.runs.artifact import read_artifact
+from noisyfl.runs.artifact import read_artifact, read_clients
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
 
@@ -31,11 +31,12 @@ def archive(run: str, results: Results, tracked: Results, commit: str | None) ->
     Raises:
         BadInput: no commit is given, and the run was made by other sources than these, or these
             are not committed.
-        DamagedArtifact: the run cannot be read.
+        DamagedArtifact: the run or its noisy partition cannot be read.
     """
     files, kept = results.run(run), tracked.run(run)
     if not files.provenance.exists() or kept.provenance.exists():
         return False
+    read_clients(run, files)
     found = read_artifact(run, files)
     provenance = {**found.provenance, "run": run, "rounds": len(found.rounds)}
     if provenance["source_digest"] != source_digest() and commit is None:
@@ -49,6 +50,7 @@ def archive(run: str, results: Results, tracked: Results, commit: str | None) ->
     partition = identity(found.spec["noisy_partition"])
     made = results.partition(partition)
     if made.exists() and not tracked.partition(partition).exists():
+        read_table(made)
         _copy(made, tracked.partition(partition))
     write_provenance(kept.provenance, {**provenance, "commit": commit})
     for moved in (files, results.stored(run)):

@@ -91,7 +91,7 @@ def _check_rounds(rounds: pa.Table, provenance: Mapping[str, Any], files: RunFil
     def refuse(why: str) -> DamagedArtifact:
         return DamagedArtifact(f"{files.rounds}: {why}; {remedy(files.rounds)}")
 
-    expected = provenance.get("rounds", len(rounds))
+    expected = provenance["rounds"]
     numbers = to_numpy(rounds["round"].combine_chunks()) if len(rounds) else np.empty(0)
     if len(rounds) != expected or not np.array_equal(numbers, np.arange(1, expected + 1)):
         raise refuse(f"expected the rounds 1 to {expected}, found {len(rounds)}")

@@ -19,8 +19,8 @@ LISTED = 3
 def is_edited(digest: str | None, provenance: Mapping[str, Any]) -> bool:
     """Whether the code of a run's method is not what the run was trained by.
 
-    False where nobody can tell: for a run of an older version, which recorded no digest of its
-    method; of another Python, which prints syntax trees otherwise; or of a method that is gone.
+    False where nobody can tell: for a run whose provenance has no digest of its method; of another
+    Python, which prints syntax trees otherwise; or of a method that is gone.
 
     Args:
         digest: of the code of the run's method now; None if the method is gone.

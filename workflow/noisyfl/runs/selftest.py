@@ -25,6 +25,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from noisyfl.core.artifacts import write_json
+from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.models import MODELS
@@ -125,8 +126,8 @@ def selftest(
             except Exception as error:
                 # Whatever goes wrong here is a finding, and the other checks go on.
                 failed += 1
-                words = " ".join(str(error).split()) or type(error).__name__
-                say(f"FAILED  {title}: {words}")
+                kind = "" if isinstance(error, Failed | BadInput) else f"{type(error).__name__}: "
+                say(f"FAILED  {title}: {kind}{' '.join(str(error).split())}")
     if left_out:
         say(f"left out, as half of {minutes:g} minutes is over: {'; '.join(left_out)}")
     if failed:

@@ -70,7 +70,7 @@ class Cost:
 
     Attributes:
         effort: the seconds of a round, divided by those of FedAvg with as many networks.
-        models_kept: models that the method keeps for every client between rounds.
+        models_kept: the most models that the method keeps for every client between rounds.
     """
 
     effort: float = 1.0
@@ -93,9 +93,9 @@ class Side(Component):
         own_batches: whether it decides the batches of a local epoch itself.
         predicts_by_features: whether a client side's :meth:`ClientSide.predict` reads features; if
             not, it may be given features of width 0.
+        pools_samples: whether it begins by giving all clients' samples to one.
         refuses: which methods may not stand behind it, by the attribute that they declare
-            (``models_kept``, ``own_batches``); for each, ``why``, and ``when``: the values of its
-            own options for which this holds.
+            (``models_kept``, ``own_batches``, ``pools_samples``); for each, why.
     """
 
     reference: ClassVar[str]
@@ -108,7 +108,8 @@ class Side(Component):
     partner: ClassVar[str] = ""
     own_batches: ClassVar[bool] = False
     predicts_by_features: ClassVar[bool] = False
-    refuses: ClassVar[dict[str, dict]] = {}
+    pools_samples: ClassVar[bool] = False
+    refuses: ClassVar[dict[str, str]] = {}
 
     def later(self, federation: Federation) -> dict[str, int]:
         """The parts of the method that do not begin with the first round: for each, by its name,

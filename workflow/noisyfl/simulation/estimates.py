@@ -20,7 +20,7 @@ def mean_by_class(
     values: Tensor, labels: Tensor, classes: int, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The mean of the values of each class, [classes, width], zeros for a class without values; and
-    whether each class has any, bool [classes].
+    how many each class has, int64 [classes].
 
     Args:
         values: [samples, width].
@@ -33,4 +33,4 @@ def mean_by_class(
         member = member & mask[:, None]
     count = member.sum(0)
     sums = product(member.to(values.dtype).T, values)
-    return sums / count.clamp(min=1)[:, None].to(values.dtype), count > 0
+    return sums / count.clamp(min=1)[:, None].to(values.dtype), count

@@ -1,4 +1,4 @@
-"""Mixup (Zhang et al., ICLR 2018): what it draws, and the images that it makes."""
+"""Mixup (Zhang et al., ICLR 2018): what it draws, the images that it makes, and their losses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from torch import Tensor
 
 from noisyfl.simulation.client_side import Turn
+from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.updates import Batch
 
 
@@ -30,3 +31,9 @@ def mixed_images(batch: Batch) -> Tensor:
     """The batch's images, each mixed with the one that its index says."""
     share = batch["share"]
     return share * batch.images + (1 - share) * batch.images[batch["mixup_index"]]
+
+
+def mixed_losses(logits: Tensor, batch: Batch) -> Tensor:
+    """The cross-entropies [batch] of both images' labels, mixed in the same share as the images."""
+    share, other = batch["share"], batch.target[batch["mixup_index"]]
+    return share * cross_entropy(logits, batch.target) + (1 - share) * cross_entropy(logits, other)

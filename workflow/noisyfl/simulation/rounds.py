@@ -184,9 +184,11 @@ def evaluate_models(
         networks = [_network(model, number) for number in range(client.networks)]
         for network in networks:
             if network not in answers:
-                outputs = before.get(network) or executor.test_outputs(
-                    model.weights, network.number
-                )
+                outputs = before.get(network)
+                # Another method's rounds, before this one's, may have kept no features.
+                lacks = client.predicts_by_features and outputs and not outputs.features.shape[1]
+                if outputs is None or lacks:
+                    outputs = executor.test_outputs(model.weights, network.number)
                 answers[network] = (
                     outputs if client.predicts_by_features else _without_features(outputs)
                 )

@@ -5,6 +5,7 @@ The base class is FedAvg. Like a client side, a server side is a frozen componen
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -120,6 +121,14 @@ def uniform(round: int, federation: Federation, pool: np.ndarray) -> np.ndarray:
     count = min(federation.participants, len(pool))
     rng = stream(federation.seed, "selection", round)
     return rng.choice(pool, size=count, replace=False)
+
+
+def sweep(round: int, clients: int, size: int) -> tuple[int, range]:
+    """Which sweep over all clients a round belongs to, from 0, and the places that its participants
+    have in the order of that sweep; its last round may have fewer than ``size``.
+    """
+    number, part = divmod(round, math.ceil(clients / size))
+    return number, range(clients)[part * size : (part + 1) * size]
 
 
 def local_updates(

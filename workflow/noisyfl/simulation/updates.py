@@ -148,8 +148,7 @@ def check_positions(given: np.ndarray, samples: int, where: str) -> None:
 def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
     """``positions`` in a new order, cut into batches of ``size``; the last one may be smaller.
 
-    A last batch of a single sample is left out of the epoch: batch normalisation cannot train on
-    it where a channel has one value, and all networks follow the same rule.
+    A last batch of a single sample is left out (:func:`without_single`).
 
     Args:
         positions: int64 [n].
@@ -157,7 +156,12 @@ def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[
         rng: draws the order.
     """
     order = rng.permutation(positions)
-    steps = [order[start : start + size] for start in range(0, len(order), size)]
-    if len(steps) > 1 and len(steps[-1]) == 1:
-        steps.pop()
-    return steps
+    return without_single([order[start : start + size] for start in range(0, len(order), size)])
+
+
+def without_single(steps: list[np.ndarray]) -> list[np.ndarray]:
+    """An epoch's steps without a last one of a single sample, if there are others: batch
+    normalisation cannot train on it where a channel has one value, and all networks follow the same
+    rule.
+    """
+    return steps[:-1] if len(steps) > 1 and len(steps[-1]) == 1 else steps

@@ -76,10 +76,9 @@ def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
             f"{first}+{second}: {second} is a client side and a server side that need "
             f"each other, so it cannot stand behind {first}"
         )
-    for trait, refusal in methods()[first].refuses.items():
-        meant = all(parts[0][key] == value for key, value in refusal["when"].items())
-        if meant and getattr(behind.cost if hasattr(behind.cost, trait) else behind, trait):
-            raise BadInput(f"{first}+{second}: {second} {refusal['why']}")
+    for trait, why in methods()[first].refuses.items():
+        if getattr(behind.cost if hasattr(behind.cost, trait) else behind, trait):
+            raise BadInput(f"{first}+{second}: {second} {why}")
     if first == "fedavg":
         return parts[1]
     return {"name": f"{first}+{second}", "parts": parts}

@@ -81,15 +81,17 @@ Of CIFAR-100, only the training labels are known, from the file of its human lab
 def find_parquet(name: str, folder: Path) -> dict[str, list[Path]] | None:
     """The Parquet files of each part in ``folder/<name>``; None unless both parts have some.
 
-    The part that a file belongs to is read off its path, which has ``train`` or ``test`` in it.
+    A file belongs to the part that its name, or else a folder above it, begins with: ``train`` or
+    ``test``.
     """
     root = folder / name
     parts: dict[str, list[Path]] = {"train": [], "test": []}
     for path in sorted(root.rglob("*.parquet")):
-        place = path.relative_to(root).as_posix()
-        for part, files in parts.items():
-            if part in place:
-                files.append(path)
+        for place in reversed(path.relative_to(root).parts):
+            part = next((part for part in parts if place.startswith(part)), None)
+            if part:
+                parts[part].append(path)
+                break
     return parts if all(parts.values()) else None
 
 

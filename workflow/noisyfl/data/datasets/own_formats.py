@@ -44,6 +44,7 @@ class Listing:
         labels: the number or the name of each one's class.
         given: its given label, likewise; None if there are none.
         classes: names of the classes by number; None if the format does not say them.
+        numbers: where each stands in the file or folder, from 0, if some of it are left out.
     """
 
     place: Path
@@ -51,18 +52,26 @@ class Listing:
     labels: Sequence[int | str]
     given: Sequence[int | str] | None = None
     classes: Sequence[str] | None = None
+    numbers: Sequence[int] | None = None
 
     def __len__(self) -> int:
         return len(self.images)
 
     def rows(self, rows: np.ndarray) -> Listing:
         """Some of the images, by their numbers."""
-        return replace(self, images=[self.images[row] for row in rows])
+        return replace(
+            self,
+            images=[self.images[row] for row in rows],
+            labels=[self.labels[row] for row in rows],
+            given=None if self.given is None else [self.given[row] for row in rows],
+            numbers=rows.tolist(),
+        )
 
     def name(self, row: int) -> str:
         """What an error message calls an image."""
         image = self.images[row]
-        return str(image) if isinstance(image, Path) else f"{self.place}, row {row}"
+        number = row if self.numbers is None else self.numbers[row]
+        return str(image) if isinstance(image, Path) else f"{self.place}, row {number}"
 
 
 def list_images(place: Path, columns: Columns) -> dict[str, Listing]:

@@ -108,7 +108,7 @@ def read_part(path: Path) -> Part:
         FileNotFoundError: there is none.
     """
     table, metadata = read_table(path)
-    # Older files do not say which part they are, or of which revision.
+    # A file that is no part says neither which part nor which revision it is.
     found = metadata.get("part", path.stem)
     if path.stem in ("train", "test") and found != path.stem:
         raise DamagedArtifact(

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyfl.core.artifacts import METADATA_KEY, DamagedArtifact, read_metadata, replacing, to_numpy
+from noisyfl.core.artifacts import METADATA_KEY, DamagedArtifact, replacing, to_numpy
 from noisyfl.data.datasets.images import JPEG_QUALITY, Files, Unreadable, in_order, jpeg
 
 SHARD_SIZE = 8_192
@@ -196,8 +196,9 @@ def _group(images: list[Any], files: Files) -> pa.Table:
 def _source_digest(path: Path) -> str | None:
     """The digest of what a shard was made of; None if it is not there or not whole."""
     try:
-        return read_metadata(path).get("made_of")
-    except (FileNotFoundError, DamagedArtifact, pa.ArrowInvalid, pa.ArrowIOError):
+        metadata = pq.read_schema(path).metadata or {}
+        return json.loads(metadata[METADATA_KEY])["made_of"]
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         return None
 
 

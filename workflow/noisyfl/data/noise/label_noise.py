@@ -154,7 +154,7 @@ class Flipping(LabelNoise):
         """For each client with these true labels, what they are flipped into."""
 
 
-LABEL_NOISES = Registry[LabelNoise]("label noise")
+LABEL_NOISES = Registry[LabelNoise]("label noise", LabelNoise)
 
 
 @LABEL_NOISES.register("none")

@@ -39,7 +39,7 @@ class NoiseLevel(Component, ABC):
         """The level of each client: float64 [clients], from 0 to 1."""
 
 
-NOISE_LEVELS = Registry[NoiseLevel]("noise level")
+NOISE_LEVELS = Registry[NoiseLevel]("noise level", NoiseLevel)
 
 
 @NOISE_LEVELS.register("none")

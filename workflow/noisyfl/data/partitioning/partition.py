@@ -108,7 +108,7 @@ class Partition(Component, ABC):
         raise NotImplementedError
 
 
-PARTITIONS = Registry[Partition]("partition")
+PARTITIONS = Registry[Partition]("partition", Partition)
 
 
 @PARTITIONS.register("iid")
