@@ -48,8 +48,8 @@ def test_stages_end_where_the_paper_ends_them(clients, participation, rounds, t1
     assert stages.index("finetuning") == ends[0]
     assert stages.index("usual training") == ends[1]
     # The three stages together cost as many local updates as the budget's ordinary rounds.
-    slots = sum(method.slots(round, federation) for round in range(ends[2]))
-    assert slots == rounds * federation.participants
+    counted = sum(method.counted_updates(round, federation) for round in range(ends[2]))
+    assert counted == rounds * federation.participants
 
 
 def test_the_last_round_of_an_iteration_counts_for_whom_it_visits():
@@ -57,7 +57,7 @@ def test_the_last_round_of_an_iteration_counts_for_whom_it_visits():
     method = fedcorr(preprocessing_iterations=2, finetuning_rounds=1, fraction_scheduling=False)
     visited = [len(method.select(round, federation)) for round in range(4)]
     assert visited == [4, 2, 4, 2]
-    assert [method.slots(round, federation) for round in range(5)] == [*visited, 4]
+    assert [method.counted_updates(round, federation) for round in range(5)] == [*visited, 4]
 
 
 def test_what_is_not_finite_is_not_low():

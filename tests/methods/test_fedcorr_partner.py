@@ -94,7 +94,7 @@ def test_whose_round_it_is(partner):
     assert whole.rounds(federation) == plain.rounds(federation) == 12
     for round in range(12):
         assert whole.stage(round, federation) == plain.stage(round, federation)
-        assert whole.slots(round, federation) == plain.slots(round, federation)
+        assert whole.counted_updates(round, federation) == plain.counted_updates(round, federation)
         server, client, one = enter(whole, last, federation, round)
         third = whole.stage(round, federation) == "usual training"
         if not third:

@@ -74,14 +74,14 @@ def test_all_clients_take_part_equally_often_while_they_are_sieved():
     for sweep in (range(3), range(3, 6)):
         parts = [side.select(round, federation) for round in sweep]
         assert [len(part) for part in parts] == [2, 2, 1]
-        assert [side.slots(round, federation) for round in sweep] == [2, 2, 1]
+        assert [side.counted_updates(round, federation) for round in sweep] == [2, 2, 1]
         assert np.sort(np.concatenate(parts)).tolist() == [0, 1, 2, 3, 4]
     first, second = (
         np.concatenate([side.select(round, federation) for round in sweep])
         for sweep in (range(3), range(3, 6))
     )
     assert first.tolist() != second.tolist()
-    assert len(side.select(6, federation)) == side.slots(6, federation) == 2
+    assert len(side.select(6, federation)) == side.counted_updates(6, federation) == 2
 
 
 def test_the_mixture_is_of_all_participants_samples_or_of_a_clients_own():

@@ -186,7 +186,7 @@ def test_the_identification_takes_the_place_of_as_many_local_updates(participati
     federation = Seeing([[0]] * 5, [], participation=participation)
     side = method("fedsir")
     assert side.rounds(federation) == rounds
-    updates = sum(side.slots(round, federation) for round in range(rounds))
+    updates = sum(side.counted_updates(round, federation) for round in range(rounds))
     assert 0 <= 1000 * federation.participants - updates < federation.participants
     assert side.select(0, federation).tolist() == [0, 1, 2, 3, 4]
     assert len(side.select(1, federation)) == federation.participants

@@ -48,7 +48,7 @@ def content(of):
         {name: value.tolist() for name, value in of.weights.items()},
         of.state["centroids"].tolist(),
         [(client.labels.tolist(), client.state) for client in of.clients],
-        (repr(of.records.rounds), of.records.clients, of.records.slots),  # repr: NaN equals NaN
+        (repr(of.records.rounds), of.records.clients, of.records.counted),  # repr: NaN equals NaN
     )
 
 

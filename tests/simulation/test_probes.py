@@ -107,7 +107,7 @@ def untouched(federation):
         dict(federation.state),
         [(client.labels, dict(client.state)) for client in federation.clients],
         [dict(row) for row in records.rounds],
-        (records.slots, records.forward, records.backward, records.down, records.up),
+        (records.counted, records.forward, records.backward, records.down, records.up),
         (list(records.selections), dict(records.estimates)),
     )
 

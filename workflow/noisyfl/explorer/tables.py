@@ -22,12 +22,14 @@ class Tables:
         scale_tables: the tables of the scale by name, including runs that are not trained.
         paper_tables: the same tables in the papers' own settings.
         plan: the specs of the runs in both, by id.
+        errors: the errors of runs whose last training failed, by id.
 
     Attributes:
         tables: every table as plain data.
         cells: every cell of every table, with the numbers that its runs have in ``run_ids``.
         run_ids: the runs of all tables, each once, with their numbers.
-        errors: the errors of runs whose last training failed, by id.
+        metrics_of: by run, the metrics that tables show of it.
+        specs: the specs of all runs, each part of them once.
         places: numbers of cells by (table, row, column), each under the names that our tables use
             and under those of the published numbers.
     """

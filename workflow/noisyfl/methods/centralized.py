@@ -62,7 +62,7 @@ class Centralized(ServerSide):
         rows, given, true = (column[chosen] for column in pooled)
         federation.clients = [Client(0, rows, given, true)]
 
-    def slots(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: Federation) -> int:
         """As many local updates as clients were pooled."""
         return federation.state["pooled_clients"]
 

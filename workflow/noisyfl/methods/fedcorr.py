@@ -192,8 +192,8 @@ class FedCorr(ServerSide, ClientSide):
         begins = {"finetuning": first, "usual training": second}
         return {stage: begins[stage] for stage, there in wanted.items() if there}
 
-    def slots(self, round: int, federation: Federation) -> int:
-        """See :meth:`ServerSide.slots`."""
+    def counted_updates(self, round: int, federation: Federation) -> int:
+        """See :meth:`ServerSide.counted_updates`."""
         if self.stage(round, federation) != "preprocessing":
             return federation.participants
         if self.preprocessing_sampling == "with_replacement":

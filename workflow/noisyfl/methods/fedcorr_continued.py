@@ -54,10 +54,10 @@ class Continued(ServerSide):
         """FedCorr's name for the stage."""
         return self.first.stage(round, federation)
 
-    def slots(self, round: int, federation: Federation) -> int:
-        """The slots of the method whose round it is."""
+    def counted_updates(self, round: int, federation: Federation) -> int:
+        """The updates of the method whose round it is."""
         server = self.second if self._continued(round, federation) else self.first
-        return server.slots(round, federation)
+        return server.counted_updates(round, federation)
 
     def later(self, federation: Federation) -> dict[str, int]:
         """FedCorr's stages."""

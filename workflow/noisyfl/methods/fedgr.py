@@ -145,10 +145,10 @@ class FedGR(ServerSide, ClientSide):
         number, places = sweep(round, count, federation.participants)
         return stream(federation.seed, "sweep", number).permutation(count)[places]
 
-    def slots(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: Federation) -> int:
         """The participants of a sweep's round, then as FedAvg."""
         if round >= self.sieving_rounds:
-            return super().slots(round, federation)
+            return super().counted_updates(round, federation)
         return len(sweep(round, len(federation.clients), federation.participants)[1])
 
     # ---------------------------------------------------------------- before a local update

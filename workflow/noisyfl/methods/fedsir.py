@@ -125,7 +125,7 @@ class FedSIR(ServerSide, ClientSide):
         identified = math.ceil(len(federation.clients) / federation.participants)
         return 1 + max(0, federation.schedule.rounds - identified)
 
-    def slots(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: Federation) -> int:
         """All clients in the identification, then as FedAvg."""
         return len(federation.clients) if round == 0 else federation.participants
 

@@ -93,7 +93,7 @@ class Checkpoint:
         ):
             client.labels, client.state = labels, state
         records = federation.records
-        records.rounds, records.clients, records.slots = content["records"]
+        records.rounds, records.clients, records.counted = content["records"]
         self.rounds_saved = self._restored = content["rounds"]
         return content["rounds"], f"resuming after round {content['rounds']}"
 
@@ -227,7 +227,7 @@ class Checkpoint:
             "state": dict(federation.state),
             "labels": [client.labels for client in federation.clients],
             "client_states": [dict(client.state) for client in federation.clients],
-            "records": (list(records.rounds), list(records.clients), records.slots),
+            "records": (list(records.rounds), list(records.clients), records.counted),
         }
 
     def _save(self, content: dict[str, Any]) -> None:
@@ -274,10 +274,10 @@ def check_content(content: Mapping[str, Any], federation: Federation, total: int
     for state in (content["state"], *content["client_states"]):
         if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
             raise ValueError("what a method keeps is not a mapping by name")
-    rows, of_clients, slots = content["records"]
-    if not isinstance(slots, int) or not isinstance(of_clients, list):
+    rows, of_clients, counted = content["records"]
+    if not isinstance(counted, int) or not isinstance(of_clients, list):
         raise ValueError("its records are none")
-    _check_rounds(rows, rounds, slots / federation.participants)
+    _check_rounds(rows, rounds, counted / federation.participants)
     for row in of_clients:
         if row["round"] not in range(1, rounds + 1) or row["client"] not in range(len(clients)):
             raise ValueError("it has a record of a client or a round that there is not")

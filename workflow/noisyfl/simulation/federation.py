@@ -242,7 +242,7 @@ class Federation:
         self,
         round: int,
         stage: str,
-        slots: int,
+        counted: int,
         updates: list[Update],
         exchanged: tuple[int, int],
         evaluation: Mapping[str, Any],
@@ -256,7 +256,7 @@ class Federation:
         Args:
             round: counted from 0.
             stage: the method's name for the stage that the round belongs to.
-            slots: the number of local updates that the round counts for.
+            counted: the number of local updates that the round counts for.
             updates: of the round.
             exchanged: bytes that all participants together received, and sent.
             evaluation: the results on the test part, by column;
@@ -269,11 +269,11 @@ class Federation:
         losses = [update.loss for update in updates if update.steps]
         known = all(client.truth_known for client in self.clients)
         right = int(torch.stack([(c.labels == c.true).sum() for c in self.clients]).sum())
-        records.slots += slots
+        records.counted += counted
         records.rounds.append(
             {
                 "round": round + 1,
-                "ordinary_rounds": records.slots / self.participants,
+                "ordinary_rounds": records.counted / self.participants,
                 "stage": stage,
                 "participants": len(updates),
                 **evaluation,
@@ -364,7 +364,7 @@ class Records:
     def __init__(self) -> None:
         self.rounds: list[dict[str, Any]] = []
         self.clients: list[dict[str, Any]] = []
-        self.slots = 0
+        self.counted = 0
         self.forward = 0
         self.backward = 0
         self.down = 0

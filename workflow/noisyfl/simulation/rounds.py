@@ -67,13 +67,13 @@ def simulate(
     start, line = checkpoint.restore(federation, total)
     log(line)
     report(start, total, None)
-    left = sum(server.slots(round, federation) for round in range(start, total))
+    left = sum(server.counted_updates(round, federation) for round in range(start, total))
     spent = 0
     begun = time.perf_counter()
     for round in range(start, total):
         with checkpoint.guard(round, federation):
-            finite, evaluation, slots = _round_with_room(federation, server, client, round, total)
-        left, spent = left - slots, spent + slots
+            finite, evaluation, counted = _round_with_room(federation, server, client, round, total)
+        left, spent = left - counted, spent + counted
         elapsed = time.perf_counter() - begun
         accuracy = evaluation["test_accuracy"]
         measured = "not evaluated" if math.isnan(accuracy) else f"{100 * accuracy:.2f} %"
@@ -122,7 +122,7 @@ def _round(
         updates that the round counts for.
     """
     begun = time.perf_counter()
-    stage, slots = server.stage(round, federation), server.slots(round, federation)
+    stage, counted = server.stage(round, federation), server.counted_updates(round, federation)
     server, client = server.sides(round, client, federation)
     chosen = [federation.clients[number] for number in server.select(round, federation)]
     federation.state[PARTICIPANTS] = [participant.id for participant in chosen]
@@ -132,10 +132,10 @@ def _round(
     if finite:
         server.after_round(round, updates, federation)
     federation.make_room()
-    done = federation.records.slots
+    done = federation.records.counted
     before, after = (
         federation.schedule.evaluations(updates_done / federation.participants)
-        for updates_done in (done, done + slots)
+        for updates_done in (done, done + counted)
     )
     due = before < after or round == total - 1 or not finite
     evaluation = evaluate(server, client, federation) if due else NOT_EVALUATED
@@ -143,8 +143,8 @@ def _round(
         evaluation = {**evaluation, "confusion": None}  # classes² numbers: only in the last round
     exchanged = server.exchange(updates, federation)
     seconds = time.perf_counter() - begun
-    federation.close_round(round, stage, slots, updates, exchanged, evaluation, seconds)
-    return finite, evaluation, slots
+    federation.close_round(round, stage, counted, updates, exchanged, evaluation, seconds)
+    return finite, evaluation, counted
 
 
 def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class ServerSide(Side):
         """How many rounds the method runs."""
         return federation.schedule.rounds
 
-    def slots(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: Federation) -> int:
         """The number of local updates that a round counts for; an ordinary round counts for
         ``federation.participants``.
 

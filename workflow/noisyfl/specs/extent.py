@@ -208,11 +208,11 @@ def _extent(text: str, clients: int) -> Extent:
     asked = [n * rounds // min(rounds, SAMPLED) for n in range(min(rounds, SAMPLED))]
     updates = epochs = 0.0
     for round in asked:
-        slots = server.slots(round, outline)
+        counted = server.counted_updates(round, outline)
         _, side = server.sides(round, client, outline)
         local = side.epochs_of_round(round, own) if rounds <= COUNTED else own.local_epochs
-        updates += slots * rounds / len(asked)
-        epochs += slots * local * rounds / len(asked)
+        updates += counted * rounds / len(asked)
+        epochs += counted * local * rounds / len(asked)
     ordinary = updates / outline.participants
     between = ordinary / max(1, own.evaluations(ordinary))
     absent = 1 - outline.participants / clients
