@@ -14,6 +14,7 @@ from noisyfl.pages.evidence import describe
 
 RUN_OF_FEDRN = "d52fef9bdd1bab75"
 LONGER = ("grand/common", "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5")
+PARTS = ("grand/ablations", "IID, symmetric 0.5")
 TITLES = (
     "| Method | after 20 rounds | after 60 | best of 60, after rounds "
     "| right among the clean (of given) | found | right pseudo-labels |\n" + "|---" * 7 + "|"
@@ -56,6 +57,24 @@ def in_both_seeds(name, setting):
         numbers = [np.mean(found[row]), *found[row], np.mean(best[row])]
         lines.append(f"| {' | '.join([row, *map(number, numbers)])} |")
     return "\n".join(lines)
+
+
+def test_the_parts_of_methods_are_worth_what_the_page_says():
+    found = {row: one.accuracy for row, one in measured("desk", *PARTS).items()}
+    lines = ["| Method | whole | its parts, the dearest first |", "|---|---|---|"]
+    for method in ("RoFL", "FedCNI", "FedNoiL", "FedCorr", "FedRN"):
+        whole = found[f"{method}, whole"]
+        parts = {
+            row.removeprefix(f"{method}, "): value
+            for row, value in found.items()
+            if row.startswith(f"{method}, ") and row != f"{method}, whole"
+        }
+        words = (
+            f"{part} {number(parts[part])} ({round(parts[part] - whole, 1) + 0.0:+.1f})"
+            for part in sorted(parts, key=parts.__getitem__)
+        )
+        lines.append(f"| {method} | {number(whole)} | {'; '.join(words)} |")
+    assert "\n".join(lines) in (ROOT / "docs" / "desk.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
