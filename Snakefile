@@ -7,7 +7,7 @@
 #   snakemake --cores all --profile slurm                       the paper scale, on a cluster
 #   python -m noisyfl plan --config config/paper.yaml           what that needs, before it is paid
 #
-# Another workflow imports it as a module, see docs/import.md.
+# Another workflow imports it as a module, see docs/outside.md.
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -29,6 +29,10 @@ except ImportError as error:
 
 # A workflow that imports this one has a command line and a configuration of its own.
 IMPORTED = not workflow.modifier.is_main_snakefile()
+if IMPORTED and workflow.modifier.path_modifier.prefix:
+    raise WorkflowError(
+        "module: got a prefix, expected none: `results` of the configuration says where results go"
+    )
 for name in ("Snakefile", "rules/common.smk") if IMPORTED else ():
     texts = (
         Path(path).read_text() for path in (workflow.source_path(name), ROOT / name)

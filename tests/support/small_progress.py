@@ -54,7 +54,11 @@ def done(place, run, factor=1.0, setup=10.0, device="NVIDIA H200", status="finis
     seconds = factor * expected(place, run, kind) - setup
     said = {"run": run, "rounds": 2, "status": status, "device": device, "setup_seconds": setup}
     said |= dict.fromkeys(("noisyfl", "source_digest", "python", "torch"), "1")
-    write_provenance(place.results.run(run).provenance, {**said, "training_seconds": seconds})
+    files = place.results.run(run)
+    files.folder.mkdir(parents=True, exist_ok=True)
+    for path in files.all():
+        path.touch()
+    write_provenance(files.provenance, {**said, "training_seconds": seconds})
 
 
 def says(place, run, state="running", age=10.0, **more):

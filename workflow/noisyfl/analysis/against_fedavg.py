@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,11 +133,13 @@ class Differences:
         points: ahead of the baseline by seed, where both have it, by row and column.
         deviations: the standard deviation of a trial's difference, by the number of the column:
             pooled over all methods, of which each alone has few trials. Only where one has several.
+        tested: how many mean differences are held against such a deviation.
         clear: the rows and columns whose mean difference is clear by a t-test with that deviation.
     """
 
     points: Mapping[Place, pd.Series]
     deviations: Mapping[int, float]
+    tested: int
     clear: Set[Place]
 
     def mean(self, place: Place) -> float:
@@ -163,14 +165,45 @@ def differences(accuracies: Mapping[Place, pd.Series], baseline: int) -> Differe
     chances: dict[Place, float] = {}
     for c in level:
         column = {r: each for (r, place), each in points.items() if place == c}
-        free = sum(len(each) - 1 for each in column.values())
+        deviation, free = _pooled(column.values())
         if not free:
             continue
-        squares = sum(float((each - each.mean()).pow(2).sum()) for each in column.values())
-        deviations[c] = deviation = (squares / free) ** 0.5
+        deviations[c] = deviation
         for r, each in column.items():
             chances[r, c] = _chance(float(each.mean()), deviation / len(each) ** 0.5, free)
-    return Differences(points, deviations, holm(chances, CLEAR))
+    return Differences(points, deviations, len(chances), holm(chances, CLEAR))
+
+
+def _pooled(column: Iterable[pd.Series]) -> tuple[float, float]:
+    """The standard deviation of a trial's difference from the baseline, pooled over methods, and
+    its degrees of freedom; 0 of each if no method has several trials.
+
+    The baseline's luck on a seed is in the differences of all methods. So the variance has a shared
+    part, which as many trials tell as there are seeds, and one of each method's own; the degrees of
+    freedom of their sum are Satterthwaite's (Biometrics Bulletin, 1946).
+
+    Args:
+        column: for each method its differences by seed.
+    """
+    apart = pd.DataFrame({n: each - each.mean() for n, each in enumerate(column) if len(each) > 1})
+    count = int(apart.notna().sum().sum())
+    free = count - apart.shape[1]
+    if free <= 0:
+        return 0.0, 0.0
+    squares = float(apart.pow(2).sum().sum())
+    sizes = apart.notna().sum(axis=1)
+    of_seeds = float((apart.mean(axis=1).pow(2) * sizes).sum())
+    # A seed that few methods have counts for little: as many as there would be of equal size.
+    seeds = float(count**2 / sizes.pow(2).sum()) - 1
+    methods = count / (seeds + 1)
+    own_free = free - seeds
+    shared = of_seeds / seeds / methods
+    own = (squares - of_seeds) / own_free * (1 - 1 / methods) if own_free else 0.0
+    variance = shared + own
+    if not variance:
+        return 0.0, float(free)
+    uncertain = shared**2 / seeds + (own**2 / own_free if own_free else 0.0)
+    return variance**0.5, variance**2 / uncertain
 
 
 class Measurements:
@@ -213,7 +246,7 @@ class Measurements:
         return Against(gains, {c for c in gains if (number, c) in found.clear})
 
 
-def _chance(mean: float, error: float, free: int) -> float:
+def _chance(mean: float, error: float, free: float) -> float:
     """The chance of a mean at least so far from zero, by its standard error and how many degrees
     of freedom that has.
     """

@@ -98,7 +98,10 @@ def _of_column(
     error = math.nan
     if spread.freedom:
         width = float(student.ppf((1 + SURE) / 2, spread.freedom))
-        error = width * spread.std * math.sqrt(sum(1 / count for count in trials))
+        # A few trials may agree by chance, but those that do not count as they are.
+        stds = (max(spread.std, float(row["ours_std"] or 0)) for row in pair)
+        errors = (std**2 / count for std, count in zip(stds, trials, strict=True))
+        error = width * math.sqrt(sum(errors))
     yield Lead(
         paper=pair[0]["paper"],
         table=pair[0]["shown_in"].replace("/", "_"),

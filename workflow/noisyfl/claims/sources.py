@@ -19,11 +19,15 @@ from noisyfl.analysis.published_cells import read_cells
 from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
-from noisyfl.claims.spread import Spread, deviations
+from noisyfl.claims.spread import DRAWS, Spread, deviations
 from noisyfl.core.randomness import stream
 from noisyfl.specs.published import KEY, Published
 
 Source = Callable[[Query], Iterable[Entry]]
+
+
+ACCURACY = "test_accuracy"
+"""The metric of rooms, and the one whose deviation is known wherever trials are compared."""
 
 
 class Room(NamedTuple):
@@ -123,7 +127,10 @@ def _our_entries(
         count = int(row["ours_trials"])
         # By what the cell is, wherever it stands in the file: what it might be is always the same.
         cell = [row[name] for name in (*KEY, "shown_in", "row", "column")]
-        values = spread_of(row, spreads).draws(mean, std, count, stream(0, "mean", *cell))
+        spread = spread_of(row, spreads)
+        values = spread.draws(mean, std, count, stream(0, "mean", *cell))
+        if row["metric"] != ACCURACY and count == 1 and not spread.freedom:
+            values = np.append(mean, np.full(DRAWS, np.nan))
         stds = deviations(std, count, stream(0, "standard deviation", *cell))
         found += _entries_of(row, values, stds, starred)
     return found
@@ -141,7 +148,7 @@ def ours(cells: Path, artifacts: Mapping[str, Source]) -> Side:
     rooms = {
         Place(row["shown_in"], row["row"], row["column"]): room
         for row in rows
-        if row["metric"] == "test_accuracy" and (room := room_of(row, spreads))
+        if row["metric"] == ACCURACY and (room := room_of(row, spreads))
     }
     return Side({"cells": _by_labels(_our_entries(rows, spreads)), **artifacts}, rooms)
 

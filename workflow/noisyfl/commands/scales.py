@@ -109,7 +109,7 @@ def print_progress(
 
 def done_in(*layouts: Results) -> Callable[[str], bool]:
     """Return a function that says whether a run is whole in one of several results folders."""
-    return lambda run: any(layout.run(run).provenance.exists() for layout in layouts)
+    return lambda run: any(layout.run(run).whole() for layout in layouts)
 
 
 def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] = ()) -> None:

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import shlex
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -392,6 +393,8 @@ def when_there_is_room(
             if error.errno not in NO_ROOM:
                 raise
             if not waited:
+                # The log may be on the full disk itself.
+                print(f"{error}; waiting for room", file=sys.stderr, flush=True)
                 log(f"{error}; waiting for room")
             waited = True
         pause(10.0)

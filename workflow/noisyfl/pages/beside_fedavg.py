@@ -34,5 +34,5 @@ def beside_fedavg(content: Content) -> list[str]:
     return [
         "Clearly ahead of FedAvg or behind it, by a paired t-test of the mean of the last ten "
         f"evaluations with the deviation pooled over a column's rows, at {CLEAR:g} of all "
-        f"{len(found.points)} differences (Holm): {'; '.join(parts) or 'none'}."
+        f"{found.tested} differences (Holm): {'; '.join(parts) or 'none'}."
     ]

@@ -89,7 +89,8 @@ def _beside(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[Beside]:
         by_column = line.set_index("column")[["paper", "ours"]].reindex(columns).fillna("")
         pairs = zip(by_column["paper"], by_column["ours"], strict=True)
         rows.append((str(row), *(text for pair in pairs for text in pair)))
-    rooms = run.groupby("column")["room"].mean().reindex(columns)
+    accurate = run[run["metric"] == "test_accuracy"]
+    rooms = accurate.groupby("column")["room"].mean().reindex(columns)
     if rooms.notna().any():
         texts_of_room = ("" if math.isnan(room) else f"{room:+.1f}" for room in rooms)
         rows.append((ROOM, *(text for room in texts_of_room for text in ("", room))))

@@ -259,11 +259,16 @@ def _settings(table: TableDescription, measurements: Measurements) -> list[list[
 
 
 def _clearly_ahead(table: TableDescription, measurements: Measurements) -> dict[str, int]:
-    """In how many settings each method that is run, and that ranks count, is clearly ahead."""
+    """In how many settings each method that ranks count is clearly ahead, of those in which it can
+    be told; without methods that are run in none of these.
+    """
+    told = measurements.differences.deviations
     return {
-        row.name: measurements.against(r).clearly_ahead
+        row.name: against.clearly_ahead
         for r, row in enumerate(table.rows)
-        if row.ranked and r != measurements.baseline and measurements.row(r)
+        if row.ranked and r != measurements.baseline
+        for against in [measurements.against(r)]
+        if against.gains.keys() & told.keys()
     }
 
 
@@ -337,13 +342,16 @@ def _methods(
 def _setting(
     measurements: Measurements, column: int, trials: pd.DataFrame, compared: bool
 ) -> list[str]:
-    """What a method reached in a setting, as the texts of eight columns."""
-    cell = trials.mean()
+    """What a method reached in a setting, as the texts of eight columns; where it is compared, over
+    the seeds that the baseline has, too.
+    """
     level = work = ""
     if compared:
         baseline = measurements.cells[measurements.baseline, column]
+        trials = trials.loc[trials.index.isin(baseline.index)]
         level = number(baseline["accuracy"].reindex(trials.index).mean())
         work = f"{(trials['backward'] / baseline['backward']).mean():.2f}"
+    cell = trials.mean()
     return [str(len(trials)), number(cell.accuracy), level, *describe(cell), work]
 
 

@@ -63,7 +63,9 @@ def read_spec(run: str, files: RunFiles) -> dict[str, Any]:
     """Read a run's spec; errors as :func:`read_artifact`."""
     spec = read_json(files.spec)
     if (found := identity(spec)) != run:
-        raise DamagedArtifact(f"{files.spec}: expected the run {run}, found {found}")
+        raise DamagedArtifact(
+            f"{files.spec}: expected the run {run}, found {found}; {remedy(files.spec)}"
+        )
     return spec
 
 
@@ -81,7 +83,9 @@ def verify(run: str, files: RunFiles) -> None:
 def _table(run: str, path: Path) -> pa.Table:
     table, metadata = read_table(path)
     if metadata.get("run") != run:
-        raise DamagedArtifact(f"{path}: expected the run {run}, found {metadata.get('run')}")
+        raise DamagedArtifact(
+            f"{path}: expected the run {run}, found {metadata.get('run')}; {remedy(path)}"
+        )
     return table
 
 

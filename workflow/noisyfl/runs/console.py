@@ -59,7 +59,7 @@ class Console(logging.Filter):
             record.msg = (
                 f"{Path.cwd()} is locked: another Snakemake is at work there, or was killed. "
                 f"`{self._progress}` says how far it is; if none is at work, "
-                "`snakemake --unlock` frees the folder."
+                "the same command with `--unlock` frees the folder."
             )
         if error == "RuleException" and SAID.search(record.getMessage()):
             return False
