@@ -172,6 +172,16 @@ def test_another_working_folder_and_a_configuration_without_a_file(installed, im
     assert not (importing / "results").exists()
 
 
+def test_a_module_with_a_prefix_is_refused(installed, importing):
+    path = importing / "workflow" / "Snakefile"
+    path.write_text(
+        path.read_text().replace("config: config", 'config: config\n    prefix: "pre/"')
+    )
+    said = installed.snakemake(importing, "--dry-run", fails=True)
+    assert "module: got a prefix, expected none: `results` of the configuration says" in said
+    assert "Traceback" not in said
+
+
 def test_snakedeploy_makes_a_folder_that_prints_a_table(installed, bare, tmp_path):
     hub = tagged_clone(tmp_path / "hub", "v0.0.1")
     deploy = [Path(sys.executable).parent / "snakedeploy", "deploy-workflow"]
