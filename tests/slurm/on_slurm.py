@@ -73,7 +73,7 @@ def repository(folder: Path, runs: int, held: Sequence[int] = ()) -> Path:
     waits = f'round >= {HELD_AFTER} and os.path.exists(f"held{{federation.seed}}")'
     insert(
         rounds,
-        "            finite, evaluation, slots = _round_with_room(",
+        "            finite, evaluation, counted = _round_with_room(",
         f"while {waits}: time.sleep(0.1)",
     )
     insert(rounds, "import math\n", "import os")
