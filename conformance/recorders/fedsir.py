@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from conformance.simulation import integers, method, tensor
 from conformance.steps import Code, Step, Values
+from noisyfl.methods.estimators.subspaces import best_classes, spectrum
 from noisyfl.methods.fednoro import NOISY, distance_aware, ramp_up
-from noisyfl.methods.fedsir import DISTILLED, best_classes, clean_rows, spectrum
+from noisyfl.methods.fedsir import DISTILLED, clean_rows
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.updates import Batch, Update
 

@@ -2,26 +2,22 @@
 
 import csv
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from noisyfl.analysis.published_cells import OURS
-from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.catalogue import all_claims, tables_of_claims
 from noisyfl.claims.declaration import check, claim
 from noisyfl.claims.findings import MOST, Case, Check, Finding
-from noisyfl.claims.judge import examine, judge, with_room
-from noisyfl.claims.judgement import read_judgements
+from noisyfl.claims.judge import examine, with_room
 from noisyfl.claims.labels import but
-from noisyfl.claims.numbers import Numbers
-from noisyfl.claims.query import Query, cells
+from noisyfl.claims.query import cells
 from noisyfl.claims.sources import ours, published
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import ROOT
-from noisyfl.pages.claims import count_cases, write_claims
+from noisyfl.pages.claims import count_cases
 from noisyfl.specs.published import read_published
 
 PUBLISHED = ROOT / "config" / "published.csv"
@@ -347,106 +343,11 @@ def test_bounds_of_a_share():
     assert Check("", six).verdict == "hardly holds"
 
 
-def test_what_cannot_be_had_is_left_out(found, cells_file):
-    # The paper has no numbers of what was sent, we have none of its formulas.
-    assert len(found["rofl-09"].checks) == 3
-    finding = examine(all_claims()["rofl-09"], ours(cells_file, {}))
-    assert [one.says.split()[0] for one in finding.checks] == ["at", "at"]
-    assert not next(check("so", Numbers.unknown(["method"]) > 1)).known
-
-
 def test_a_mistake_in_a_claim_is_named():
     with pytest.raises(BadInput, match="claim 'fedcorr-01' is there twice"):
         claim("fedcorr-01", place="")(all_claims()["fedcorr-02"].checks)
     with pytest.raises(BadInput, match="claim 'fedcorr-99' says nothing"):
         claim("fedcorr-99", place="")(lambda accuracy: iter(()))
-
-
-# ---------------------------------------------------------------- the page
-
-
-@pytest.fixture
-def cells_file(tmp_path):
-    """Our cells, which are the published ones but for two that were not run."""
-    path = tmp_path / "cells.csv"
-    with PUBLISHED.open(newline="") as file, path.open("w", newline="") as out:
-        rows = list(csv.DictReader(file))
-        writer = csv.DictWriter(out, [*rows[0], *OURS])
-        writer.writeheader()
-        for n, row in enumerate(rows):
-            value = float(row["value"]) * (100 if row["unit"] == "fraction" else 1)
-            found = {"ours": value, "ours_trials": 1 + n % 2, "ours_as_published": n != 5}
-            writer.writerow({**row, **(found if n > 1 else {"ours": "", "ours_trials": 0})})
-    return path
-
-
-def sides(file):
-    printed = published(read_published(PUBLISHED))
-    return printed, ours(file, Artifacts({}, {}, {}).sources())
-
-
-def test_the_page(tmp_path, cells_file):
-    markdown, html = tmp_path / "claims.md", tmp_path / "claims.html"
-    tables = {"fedcni/table1": "tables/fedcni/table1"}
-    file = tmp_path / "claims.json"
-    judged = judge(*sides(cells_file))
-    write_claims(judged, cells_file, "small", tables, markdown=markdown, html=html, json=file)
-    assert repr(read_judgements(file)) == repr(judged)
-    text, page = markdown.read_text(), html.read_text()
-    assert "Scale “small”" in text
-    assert "| FedRN | 5 hold, 1 mostly holds, 3 hold in part, 3 cannot tell |" in text
-    assert "1 of our 1376 numbers were not made in the papers' settings" in text
-    assert "688 of our 1376 numbers are of a single trial" in text
-    rows = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in text.splitlines()}
-    assert rows["fedrn-02"][2] == "holds in part: 2 of 2; 2 of 2; 1 of 2; 1 of 2"
-    assert rows["fedrn-12"][2:] == ["cannot tell: no numbers", "cannot tell: not run |"]
-    assert rows["fedcni-01"][2:] == ["mostly holds: 17 of 18", "mostly holds: 17 of 18 |"]
-    assert rows["rofl-01"][2:] == ["holds: 12 of 12", "holds: 10 of 10 (2 not run) |"]
-    for name in all_claims():
-        assert rows[name]
-        assert f'class="name">{name}</th>' in page
-    assert "- fedcni-02 [fedcni/table1](tables/fedcni/table1.md)" in text
-    assert '<a href="tables/fedcni/table1.html">fedcni/table1</a>' in page
-    assert "tables/fedcorr" not in page
-    assert "def most_accurate(accuracy: Numbers)" in page
-    assert 'title="fedcni/table1: ' in page
-    # One file that needs nothing else, in the style of the tables' pages.
-    assert not re.search(r"<script|<link|src=|url\(|https?:", page)
-    assert "font-variant-numeric: tabular-nums" in page
-    assert page.count("<details>") > 90
-    assert "72.16 &gt; 72.21 ✗" in page
-
-
-def test_our_numbers_are_judged_like_the_published_ones(cells_file):
-    judged = judge(*sides(cells_file))
-    counts = Counter(one.published.verdict for one in judged)
-    assert counts == {
-        "holds": 23,
-        "mostly holds": 7,
-        "holds in part": 16,
-        "hardly holds": 1,
-        "cannot tell": 13,
-    }
-    known = {one.claim.name: one for one in judged}
-    assert known["fedrn-05"].ours == known["fedrn-05"].published
-
-
-def test_what_a_number_may_be_as_well_does_not_depend_on_where_it_stands(cells_file):
-    with cells_file.open(newline="") as file:
-        rows = [{**row, "ours_std": 1.0, "ours_trials": 2} for row in csv.DictReader(file)]
-
-    def numbers(rows):
-        with cells_file.open("w", newline="") as out:
-            writer = csv.DictWriter(out, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
-        entries = ours(cells_file, {}).sources["cells"](Query("cells", ("fedcni/table1",), (), {}))
-        return {str(sorted(one.labels.items())): str(one.values.tolist()) for one in entries}
-
-    first = numbers(rows)
-    assert len(first) > 100
-    assert max(map(len, first.values())) > 10_000
-    assert numbers(rows[::-1]) == first
 
 
 def test_the_runs_that_claims_need():

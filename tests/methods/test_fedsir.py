@@ -9,15 +9,9 @@ from test_robust_losses import Saying, batch_of, turn
 
 from fakes import FakeFederation
 from noisy_digits import SOME_CLIENTS, run_on_digits
+from noisyfl.methods.estimators.subspaces import Subspace, best_classes, spectrum
 from noisyfl.methods.fednoro import NOISY
-from noisyfl.methods.fedsir import (
-    CLEAN_MODEL,
-    DISTILLED,
-    Subspace,
-    best_classes,
-    clean_rows,
-    spectrum,
-)
+from noisyfl.methods.fedsir import CLEAN_MODEL, DISTILLED, clean_rows
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Update
 from vectors import method

@@ -5,10 +5,8 @@ import math
 import re
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
-from noisyfl.analysis.against_fedavg import holm, measure
 from noisyfl.analysis.own_size import own_size
 from noisyfl.analysis.runs import read_runs
 from noisyfl.claims.catalogue import all_claims
@@ -285,36 +283,6 @@ def test_every_reason_is_of_what_the_desk_scale_can_print():
     assert {table for reasons in papers.values() for table in reasons.tables} <= tables
 
 
-def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
-    levels = {"participants_noise_level": [0.4, 0.2]}
-    columns = [levels | {"label_precision": late} for late in ([None, 0.5], [0.6, 0.8])]
-    made = [runs.add([0.5, 0.7], seed=seed, columns=extra) for seed, extra in enumerate(columns, 1)]
-    found = measure(list(read_runs({run: runs.files[run] for run in made}).values()))
-    assert list(found.index) == [1, 2]
-    found = found.mean()
-    assert found.accuracy == pytest.approx(60)
-    assert found.best == pytest.approx(70)
-    # Of the first trial's first round nothing is known, and its clients do not count.
-    assert found.precision == pytest.approx((50 + 70) / 2)
-    assert found.base == pytest.approx((80 + 70) / 2)
-    assert np.isnan(found.recall)
-    assert found.backward == 200
-
-
-def test_a_precision_is_held_against_the_labels_of_all_clients_that_were_divided(runs):
-    """In the second round a single client of 40 % noise takes part, and three are divided."""
-    columns = {
-        "participants": [1, 1],
-        "participants_noise_level": [0.2, 0.4],
-        "label_accuracy": [0.7, 0.9],
-        "label_precision": [None, 0.8],
-    }
-    clients = [{"round": 2, "client": number, "label_recall": 0.5} for number in range(3)]
-    made = runs.add([0.5, 0.7], columns=columns, clients=clients)
-    (found,) = read_runs({made: runs.files[made]}).values()
-    assert measure([found]).base.item() == pytest.approx(70)
-
-
 def test_a_papers_table_has_ours_beside_it_where_most_of_a_column_is_run(tmp_path):
     (tmp_path / "cells.csv").write_text(CELLS)
     rows = (
@@ -427,9 +395,3 @@ def test_trials_that_agree_by_chance_do_not_make_a_difference_clear(table, runs)
     assert "A is ahead of FedAvg in 1 of 1 settings (clearly ahead in 0, clearly" in found
     found = page(steady, trials("median", 0.60, 0.599, 0.601))
     assert "| level=low | 55.0 ± 0.0 |  | 0.1 | 2 | 0 |" in found
-
-
-def test_many_differences_are_clear_at_what_one_alone_would_need_not_reach():
-    chances = {(1, 0): 0.01, (2, 0): 0.04, (3, 0): 0.02}
-    assert holm(chances, 0.05) == {(1, 0), (3, 0), (2, 0)}
-    assert holm({**chances, (4, 0): 0.5}, 0.05) == {(1, 0)}

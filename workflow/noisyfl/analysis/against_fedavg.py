@@ -23,6 +23,12 @@ Place = tuple[int, int]
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
 
+SHARES = (
+    *("label_precision", "label_recall"),
+    *("noise_detection_precision", "noise_detection_recall"),
+)
+"""Columns of ``clients``: how right a method is of what it takes for clean, and for noisy."""
+
 
 def measure(runs: Sequence[Run]) -> pd.DataFrame:
     """What the runs of a cell reached, without those that diverged.
@@ -38,8 +44,7 @@ def measure(runs: Sequence[Run]) -> pd.DataFrame:
         ``precision``   the share of right labels among those that the method learns as clean, in
                         percent, in the last :data:`ROUNDS` rounds that have one
         ``base``        the share of right labels among all that were divided in these rounds, in
-                        percent: what the participants were given, or what all clients had, where
-                        a method divides the samples of all
+                        percent: given ones, or what a method has made of them
         ``recall``      the share of the right labels that the method learns as clean, in percent
         ``pseudo``      the share of its pseudo-labels that is right, in percent
         ``backward``    samples through the network backwards, over the whole run
@@ -70,15 +75,26 @@ def _last(run: Run, metric: str) -> float:
 
 
 def _base(run: Run) -> float:
-    """The share of right labels among all that were divided, in the rounds of the precision."""
-    right = 1 - run.values("noise_ratio")
-    # FedCorr divides all clients' samples in rounds of a single participant; then what counts are
-    # the labels, some of them corrected, with which the round before has ended.
-    rounds, _, _ = run.of_clients("label_recall")
-    divided = (run.rounds["round"][:, None] == rounds).sum(1)
-    before = np.concatenate([right[:1], run.rounds["label_accuracy"][:-1]])
-    all_clients = divided > run.rounds["participants"]
-    return _mean(np.where(all_clients, before, right), run.values("label_precision"))
+    """The share of right labels among all that were divided, in the rounds of the precision.
+
+    Of a client with the share b of right labels, precision p and recall r of those taken for clean,
+    and recall s of those taken for noisy: p = r b / (r b + (1 - s) (1 - b)), which is solved for b.
+    Where nothing wrong is taken for clean, b follows in the same way from the precision q of those
+    taken for noisy. It stays open where all is told apart.
+    """
+    rounds = run.clients["round"]
+    unknown = np.full(len(rounds), np.nan)
+    p, r, q, s = (run.clients.get(name, unknown) for name in SHARES)
+    with np.errstate(invalid="ignore"):
+        by_clean = p * (1 - s) / (r * (1 - p) + p * (1 - s))
+        by_noisy = (1 - q) / (1 - q * r)
+    right = np.where(np.isnan(by_clean), by_noisy, by_clean)
+    right = np.where(np.isnan(s), 1.0, np.where(np.isnan(r), 0.0, right))
+    known = ~np.isnan(p) & ~np.isnan(right)
+    means = np.full(len(run.rounds["round"]), np.nan)
+    for number in np.unique(rounds[known]):
+        means[run.rounds["round"] == number] = right[known & (rounds == number)].mean()
+    return _mean(means, means)
 
 
 def _mean(values: np.ndarray, known: np.ndarray) -> float:

@@ -9,6 +9,9 @@ import pandas as pd
 
 from noisyfl.specs.identity import identity
 
+ACCURACY = "test_accuracy"
+"""The metric in which methods are held against each other."""
+
 BASELINE = "fedavg"
 """The method that all others are compared with."""
 
@@ -36,7 +39,7 @@ def rooms(frame: pd.DataFrame, statistic: str) -> pd.Series:
             methods count.
         statistic: of a run, by a name in :data:`noisyfl.analysis.statistics.STATISTICS`.
     """
-    runs = frame[(frame["metric"] == "test_accuracy") & (frame["status"] == "finished")]
+    runs = frame[(frame["metric"] == ACCURACY) & (frame["status"] == "finished")]
     by_setting = runs.drop_duplicates("run").set_index("setting")
     levels = {
         method: by_setting.loc[by_setting["our_method"] == method, statistic]

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from scipy.stats import t as student
 
-from noisyfl.analysis.room import BASELINE
+from noisyfl.analysis.room import ACCURACY, BASELINE
 from noisyfl.claims.comparison import SURE
 from noisyfl.claims.findings import CANNOT_TELL, DOES_NOT, HOLDS
 from noisyfl.claims.sources import Room, room_of, spread_of, spreads_of
@@ -69,7 +69,7 @@ def leads(
         others: likewise, of another scale, whose trials count for how far trials lie apart.
     """
     spreads = spreads_of([*rows, *others])
-    run = [row for row in rows if row["ours"] and row["metric"] == "test_accuracy"]
+    run = [row for row in rows if row["ours"] and row["metric"] == ACCURACY]
 
     def place(row: Mapping[str, str]) -> tuple[str, ...]:
         return row["paper"], row["shown_in"], row["column"], row["dataset"], row["setting_scope"]

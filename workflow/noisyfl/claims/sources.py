@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from noisyfl.analysis.published_cells import read_cells
+from noisyfl.analysis.room import ACCURACY
 from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
@@ -24,10 +25,6 @@ from noisyfl.core.randomness import stream
 from noisyfl.specs.published import KEY, Published
 
 Source = Callable[[Query], Iterable[Entry]]
-
-
-ACCURACY = "test_accuracy"
-"""The metric of rooms, and the one whose deviation is known wherever trials are compared."""
 
 
 class Room(NamedTuple):
@@ -129,6 +126,7 @@ def _our_entries(
         cell = [row[name] for name in (*KEY, "shown_in", "row", "column")]
         spread = spread_of(row, spreads)
         values = spread.draws(mean, std, count, stream(0, "mean", *cell))
+        # Papers print accuracies of single trials too; of shares of labels nobody knows the spread.
         if row["metric"] != ACCURACY and count == 1 and not spread.freedom:
             values = np.append(mean, np.full(DRAWS, np.nan))
         stds = deviations(std, count, stream(0, "standard deviation", *cell))

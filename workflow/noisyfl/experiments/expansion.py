@@ -299,12 +299,10 @@ def _naming_the_value(row: str, layers: Mapping[str, Mapping[str, Any]]) -> Iter
         yield
     except BadInput as error:
         topmost_first = dict(reversed(list(layers.items())))
-        if error.where != row or not error.path:
-            raise
-        if not (place := key_to_blame(error.path, topmost_first)):
-            raise
-        error.path = () if place.endswith(".clients") else error.path[1:]
-        error.where = place
+        is_of_setting = error.path and error.where == row
+        if is_of_setting and (place := key_to_blame(error.path, topmost_first)):
+            error.path = () if place.endswith(".clients") else error.path[1:]
+            error.where = place
         raise
 
 

@@ -37,8 +37,8 @@ DECIDING = (
 """The keys of a configuration that decide its plan, with its data folders."""
 
 SOURCES = (
-    *("analysis", "claims", "core", "data", "experiments", "methods", "models", "simulation"),
-    "specs",
+    *("analysis", "claims", "core", "data", "experiments"),
+    *("methods", "models", "simulation", "specs"),
 )
 """The rooms whose sources decide a plan."""
 

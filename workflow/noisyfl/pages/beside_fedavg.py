@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from noisyfl.analysis.against_fedavg import CLEAR, differences
 from noisyfl.analysis.cells import Content
-from noisyfl.analysis.room import BASELINE
-
-ACCURACY = "test_accuracy"
-"""The metric in which methods are held against FedAvg."""
+from noisyfl.analysis.room import ACCURACY, BASELINE
 
 
 def beside_fedavg(content: Content) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from noisyfl.analysis.room import ACCURACY
 from noisyfl.core.spreadsheet import from_text
 from noisyfl.specs.published import SCALES
 
@@ -89,7 +90,7 @@ def _beside(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[Beside]:
         by_column = line.set_index("column")[["paper", "ours"]].reindex(columns).fillna("")
         pairs = zip(by_column["paper"], by_column["ours"], strict=True)
         rows.append((str(row), *(text for pair in pairs for text in pair)))
-    accurate = run[run["metric"] == "test_accuracy"]
+    accurate = run[run["metric"] == ACCURACY]
     rooms = accurate.groupby("column")["room"].mean().reindex(columns)
     if rooms.notna().any():
         texts_of_room = ("" if math.isnan(room) else f"{room:+.1f}" for room in rooms)
