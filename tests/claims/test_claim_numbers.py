@@ -117,7 +117,7 @@ def test_a_case_says_what_was_compared():
     (case,) = ACCURACY["a"]["x"].between(2, 4).decide()
     assert (case.numbers, case.margin, case.holds) == ("5 ≥ 2 and 5 ≤ 4", -1, False)
     (case,) = ACCURACY["a"]["x"].about(4.8, within=0.3).decide()
-    assert (case.numbers, case.holds) == ("0.2 ≤ 0.3", True)
+    assert (case.numbers, case.holds) == ("5 ≥ 4.5 and 5 ≤ 5.1", True)
 
 
 def test_what_is_unknown_decides_nothing_but_a_failure_does():
@@ -136,6 +136,19 @@ def test_nearly_all_draws_must_agree():
     draws[:6] = -1
     assert [c.holds for c in (numbers("m", a=[1, *draws]) > 0).decide()] == [None]
     assert [c.holds for c in (numbers("m", a=[-1, *-draws]) > 0).decide()] == [None]
+
+
+def test_bounds_nearer_than_the_draws_lie_apart_fail_only_where_one_is_missed_for_sure():
+    apart = np.linspace(-1, 1, 101)
+
+    def about_zero(found: float) -> bool | None:
+        (case,) = numbers("m", a=[found, *(found + apart)]).about(0, within=0.01).decide()
+        return case.holds
+
+    assert about_zero(0) is None
+    assert about_zero(0.5) is None
+    assert about_zero(-0.95) is False
+    assert about_zero(1.5) is False
 
 
 def test_whether_every_case_holds():

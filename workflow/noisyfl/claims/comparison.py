@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,11 +53,24 @@ def text(label: Label) -> str:
     return f"{label:.4g}" if isinstance(label, float) else str(label)
 
 
-def decide(values: np.ndarray) -> bool | None:
-    """Whether a condition holds with the numbers as they are; None if that is not decided.
+def decide(truths: Sequence[np.ndarray]) -> bool | None:
+    """Whether several comparisons all hold with the numbers as they are; None if that is not
+    decided.
 
-    It is decided if all values are known, and nearly all draws agree with the numbers as they are.
+    A comparison is decided if all its values are known, and nearly all draws agree with the numbers
+    as they are. Each is decided by itself: of two bounds that are nearer to each other than the
+    draws lie apart, most draws miss one or the other, though neither is missed for sure.
+
+    Args:
+        truths: of each comparison in one case, as :attr:`Comparison.truth` has them.
     """
+    found = [_decide(values) for values in truths]
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _decide(values: np.ndarray) -> bool | None:
     if np.isnan(values).any():
         return None
     holds = bool(values[0])

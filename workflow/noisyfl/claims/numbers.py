@@ -154,7 +154,7 @@ class Numbers:
 
     def about(self, value: float, within: float) -> Cases:
         """Compare with a number that a text gives, to within a tolerance."""
-        return abs(self - value) <= within
+        return self.between(value - within, value + within)
 
     # -- many numbers to one, over the labels that are named, or over all labels
 
@@ -355,10 +355,10 @@ class Cases:
                 label=", ".join(map(text, labels)),
                 numbers=" and ".join(part.words(n) for part in self.comparisons),
                 margin=min(part.margin(n) for part in self.comparisons),
-                holds=decide(truth),
+                holds=decide([part.truth[n] for part in self.comparisons]),
                 cells=tuple(sorted(self.cells[n])),
             )
-            for n, (labels, truth) in enumerate(zip(named, self.truth, strict=True))
+            for n, labels in enumerate(named)
         )
 
 

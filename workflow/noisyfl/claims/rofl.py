@@ -65,7 +65,7 @@ def keeps_accuracy(differing: Numbers, ruined: Numbers, uniform: Numbers) -> Che
     spread = differing.max() - differing.min()
     yield from check("all spreads of levels within one point", spread <= 1, bound=OURS)
     says = "within one point of uniform noise of the same level"
-    yield from check(says, abs(ruined - uniform) <= 1, bound=OURS)
+    yield from check(says, (ruined - uniform).about(0, within=1), bound=OURS)
 
 
 @claim(

@@ -23,7 +23,7 @@ MOST = 10
 SAID = re.compile(r"CalledProcessError.*(returned non-zero exit status 1|Signals\.SIGTERM)", re.S)
 """What Snakemake says of a script that has ended with an error line of its own, or on Ctrl-C."""
 
-KILLED = "it ended without an error of its own: killed, maybe for want of memory"
+KILLED = "it ended without an error of its own: killed, maybe for want of memory or of disk space"
 """What is said of a job that does not say why it ended."""
 
 HANDLER = "DefaultStreamHandler"
