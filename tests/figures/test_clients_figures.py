@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from descriptions import described
-from noisyfl.analysis.clients import features, last_values
+from noisyfl.analysis.clients import features, first_values, last_values
 from noisyfl.analysis.curves import spread_over_clients
 from noisyfl.analysis.runs import read_run
 from noisyfl.data import noisy_partition
@@ -95,12 +95,14 @@ def test_noise_levels_are_those_of_the_file(make_partition):
     assert found == pytest.approx(100 * np.array(wrong))
 
 
-def test_the_last_value_of_each_client_counts(run):
+def test_the_last_and_the_first_value_of_each_client(run):
     np.testing.assert_array_equal(
         last_values(run, "label_precision", 5), [0.2, 0.6, 0.5, 0.1, np.nan]
     )
     np.testing.assert_array_equal(last_values(run, "label_recall", 5), [0.1, 0.6, 0.9, 0.3, np.nan])
     assert np.isnan(last_values(run, "lid", 5)).all()
+    found = first_values(run, "label_precision", 5)
+    np.testing.assert_array_equal(found, [0.2, 0.6, 0.8, 0.1, np.nan])
 
 
 def figure_of(run, **given):

@@ -67,6 +67,14 @@ def last_values(run: Run, column: str, clients: int) -> np.ndarray:
     return found
 
 
+def first_values(run: Run, column: str, clients: int) -> np.ndarray:
+    """As :func:`last_values`, but the first value that each client has."""
+    found = np.full(clients, np.nan)
+    _, client, values = run.of_clients(column)
+    found[client.astype(int)[::-1]] = values[::-1]
+    return found
+
+
 def ranks_from_0_to_1(values: np.ndarray) -> np.ndarray:
     """The rank of each client, 0 for the smallest value and 1 for the largest: float64 [clients].
 

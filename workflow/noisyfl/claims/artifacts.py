@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from noisyfl.analysis.clients import features, last_values, ranks_from_0_to_1
+from noisyfl.analysis.clients import features, first_values, last_values, ranks_from_0_to_1
 from noisyfl.analysis.curves import mean_curve
 from noisyfl.analysis.frame import rows_of, summaries
 from noisyfl.analysis.metrics import METRICS
@@ -154,7 +154,8 @@ def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry
     if metric in known:
         values = known[metric]
     else:
-        values = last_values(run, CALLS.get(metric, metric), len(partition.clients))
+        read = first_values if metric.startswith(FIRST) else last_values
+        values = read(run, CALLS.get(metric, metric), len(partition.clients))
     if metric in CALLS:
         values = rightly_called(values, known["noise_level"])
     ranks = {name: ranks_from_0_to_1(known[of]) for name, of in RANKS.items()}
@@ -167,7 +168,10 @@ def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry
 RANKS = {"noise_rank": "noise_level", "size_rank": "samples"}
 """Labels that hold a client's rank among all clients, from 0 to 1, and the feature ranked."""
 
-CALLS = {f"{score}_calls_rightly": score for score in SCORES}
+FIRST = "first_"
+"""How metrics begin that are of a client's first value, where others are of its last."""
+
+CALLS = {f"{first}{score}_calls_rightly": score for score in SCORES for first in ("", FIRST)}
 """Metrics that are 1 for a client that a score calls noisy or clean rightly, and their scores."""
 
 

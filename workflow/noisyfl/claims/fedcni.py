@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noisyfl.claims.declaration import Checks, check, claim
-from noisyfl.claims.findings import OURS
+from noisyfl.claims.findings import MOST, OURS
 from noisyfl.claims.labels import among, but, since, until
 from noisyfl.claims.numbers import Numbers
 from noisyfl.claims.query import cells, clients, rounds
@@ -65,6 +65,7 @@ def leads_most_where_noisy(accuracy: Numbers) -> Checks:
 @claim(
     "fedcni-05",
     place="Section 5.2; Table 1",
+    note="FedDyn, whose printed accuracy on CIFAR-100 is that of chance, is left out.",
     accuracy=cells("table1", scope=None, by="method dataset partition noise"),
 )
 def pooled_methods_are_worse(accuracy: Numbers) -> Checks:
@@ -72,7 +73,7 @@ def pooled_methods_are_worse(accuracy: Numbers) -> Checks:
     all federated baselines.
     """
     pooled = accuracy[["coteaching", "dividemix", "fedavg+coteaching", "fedavg+dividemix"]]
-    federated = accuracy[["fedavg", "fedprox", "feddyn", "scaffold", "fedcorr", "rofl", "fedproto"]]
+    federated = accuracy[["fedavg", "fedprox", "scaffold", "fedcorr", "rofl", "fedproto"]]
     yield from check(
         "the best of them is below the worst federated baseline",
         pooled.max("method") < federated.min("method"),
@@ -85,7 +86,7 @@ def pooled_methods_are_worse(accuracy: Numbers) -> Checks:
     accuracy=cells("table1", scope=None, by="method dataset partition noise"),
 )
 def fedproto_is_next(accuracy: Numbers) -> Checks:
-    """FedProto is always the strongest baseline, so prototypes suit noisy federations."""
+    """FedProto is always the strongest baseline."""
     others = accuracy[but("fedcni", "fedproto")].max("method")
     yield from check("ahead of all other baselines", accuracy["fedproto"] > others)
 
@@ -118,18 +119,11 @@ def four_noises(four: Numbers, one: Numbers) -> Checks:
     accuracy=cells("table4", method="fedcni", by="variant partition noise"),
 )
 def parts_help(accuracy: Numbers) -> Checks:
-    """Each of FedCNI's four parts adds accuracy, mixup the most and the dynamic confidence the
-    least.
-    """
-    loss = accuracy[""] - accuracy[but("")]
-    mixup, confidence = "without_mixup", "without_dynamic_confidence"
+    """Each of FedCNI's four parts adds accuracy, mixup more than the dynamic confidence."""
     yield from check("less without the part", accuracy[""] > accuracy[but("")])
     yield from check(
-        "the loss without mixup is the largest", loss[mixup] > loss[but(mixup)].max("variant")
-    )
-    yield from check(
-        "the loss without dynamic confidence is the smallest",
-        loss[confidence] < loss[but(confidence)].min("variant"),
+        "less without mixup than without the dynamic confidence",
+        accuracy["without_mixup"] < accuracy["without_dynamic_confidence"],
     )
 
 
@@ -299,3 +293,17 @@ def robust_to_kinds(accuracy: Numbers) -> Checks:
     """FedCNI is robust whether labels are flipped symmetrically or pairwise."""
     loss = accuracy["symmetric"] - accuracy["pair"]
     yield from check("at most three points less under pair noise", loss <= 3, bound=OURS)
+
+
+@claim(
+    "fedcni-15",
+    place="Section 5.2; Table 1",
+    alone=cells("table1", scope="distributed", by="method dataset partition noise"),
+    federated=cells("table1", by="method dataset partition noise"),
+)
+def dividemix_or_coteaching(alone: Numbers, federated: Numbers) -> Checks:
+    """DivideMix is mostly more accurate than Co-teaching, on clients alone as with FedAvg."""
+    more = alone["dividemix"] > alone["coteaching"]
+    yield from check("more accurate on clients alone", more, share=MOST)
+    more = federated["fedavg+dividemix"] > federated["fedavg+coteaching"]
+    yield from check("more accurate with FedAvg", more, share=MOST)

@@ -46,8 +46,7 @@ def converges(heavy: Numbers, sizes: Numbers) -> Checks:
     """
     both, none = heavy[BOTH].min("method") >= 1, heavy[OTHERS].max("method") <= 0
     yield from check("both schedules converge and no baseline does", both & none)
-    baselines = sizes[OTHERS].mean("method")
-    yield from check("more than half of the baselines do not converge", baselines < 0.5)
+    yield from check("most baselines do not converge", sizes[OTHERS] <= 0, share=MOST)
 
 
 @claim(
@@ -255,3 +254,13 @@ def cleaner_all_through(noise_level: Numbers, labels: Numbers) -> Checks:
         share=0.9,
         bound=OURS,
     )
+
+
+@claim(
+    "fednoil-12",
+    place="Section 5.4, no label noise",
+    accuracy=cells("intext_no_label_noise", by="method"),
+)
+def ahead_without_noise(accuracy: Numbers) -> Checks:
+    """Without noise, too, FedNoiL is more accurate than FedAvg."""
+    yield from check("ahead of FedAvg", accuracy["fednoil"] > accuracy["fedavg"])

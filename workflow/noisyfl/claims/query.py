@@ -84,7 +84,7 @@ def clients(*tables: str, by: str = "", **where: Any) -> Query:
     It is the client's last value in a column of ``clients.parquet``, or its ``noise_level``,
     ``samples`` or ``imbalance``. ``lid_calls_rightly``, and the same of
     ``cumulative_lid``, is 1 if FedCorr's mixture of the scores rightly calls the client noisy or
-    clean, and else 0.
+    clean, and else 0; with ``first_`` in front, by its first score.
     """
     return _query("clients", tables, by, where)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noisyfl.claims.declaration import Checks, check, claim
 from noisyfl.claims.findings import OURS
-from noisyfl.claims.labels import among
+from noisyfl.claims.labels import among, but
 from noisyfl.claims.numbers import Numbers
 from noisyfl.claims.query import cells, pairs, quotes, statistics
 
@@ -27,15 +27,25 @@ def leads_on_clothing(accuracy: Numbers) -> Checks:
 @claim(
     "rofl-03",
     place="Introduction, Figure 1; analysis, Clothing1M; Table 2",
-    federated=cells("table2", by="method"),
-    pooled=cells("table2", by="method", scope="centralized"),
+    note="On Clothing1M the paper's numbers of Co-teaching and Joint Optimization rise.",
+    pooled=statistics(
+        "figure1_runs",
+        method_first="centralized",
+        method_last=among("coteaching", "jointopt"),
+        by="method_last column",
+    ),
+    federated=statistics(
+        "figure1_runs", method_first=among("coteaching", "jointopt"), by="method_last column"
+    ),
+    clothing=cells("table2", method="deep_self_learning", scope=None, by="setting_scope"),
 )
-def pooled_methods_lose(federated: Numbers, pooled: Numbers) -> Checks:
-    """Methods made for pooled data lose accuracy in a federation, Deep self-learning most of
-    all.
+def pooled_methods_lose(pooled: Numbers, federated: Numbers, clothing: Numbers) -> Checks:
+    """Methods made for pooled data lose accuracy in a federation, Co-teaching and Joint
+    Optimization on CIFAR-10, Deep self-learning on Clothing1M.
     """
-    partners = ["coteaching", "jointopt", "deep_self_learning"]
-    yield from check("federated is below pooled", federated[partners] < pooled)
+    yield from check("CIFAR-10: federated is below pooled", federated < pooled)
+    says = "Clothing1M: federated is below pooled"
+    yield from check(says, clothing["federated"] < clothing["centralized"])
 
 
 @claim(
@@ -44,7 +54,7 @@ def pooled_methods_lose(federated: Numbers, pooled: Numbers) -> Checks:
     accuracy=cells("table1", by="method noise_kind noise_eps"),
 )
 def loses_least(accuracy: Numbers) -> Checks:
-    """From little to extreme noise, methods made for pooled data lose far more than RoFL."""
+    """From little to extreme noise, FedAvg and methods made for pooled data lose more than RoFL."""
     harshest = accuracy.at(noise_eps=among(0.45, 0.6)).min("noise_eps")  # of pair, of symmetric
     loss = accuracy.at(noise_eps=0.1) - harshest
     says = "loses least from level 0.1 to the highest"
@@ -74,8 +84,8 @@ def keeps_accuracy(differing: Numbers, ruined: Numbers, uniform: Numbers) -> Che
     accuracy=cells("table4", method="rofl", by="variant_mask variant_pseudo_label"),
 )
 def parts_help(accuracy: Numbers) -> Checks:
-    """The mask of confident samples helps, mask and pseudo-labels together do more than both alone,
-    and pseudo-labels of the global model are better than those of the local one.
+    """The mask of confident samples helps, mask and pseudo-labels complement each other, and
+    pseudo-labels of the global model are better than those of the local one.
     """
     neither, mask = accuracy["off"]["off"], accuracy["on"]["off"]
     naive, both, guided = (
@@ -84,12 +94,9 @@ def parts_help(accuracy: Numbers) -> Checks:
         accuracy["on"]["global_guided"],
     )
     yield from check(
-        "the mask helps; the two reinforce each other, and each helps; global pseudo-labels are "
-        "better",
+        "the mask helps; both together do more than either alone; global pseudo-labels are better",
         mask > neither,
-        (both - neither > (mask - neither) + (naive - neither))
-        & (mask > neither)
-        & (naive > neither),
+        (both > mask) & (both > naive),
         guided > both,
     )
 
@@ -187,3 +194,36 @@ def similar_features(distance: Numbers) -> Checks:
         "mean distance of two clients' class means, over the length of features, is smaller",
         shared.mean() < alone.mean(),
     )
+
+
+@claim(
+    "rofl-12",
+    place="Appendix, image variances in different domains",
+    accuracy=cells("intext_light_intensity", method="rofl", by="variant"),
+)
+def robust_to_light(accuracy: Numbers) -> Checks:
+    """RoFL keeps its accuracy where clients differ in light as well as in noise."""
+    loss = accuracy["light_intensity=original"] - accuracy["light_intensity=0.5-1.5"]
+    yield from check("at most a point less", loss <= 1, bound=OURS)
+
+
+@claim(
+    "rofl-13",
+    place="Appendix, real federated learning scenario",
+    accuracy=cells("intext_covidx", method="rofl", scope=None, by="setting_scope"),
+)
+def near_pooled_on_chests(accuracy: Numbers) -> Checks:
+    """On X-rays that 100 clients hold RoFL is about as accurate as on all of them pooled."""
+    loss = accuracy["centralized"] - accuracy["federated"]
+    yield from check("at most a point less", loss <= 1, bound=OURS)
+
+
+@claim(
+    "rofl-14",
+    place="Appendix, MNIST; Table 6",
+    accuracy=cells("table6", method="rofl", by="noise"),
+)
+def robust_on_mnist(accuracy: Numbers) -> Checks:
+    """On MNIST RoFL keeps a high accuracy at every noise level."""
+    loss = accuracy["none"] - accuracy[but("none")]
+    yield from check("at most two points below that without noise", loss <= 2, bound=OURS)

@@ -110,8 +110,12 @@ def spread_of(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread])
 
 
 def room_of(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]) -> Room | None:
-    """The room in the setting of a cell; None if it is unknown."""
-    return Room(float(row["room"]), spread_of(row, spreads).std) if row["room"] else None
+    """The room in the setting of a cell; None if it is unknown, or if there is no noise: then the
+    oracle is FedAvg, and what a paper says of that setting is not about what noise takes.
+    """
+    if row["noise"] == "none" or not row["room"]:
+        return None
+    return Room(float(row["room"]), spread_of(row, spreads).std)
 
 
 def _our_entries(
