@@ -126,8 +126,11 @@ def run_gpu_memory(wildcards):
 
 
 def run_minutes(wildcards, attempt):
-    """Minutes that a run asks for: over twice what it should take, and more with each attempt."""
-    return int(SCALE.estimate(wildcards.run).asked_seconds / 60 * attempt)
+    """Minutes that a run asks for: over twice what it should take, and more with each attempt, but no
+    more than the configuration allows.
+    """
+    asked = int(SCALE.estimate(wildcards.run).asked_seconds / 60 * attempt)
+    return min(asked, SCALE.config["most_minutes"] or asked)
 
 
 def scale_options():

@@ -102,9 +102,12 @@ class OnTheHost(Sound):
     ],
 )
 def test_what_is_wrong_is_found(check, method, expected, data, tmp_path):
-    METHODS.register("planted")(method)
-    with pytest.raises((checks.Failed, BadInput, RuntimeError), match=expected):
+    def registered_and_checked():
+        METHODS.register("planted")(method)
         check({"name": "planted"}, data, tmp_path)
+
+    with pytest.raises((checks.Failed, BadInput, RuntimeError), match=expected):
+        registered_and_checked()
 
 
 def test_a_sound_method_of_a_plugin_passes_all(tmp_path):

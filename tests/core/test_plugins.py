@@ -157,6 +157,7 @@ def test_what_is_wrong_with_a_package_is_one_line(package, source, entries, expe
     [
         ("x = 1\ny = nothing\n", "mine.py, line 2: NameError: name 'nothing' is not defined"),
         ("class Broken(:\n", "mine.py, line 1: SyntaxError: invalid syntax"),
+        ("import sys\nsys.exit(0)\n", "mine.py, line 2: SystemExit: 0"),
         ("x = 1\n", "plugin mine.py: it registers nothing, expected a method or a model or a data"),
         (
             OWN + "\n1 / 0\n",

@@ -13,8 +13,8 @@ import yaml
 from noisyfl.__main__ import main, parser
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.commands import scales
-from noisyfl.commands.runs import train_job
-from noisyfl.core.artifacts import DamagedArtifact, Results
+from noisyfl.commands.runs import train_job, train_specs
+from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import read_provenance, write_provenance
@@ -235,8 +235,25 @@ def trained(scale):
             checkpoint_seconds=60,
             alone="noisyfl train this",
         )
-        train_job(job, [scale.parent / "data"])
+        assert train_job(job, [scale.parent / "data"]) == ""
     return results
+
+
+def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(scale, capsys):
+    plan, results = scales.read_plan(scale), scale.parent / "results"
+    run = plan.tables["paper/one"].runs[0][1][0]
+    spec = plan.runs[run]
+    other = {**spec, "noisy_partition": {**spec["noisy_partition"], "dataset": "mnist"}}
+    files = [scale.parent / name for name in ("first.json", "second.json", "none.json")]
+    for file, content in zip(files, (other, spec), strict=False):
+        write_json(file, content)
+    with pytest.raises(BadInput, match=r"none.json: there is no such file"):
+        train_specs(files, results, [scale.parent / "data"], False, "cpu", "fast")
+    assert not Results(results).run(run).whole()
+    with pytest.raises(SystemExit, match="1 of 2 runs failed"):
+        train_specs(files[:2], results, [scale.parent / "data"], False, "cpu", "fast")
+    assert Results(results).run(run).whole()
+    assert "mnist" in capsys.readouterr().err
 
 
 def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
@@ -246,6 +263,9 @@ def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
     cells = scales.read_plan(scale).tables["paper/one"].runs
     assert printed[:2] == [str(Results(results).run(run).provenance) for run in cells[0][1]]
     assert len(printed) == 8
+    # Printed nothing, Snakemake would be asked for all of the scale.
+    with pytest.raises(BadInput, match=r"no missing cell is trained in 1e-06 hours \(cpu\)"):
+        scales.print_plan(scale, results, "cpu", cheapest=1e-6)
 
 
 def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):

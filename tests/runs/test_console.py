@@ -8,7 +8,7 @@ from snakemake.exceptions import LockException, format_exception_to_string
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from noisyfl.core.artifacts import Results
-from noisyfl.runs.console import HANDLER, KILLED, MOST, Console
+from noisyfl.runs.console import HANDLER, KILLED, MOST, NOT_BEGUN, Console
 from small_status import status_with
 
 SCRIPT = "CalledProcessError in file \"train.smk\", line 33:\nCommand 'python x.train.py' "
@@ -96,6 +96,11 @@ def test_the_summary_has_each_failed_job_once_with_its_log_and_command(console, 
         "failed: table: no room",
         f"  log: {table}",
     ]
+
+
+def test_a_run_whose_job_never_began_to_train(console, layout):
+    console.filter(job_error(1, layout.log("ab")))
+    assert console.summary().splitlines() == ["1 job failed:", f"failed: run ab: {NOT_BEGUN}"]
 
 
 def test_runs_that_were_made_later_or_were_asked_to_end_have_not_failed(console, layout):

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -268,6 +269,22 @@ def test_what_a_method_cannot_go_on_from_is_set_aside(path, error):
 )
 def test_a_fault_of_the_machine_leaves_the_checkpoint(path, error):
     assert fails_after_restoring(path, error) == []
+    assert restored(path)[1] == ROUNDS
+
+
+def test_a_signal_within_torchs_code_is_no_error_of_torchs(path, monkeypatch):
+    """load_state_dict makes errors of its own of any ``Exception`` while it copies."""
+    checkpoint, network = Checkpoint(path, KEY, 0, lambda line: None), torch.nn.Linear(2, 1)
+    fresh, weights = federation(1), network.state_dict()
+    checkpoint.restore(fresh, TOTAL)
+
+    def signalled(self, other):
+        checkpoint._ask_to_end(signal.SIGTERM, None)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.Tensor, "copy_", signalled)
+        with pytest.raises(Interrupted), checkpoint.guard(ROUNDS, fresh):
+            network.load_state_dict(weights)
     assert restored(path)[1] == ROUNDS
 
 

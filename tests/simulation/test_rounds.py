@@ -222,13 +222,17 @@ def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
     interrupt(spec_of("fedprox"))
     lines = []
     assert whole == content(train(spec, data, tmp_path, lines.append))
-    assert "checkpoint of another spec refused; starting over" in lines
+    aside = path.with_suffix(".refused")
+    assert f"checkpoint of another spec, method set aside as {aside}; starting over" in lines
+    assert aside.exists()
 
-    interrupt(spec)
-    monkeypatch.setattr("noisyfl.runs.train.source_digest", lambda: "another")
-    lines = []
-    train(spec, data, tmp_path, lines.append)
-    assert "checkpoint of another source refused; starting over" in lines
+    for part, digest in (("source", "shared_digest"), ("method", "methods_digest")):
+        interrupt(spec)
+        lines = []
+        with monkeypatch.context() as patch:
+            patch.setattr(f"noisyfl.runs.train.{digest}", lambda *parts: "another")
+            train(spec, data, tmp_path, lines.append)
+        assert f"checkpoint of another {part} set aside as {aside}; starting over" in lines
 
     path.write_bytes(b"half a checkpo")
     lines = []

@@ -59,19 +59,13 @@ def measure(runs: Sequence[Run]) -> pd.DataFrame:
             "accuracy": 100 * mean_last_10(accuracies.tolist()).value,
             "best": 100 * best(accuracies.tolist()).value,
             "best_round": rounds[accuracies.argmax()],
-            "precision": 100 * _last(run, "label_precision"),
+            "precision": 100 * _last_mean(run.values("label_precision")),
             "base": 100 * _base(run),
-            "recall": 100 * _last(run, "label_recall"),
-            "pseudo": 100 * _last(run, "pseudo_label_accuracy"),
+            "recall": 100 * _last_mean(run.values("label_recall")),
+            "pseudo": 100 * _last_mean(run.values("pseudo_label_accuracy")),
             "backward": run.rounds["samples_backward"].sum(),
         }
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _last(run: Run, metric: str) -> float:
-    """The mean of a metric over the last :data:`ROUNDS` rounds in which it has a value."""
-    values = run.values(metric)
-    return _mean(values, values)
 
 
 def _base(run: Run) -> float:
@@ -94,13 +88,13 @@ def _base(run: Run) -> float:
     means = np.full(len(run.rounds["round"]), np.nan)
     for number in np.unique(rounds[known]):
         means[run.rounds["round"] == number] = right[known & (rounds == number)].mean()
-    return _mean(means, means)
+    return _last_mean(means)
 
 
-def _mean(values: np.ndarray, known: np.ndarray) -> float:
-    """The mean of values over the last :data:`ROUNDS` rounds in which ``known`` has a value."""
-    there = np.flatnonzero(~np.isnan(known))[-ROUNDS:]
-    return float(values[there].mean()) if len(there) else float("nan")
+def _last_mean(values: np.ndarray) -> float:
+    """The mean of the last :data:`ROUNDS` values that are not NaN; NaN if there are none."""
+    known = values[~np.isnan(values)][-ROUNDS:]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ what it has found, or raises: :class:`noisyfl.runs.selftest.Failed` with a line,
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable
@@ -28,8 +27,9 @@ from noisyfl.checks.small_run import (
 )
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.plugins import with_line
+from noisyfl.core.registry import check_hooks
 from noisyfl.runs.selftest import Failed, torch_as_it_was
-from noisyfl.simulation.client_side import ClientSide, Side
+from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.parts import split_method
@@ -37,9 +37,6 @@ from noisyfl.specs.spec import identity
 
 PIECES = 60
 """In more pieces than this a run of eight rounds is not interrupted."""
-
-NEARLY = 0.85
-"""From this likeness on (:mod:`difflib`), a function's name is taken for a hook's with a slip."""
 
 Check = Callable[[Method, Results, Path], str]
 
@@ -91,30 +88,9 @@ def declares(method: Method, data: Results, folder: Path) -> str:
             raise Failed(f"{of}{undescribed[0]} is not declared by `option(..., doc=...)`")
         for variant in declared.variants:
             spec_of({**part, "variant": variant})
-        _check_hooks(declared, of)
+        check_hooks(declared, (ServerSide, ClientSide), of)
         options += len(declared.model_fields)
     return "1 option" if options == 1 else f"{options} options"
-
-
-def _check_hooks(declared: type[Side], of: str) -> None:
-    """Check the functions of a class: none is nearly a hook, and hooks take what they are given."""
-    hooks = {
-        name: value
-        for base in (ServerSide, ClientSide)
-        for name, value in inspect.getmembers(base, inspect.isfunction)
-        if name[0] != "_"
-    }
-    for name, function in vars(declared).items():
-        if not inspect.isfunction(function) or name[0] == "_":
-            continue
-        if name not in hooks:
-            if close := difflib.get_close_matches(name, hooks, 1, NEARLY):
-                raise Failed(f"{of}there is no hook {name!r}; did you mean {close[0]!r}?")
-            continue
-        takes = [*inspect.signature(function).parameters]
-        given = [*inspect.signature(hooks[name]).parameters]
-        if takes != given:
-            raise Failed(f"{of}{name} takes {', '.join(takes)}, expected {', '.join(given)}")
 
 
 def trains(method: Method, data: Results, folder: Path) -> str:

@@ -38,7 +38,12 @@ def train_specs(
     trackers: Sequence[str] = (),
     plugins: Sequence[str] = (),
 ) -> None:
-    """Train each spec that is not trained yet, on data and partitions made where missing."""
+    """Train each spec that is not trained yet, on data and partitions made where missing.
+
+    All specs are read before the first is trained. One that fails does not keep the others from
+    being trained; the exit status says that there is one.
+    """
+    jobs = []
     for path in specs:
         alone = ["train", str(path), "--results", str(results), "--device", device]
         alone += [word for root in data for word in ("--data", str(root))]
@@ -60,27 +65,45 @@ def train_specs(
             keep_models=keep_models,
             trackers=tuple(trackers),
         )
-        train_job(job, data)
+        jobs.append(job)
+    failed = 0
+    for job in jobs:
+        try:
+            error = train_job(job, data)
+        except (BadInput, DamagedArtifact) as bad:
+            error = f"error: {bad}"
+        if error:
+            print(error, file=sys.stderr)
+            failed += 1
+    if failed:
+        sys.exit(f"{failed} of {len(jobs)} runs failed" if len(jobs) > 1 else 1)
 
 
-def train_job(job: TrainingJob, data: Sequence[Path]) -> None:
+def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
     """Train one run unless it is trained already; make its data and partition if they are missing.
 
     Args:
         job: the run's training job.
         data: the folders of official data files.
+
+    Returns:
+        The message about why the run failed; empty if it did not.
+
+    Raises:
+        BadInput: the data or the partition cannot be made.
+        DamagedArtifact: the run, or what it is made of, is damaged.
+        SystemExit: the run was asked to end.
     """
     identifier, run = identity(job.spec), job.run_files
     if run.whole():
         verify(identifier, run)
         print(f"{identifier} is trained already: {run.folder}")
-        return
+        return ""
     make_inputs(job, OwnFiles(data, Path(job.results)))
     outcome = job.run(echo=True)
     if outcome.interrupted:
         sys.exit(f"{outcome.error}; run the same command to go on")
-    if outcome.error is not None:
-        sys.exit(job.failure(outcome.error))
+    return "" if outcome.error is None else job.failure(outcome.error)
 
 
 def make_inputs(job: TrainingJob, own: OwnFiles) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -79,9 +80,11 @@ def print_plan(
         for line in edited_lines(edited, plan.runs, plan.methods, layout):
             print(f"\n{line}")
         return
-    for cell in cheapest_cells(plan, done, device, cheapest):
-        for run in cell:
-            print(layout.run(run).provenance)
+    cells = cheapest_cells(plan, done, device, cheapest)
+    if not cells:
+        raise BadInput(f"--cheapest: no missing cell is trained in {cheapest:g} hours ({device})")
+    for run in itertools.chain(*cells):
+        print(layout.run(run).provenance)
 
 
 def print_progress(

@@ -133,11 +133,11 @@ def naming_the_line(is_own: Callable[[str], bool], of: str = "") -> Iterator[Non
     """
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadInput(f"{of}{with_line(error, is_own)}") from error
 
 
-def with_line(error: Exception, is_own: Callable[[str], bool]) -> str:
+def with_line(error: Exception | SystemExit, is_own: Callable[[str], bool]) -> str:
     """An error in one line: the innermost file and line that are one's own, its type, and what it
     says.
 

@@ -8,17 +8,23 @@ its mapping with every default filled in the id of a run is made.
 from __future__ import annotations
 
 import ast
+import difflib
 import functools
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
+from noisyfl.core.places import PACKAGE
 from noisyfl.core.plugins import COMPONENTS, add, plugin_of
 from noisyfl.core.typed import Typed, choices_of, extra_of, type_of
 
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
+
+NEARLY = 0.85
+"""From this likeness on (:mod:`difflib`), a function's name is taken for a hook's with a slip."""
 
 UNREADABLE = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
 """What Python's parser may raise; deep nesting in a text exhausts its stack or its memory."""
@@ -191,6 +197,8 @@ class Registry(Generic[C]):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} is not a {expected}")
         if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} has no {lacking[0]}")
+        if cls.__module__.partition(".")[0] != PACKAGE.name:  # ours are tested
+            check_hooks(cls, self.bases, f"{self.kind} {name!r}: ")
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -221,6 +229,37 @@ class Registry(Generic[C]):
     def forget_built(self) -> None:
         """Build components anew from now on, so that nothing is left of what they keep."""
         self._built.clear()
+
+
+def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
+    """Check the public functions of a class: none is nearly a hook of its bases, and hooks take
+    what they are given.
+
+    Args:
+        cls: a component.
+        bases: the classes whose public functions are hooks.
+        of: begins the error.
+
+    Raises:
+        BadInput: one of the functions would never be called, or be called with other arguments.
+    """
+    hooks = {
+        name: value
+        for base in bases
+        for name, value in inspect.getmembers(base, inspect.isfunction)
+        if name[0] != "_"
+    }
+    for name, function in vars(cls).items():
+        if not inspect.isfunction(function) or name[0] == "_":
+            continue
+        if name not in hooks:
+            if close := difflib.get_close_matches(name, hooks, 1, NEARLY):
+                raise BadInput(f"{of}there is no hook {name!r}; did you mean {close[0]!r}?")
+            continue
+        takes = [*inspect.signature(function).parameters]
+        given = [*inspect.signature(hooks[name]).parameters]
+        if takes != given:
+            raise BadInput(f"{of}{name} takes {', '.join(takes)}, expected {', '.join(given)}")
 
 
 @functools.lru_cache

@@ -13,20 +13,6 @@ from noisyfl.experiments.demand import Demand, demands
 from noisyfl.experiments.targets import runs_by_target
 from noisyfl.specs.speeds import DEVICES, LEAST, MOST
 
-PAGES = (
-    "fedcni",
-    "fedcorr",
-    "fednoil",
-    "fednoisy",
-    "fedrg",
-    "fedrn",
-    "fnbench",
-    "grand",
-    "human",
-    "rofl",
-)
-"""The pages of docs/papers/ that have a table of costs."""
-
 SHOWN = ("H100", "T4")
 """The devices whose hours are given."""
 
@@ -34,17 +20,19 @@ BLOCK = re.compile(r"<!-- costs -->\n.*?<!-- end of costs -->", re.DOTALL)
 SENTENCE = re.compile(r"All runs of the paper scale.*?estimates\.", re.DOTALL)
 
 
-def files(root: Path = ROOT) -> dict[Path, str]:
+def files() -> dict[Path, str]:
     """The pages with costs, each with the text that it should have.
 
     Raises:
         BadInput: a page has no place for them.
     """
-    found = costs(root)
+    found = costs()
     pages = {
-        root / "docs" / "papers" / f"{page}.md": (BLOCK, block_of(page, found)) for page in PAGES
+        path: (BLOCK, block_of(path.stem, found))
+        for path in sorted((ROOT / "docs" / "papers").glob("*.md"))
+        if BLOCK.search(path.read_text())
     }
-    pages[root / "README.md"] = SENTENCE, sentence_of(found)
+    pages[ROOT / "README.md"] = SENTENCE, sentence_of(found)
     return {path: _replace(path, *new) for path, new in pages.items()}
 
 
@@ -56,9 +44,9 @@ def _replace(path: Path, place: re.Pattern[str], new: str) -> str:
     return text if old[0].split() == new.split() else text.replace(old[0], new)
 
 
-def costs(root: Path = ROOT) -> list[Demand]:
+def costs() -> list[Demand]:
     """What each table of the paper scale costs, and all of them together."""
-    plan = read_plan(root / "config" / "paper.yaml")
+    plan = read_plan(ROOT / "config" / "paper.yaml")
     speeds = {name: DEVICES[name] for name in SHOWN}
     return demands(plan, runs_by_target(plan), lambda run: False, speeds)
 

@@ -14,12 +14,12 @@ from noisyfl.experiments.config import ROOT
 from noisyfl.specs.catalogue import method_source
 
 
-def files(root: Path = ROOT) -> dict[Path, str]:
+def files() -> dict[Path, str]:
     """The provenance of every tracked run that records a digest, with the present one."""
     found = {}
-    for path in sorted((root / "reproduced" / "runs").glob("*/provenance.json")):
+    for path in sorted((ROOT / "reproduced" / "runs").glob("*/provenance.json")):
         provenance = read_provenance(path, path.parent.name)
-        spec = read_json(Results(root / "reproduced").run(path.parent.name).spec)
+        spec = read_json(Results(ROOT / "reproduced").run(path.parent.name).spec)
         method = method_source(spec["method"])
         if method is not None and "method_digest" in provenance:
             changed = with_checksum({**provenance, "method_digest": method.digest})

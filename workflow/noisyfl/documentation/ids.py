@@ -14,15 +14,15 @@ from noisyfl.experiments.planning import make_plan
 FILE = Path("tests") / "specs" / "ids.json"
 
 
-def files(root: Path = ROOT) -> dict[Path, str]:
+def files() -> dict[Path, str]:
     """The file that notes the ids of all scales, with its text."""
-    found = {path.stem: ids_of(path) for path in scales(root)}
-    return {root / FILE: json.dumps(found, indent=2) + "\n"}
+    found = {path.stem: ids_of(path) for path in scales()}
+    return {ROOT / FILE: json.dumps(found, indent=2) + "\n"}
 
 
-def scales(root: Path = ROOT) -> list[Path]:
+def scales() -> list[Path]:
     """The files of all scales."""
-    return [p for p in sorted((root / "config").glob("*.yaml")) if "experiments" in read_yaml(p)]
+    return [p for p in sorted((ROOT / "config").glob("*.yaml")) if "experiments" in read_yaml(p)]
 
 
 def ids_of(path: Path) -> dict[str, Any]:

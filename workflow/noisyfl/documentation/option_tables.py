@@ -173,7 +173,7 @@ def status_rows() -> list[tuple[str, str, str]]:
     ]
 
 
-def pages(root: Path = ROOT) -> dict[Path, str]:
+def pages() -> dict[Path, str]:
     """The pages of a repository that have such comments, and the text that they should have.
 
     Raises:
@@ -181,13 +181,13 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
     """
     found = {}
     for path in (
-        root / "README.md",
-        root / "config" / "README.md",
-        *sorted((root / "docs").rglob("*.md")),
+        ROOT / "README.md",
+        ROOT / "config" / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
     ):
         text = path.read_text()
         if MARK.search(text):
-            found[path] = fill(text, path.relative_to(root).as_posix())
+            found[path] = fill(text, path.relative_to(ROOT).as_posix())
     return found
 
 

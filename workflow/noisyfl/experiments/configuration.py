@@ -87,6 +87,12 @@ class Configuration(Typed):
     checkpoint_seconds: float = Field(
         60, gt=0, description="the least time between two checkpoints of a run"
     )
+    most_minutes: int | None = Field(
+        None,
+        ge=1,
+        description="minutes that a training job asks a cluster for at most, as its partition "
+        "allows; a longer run goes on in the next attempt",
+    )
     reproduced: bool = Field(
         True, description="take runs that results lack from reproduced/, where it has them"
     )

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisyfl import __version__
 from noisyfl.analysis.cells import content_of
 from noisyfl.analysis.metrics import METRICS, SYMBOLS
 from noisyfl.analysis.runs import Run, read_run
@@ -74,7 +73,6 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
         tables.add(content_of(description, pd.read_parquet(frame), runs))
     shown = [runs[run] for run in tables.run_ids]
     index = {
-        "version": __version__,
         "scale": sources.scale,
         "note": sources.note,
         "options": sources.options,

@@ -77,7 +77,6 @@ class Tables:
                 "details": more,
                 "notes": settings.notes(content),
                 "missing": description.missing,
-                "hours": description.missing_hours,
                 "columns": [
                     {"name": one.name, "label": one.label or one.name, "group": one.group}
                     for one in description.columns
@@ -124,7 +123,6 @@ class Tables:
                 "difference": None if cell.difference is None else round(cell.difference, 4),
                 "verdict": cell.verdict,
                 "paper": cell.as_published,
-                "lacks": content.lacks(cell),
                 "dagger": bool(page.dagger(content, cell)),
                 "diverged": cell.diverged,
                 "metric": cell.metric,

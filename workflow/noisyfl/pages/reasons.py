@@ -182,13 +182,13 @@ def method_reasons(folder: Path = FOLDER) -> dict[str, MethodReasons]:
 
 
 @functools.cache
-def subjects(folder: Path = FOLDER) -> dict[str, Subject]:
+def subjects() -> dict[str, Subject]:
     """The reasons for choices that belong to no method, by the file's name.
 
     Raises:
         BadInput: naming the file, the key and what was expected.
     """
-    return {path.stem: read_model(path, Subject) for path in sorted(folder.glob("*.yaml"))}
+    return {path.stem: read_model(path, Subject) for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def read_model(path: Path, kind: type[Model]) -> Model:

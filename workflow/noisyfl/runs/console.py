@@ -26,6 +26,9 @@ SAID = re.compile(r"CalledProcessError.*(returned non-zero exit status 1|Signals
 KILLED = "it ended without an error of its own: killed, maybe for want of memory or of disk space"
 """What is said of a job that does not say why it ended."""
 
+NOT_BEGUN = "its job ended before it began to train; Snakemake's lines above may say why"
+"""What is said of a run that has no status."""
+
 HANDLER = "DefaultStreamHandler"
 """What Snakemake calls the handler that writes to its console."""
 
@@ -97,7 +100,7 @@ class Console(logging.Filter):
             status = read_status(self._results.status(run))
         if status is None:
             whole = self._results.run(run).whole()
-            return "" if whole else f"failed: run {run}: {KILLED}\n  log: {log}"
+            return "" if whole else f"failed: run {run}: {NOT_BEGUN}"
         if status["state"] == "interrupted":
             return ""
         error = status["error"] if status["state"] == "failed" else KILLED

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from noisyfl.core.options import BadInput
 from noisyfl.simulation.stream_slots import CONTEXT_MB
 from noisyfl.specs.gpu_facts import GpuFacts
 
@@ -17,6 +18,19 @@ SMALLEST_MB = 64.0
 """Megabytes that a run may allocate in any case, however little it has claimed."""
 
 MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+
+
+class NoGpu(BadInput):
+    """A run is to use a GPU, and torch sees none on this machine; on another it may."""
+
+
+SLURM_GPUS = ("SLURM_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE")
+"""What Slurm sets in a job that has asked for GPUs."""
+
+
+def slurm_promised_gpu() -> bool:
+    """Whether this process is of a Slurm job that has asked for a GPU."""
+    return any(os.environ.get(name, "0") != "0" for name in SLURM_GPUS)
 
 
 def prepare_cuda() -> None:

@@ -32,14 +32,14 @@ from noisyfl.data.roots import data_roots
 from noisyfl.models import WeightFiles
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import Part, gpu_claim
-from noisyfl.runs.gpu import memory_mb
+from noisyfl.runs.gpu import NoGpu, memory_mb
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
 from noisyfl.runs.store import must_train_again, put_in_place
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_slots
 from noisyfl.specs.extent import work_of
-from noisyfl.specs.spec import describe_run, identity
+from noisyfl.specs.spec import check_run, describe_run, identity
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,10 @@ class Outcome:
     Attributes:
         error: why the run is not whole, in one line, or None if it is.
         interrupted: it was asked to end, and goes on from its checkpoint when started again.
-        rounds_done: rounds up to that checkpoint, or None if the run was not interrupted.
     """
 
     error: str | None = None
     interrupted: bool = False
-    rounds_done: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,8 +147,8 @@ class TrainingJob:
                 return Outcome(error_before)
             try:
                 outcome = self._whole_run(log, status)
-            except (BadInput, DamagedArtifact) as error:
-                status.fail(str(error), hopeless=True)
+            except (BadInput, DamagedArtifact, NoGpu) as error:
+                status.fail(str(error), hopeless=not isinstance(error, NoGpu))
                 log.error(f"error: {error}")
                 return Outcome(str(error))
             except Exception as error:
@@ -210,6 +208,8 @@ class TrainingJob:
         return False
 
     def _train(self, log: logging.Logger, status: RunStatus) -> Outcome:
+        # A method edited since the spec was made is another one than the spec's revision names.
+        check_run(self.spec, "spec")
         layout, run = Results(Path(self.results)), identity(self.spec)
         partition = self.spec["noisy_partition"]
         name = dataset(partition["dataset"]).name
@@ -243,7 +243,7 @@ class TrainingJob:
                     status.report,
                 )
         except Interrupted as interrupted:
-            return Outcome(str(interrupted), True, interrupted.rounds_done)
+            return Outcome(str(interrupted), interrupted=True)
         return Outcome()
 
     def _claimed_gpu(self, log: Callable[[str], None]) -> AbstractContextManager[Part | None]:
@@ -281,7 +281,8 @@ def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[None]:
         path: of the run's lock file, which exists as long as somebody holds the lock.
         log: takes one line.
     """
-    lock = FileLock(path)
+    # Without locks, filelock would use a marker file, which a killed process leaves for good.
+    lock = FileLock(path, fallback_to_soft=False)
 
     def take() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods_digest
-from noisyfl.specs.sources import source_digest
+from noisyfl.specs.sources import shared_digest, source_digest
 from noisyfl.specs.spec import describe_run, identity, plugins_of
 
 EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
@@ -60,15 +60,19 @@ def choose_device(name: str) -> torch.device:
     ``auto`` is the first GPU that CUDA may see, or the CPU if there is none. Which GPU CUDA may see
     has been settled before, by :func:`noisyfl.runs.devices.gpu_claim`.
 
+    A Slurm job that has asked for a GPU does not fall back on the CPU: its run would take days
+    without a word, and leave the checkpoint that a GPU has made.
+
     A run on a CPU uses one thread, so that its arithmetic does not depend on the machine's cores;
     several runs at once fill the cores.
     """
     gpu.prepare_cuda()
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        name = "cuda" if torch.cuda.is_available() or gpu.slurm_promised_gpu() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise BadInput(f"device: got {name!r}, but torch sees no GPU here")
+        here = " (Slurm job with a GPU)" if gpu.slurm_promised_gpu() else ""
+        raise gpu.NoGpu(f"device: got {name!r}, but torch sees no GPU on {platform.node()}{here}")
     if device.type == "cuda" and device.index is None:
         # torch's functions for memory refuse a GPU without its index.
         device = torch.device("cuda", torch.cuda.current_device())
@@ -260,7 +264,8 @@ def _checkpoint_key(spec: Mapping[str, Any], device: torch.device) -> dict[str, 
     plugins = {name: facts["sha256"] for name, facts in plugins_of(spec).items()}
     return {
         "spec": identity(spec),
-        "source": source_digest(),
+        "source": shared_digest(),
+        "method": methods_digest(spec["method"]),
         "torch": str(torch.__version__),
         "device": device.type,
         **plugins,

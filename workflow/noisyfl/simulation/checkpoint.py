@@ -20,16 +20,12 @@ from noisyfl.core.artifacts import replacing
 from noisyfl.simulation.federation import ROUND_COLUMNS, Federation
 
 
-class Interrupted(Exception):
+class Interrupted(BaseException):
     """The run was asked to end, and goes on from its checkpoint when it is started again.
 
-    Attributes:
-        rounds_done: the number of rounds done in that checkpoint.
+    It is raised wherever the signal comes in, so also in torch's and other libraries' code, which
+    would take an ``Exception`` for an error of their own.
     """
-
-    def __init__(self, text: str = "", rounds_done: int = 0) -> None:
-        super().__init__(text)
-        self.rounds_done = rounds_done
 
 
 OF_THE_STATE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -80,12 +76,15 @@ class Checkpoint:
             content = self._read(federation)
             differing = [name for name in self.key if content["key"].get(name) != self.key[name]]
             if differing:
-                return 0, f"checkpoint of another {', '.join(differing)} refused; starting over"
+                aside = self._aside("refused")
+                what = ", ".join(differing)
+                return 0, f"checkpoint of another {what} set aside as {aside}; starting over"
             check_content(content, federation, total)
         except Exception as error:
             # torch's unpickler may raise any exception; whichever it is, the run can start over.
             why = " ".join(str(error).split()) or type(error).__name__
-            return 0, f"checkpoint damaged ({why}); set aside as {self._aside()}; starting over"
+            aside = self._aside("damaged")
+            return 0, f"checkpoint damaged ({why}); set aside as {aside}; starting over"
         federation.weights = content["weights"]
         federation.state = content["state"]
         for client, labels, state in zip(
@@ -130,7 +129,7 @@ class Checkpoint:
             if rounds == self._restored and _of_the_state(error, federation.executor.device):
                 self.log(
                     f"the first round after the checkpoint failed; it is set aside as "
-                    f"{self._aside()}, and the next attempt starts over"
+                    f"{self._aside('damaged')}, and the next attempt starts over"
                 )
             raise
         finally:
@@ -178,15 +177,15 @@ class Checkpoint:
             self._in_round = False
             raise Interrupted
 
-    def _aside(self) -> Path:
+    def _aside(self, why: str) -> Path:
         """Set the file aside; returns where it is then."""
-        aside = self.path.with_suffix(".damaged")
+        aside = self.path.with_suffix(f".{why}")
         self.path.replace(aside)
         return aside
 
     def _interrupted(self) -> Interrupted:
         text = f"asked to end; its checkpoint is from after round {self.rounds_saved}"
-        return Interrupted(text, self.rounds_saved)
+        return Interrupted(text)
 
     def _read(self, federation: Federation) -> dict[str, Any]:
         """What the file holds.

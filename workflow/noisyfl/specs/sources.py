@@ -55,11 +55,18 @@ class MethodSource:
 
 @functools.cache
 def source_digest(package: Path = PACKAGE) -> str:
-    """SHA-256 of the sources that compute a run, which its checkpoint and its provenance record.
+    """SHA-256 of the sources that compute runs, which a run's provenance records.
 
     Sources that plan, start or report runs are not part of it.
     """
     return _digest(computing_sources(package))
+
+
+@functools.cache
+def shared_digest() -> str:
+    """As :func:`source_digest`, without the methods: of what runs of all methods have in common."""
+    shared = computing_sources(PACKAGE).items()
+    return _digest({name: path for name, path in shared if not name.startswith("methods/")})
 
 
 @functools.cache
