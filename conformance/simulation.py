@@ -32,12 +32,11 @@ class Small(ConvNet):
     """A network whose weights are few enough to be recorded, with batch normalisation.
 
     Args:
-        tracked: whether the normalisation keeps running statistics.
         normalised: whether there is a batch normalisation.
     """
 
-    def __init__(self, tracked: bool = True, normalised: bool = True) -> None:
-        norm = [nn.BatchNorm1d(WIDTH, track_running_stats=tracked)] if normalised else []
+    def __init__(self, normalised: bool = True) -> None:
+        norm = [nn.BatchNorm1d(WIDTH)] if normalised else []
         body = nn.Sequential(nn.Flatten(), nn.Linear(9, WIDTH), *norm, nn.ReLU())
         super().__init__(body, WIDTH, CLASSES)
 

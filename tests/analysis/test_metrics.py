@@ -1,13 +1,9 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from noisyfl.analysis.metrics import FACTORS, METRICS, SYMBOLS, mean_samples
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import DATASETS
-
-ROOT = Path(__file__).parents[2]
 
 SPEC = {"noisy_partition": {"dataset": "digits", "partition": {"name": "x", "clients": 10}}}
 

@@ -29,9 +29,6 @@ from small_executors import SEED, SIZES, close, counts, schedule
 from small_runs import METHODS as ROWS
 from small_runs import by_name, name_of
 
-CPU = torch.device("cpu")
-
-
 # ---------------------------------------------------------------- the loop
 
 
