@@ -40,6 +40,17 @@ def number_of(table, row, column) -> Published | None:
     return by_labels().get(tuple(labels.get(key) for key in KEY))
 
 
+def printed_at(plan, table, row, column):
+    """What the paper prints in a cell, by the names of its table, row and column."""
+    (found,) = (
+        number_of(part, one, other).fields["value"]
+        for part in plan.tables.values()
+        for one, other, _ in cells_of(part)
+        if (part.name, one.name, other.name) == (table, row, column)
+    )
+    return found
+
+
 def runs_at(plan, table, row, column):
     """The run ids of a cell, by the names of its table, row and column."""
     found = [

@@ -1,19 +1,14 @@
 """FedCNI's experiments: the paper's settings, and its numbers one by one."""
 
-import csv
-import re
-
 import pytest
 
 from noisyfl.experiments.config import ROOT, check_config
 from noisyfl.experiments.planning import make_plan
 
-from .plans import plan_of
+from .plans import plan_of, printed_at
 from .test_published import OTHER_READINGS
 
 PAPERS = ROOT / "config" / "papers"
-with (ROOT / "config" / "published.csv").open() as file:
-    PUBLISHED = [row for row in csv.DictReader(file) if row["paper"] == "fedcni"]
 PRINTED = ("table1", "table2", "table3", "table4", "table6", "table7")
 
 
@@ -37,39 +32,6 @@ def cells(plan):
     return found
 
 
-def numbers(table):
-    """By row and column: the lines of published.csv that a cell's selection reaches."""
-    found = {}
-    for row in table.rows:
-        if row.name in OTHER_READINGS["fedcni"]:
-            continue
-        written = row.method
-        variant = re.search(r'variant="(\w+)"', written)
-        for column in table.columns:
-            wanted = {
-                "metric": "test_accuracy",
-                **table.published,
-                "method": re.sub(r"\([^)]*\)", "", written),
-                "variant": variant[1] if variant else "",
-                **column.published,
-                **row.published,
-            }
-            lines = [n for n, x in enumerate(PUBLISHED) if wanted.items() <= x.items()]
-            found[row.name, column.name] = lines
-    return found
-
-
-def test_every_printed_number_has_one_cell_and_every_cell_one_number(plan):
-    assert len(PUBLISHED) == 265
-    reached = []
-    for name in PRINTED:
-        found = numbers(plan.tables[f"fedcni/{name}"])
-        assert {cell: lines for cell, lines in found.items() if len(lines) != 1} == {}
-        assert {PUBLISHED[lines[0]]["table"] for lines in found.values()} == {name}
-        reached += [line for lines in found.values() for line in lines]
-    assert sorted(reached) == list(range(len(PUBLISHED)))
-
-
 @pytest.mark.parametrize(
     ("table", "row", "column", "value"),
     [
@@ -90,8 +52,7 @@ def test_every_printed_number_has_one_cell_and_every_cell_one_number(plan):
     ],
 )
 def test_numbers_stand_where_the_paper_prints_them(plan, table, row, column, value):
-    (line,) = numbers(plan.tables[f"fedcni/{table}"])[row, column]
-    assert PUBLISHED[line]["value"] == value
+    assert printed_at(plan, table, row, column) == value
 
 
 def test_the_schedule_is_section_5_1s_in_every_run(plan):

@@ -1,17 +1,14 @@
 """FedNoiL's experiments: settings as the paper states them, and each of its numbers once."""
 
-import collections
-import csv
 import math
 
 import numpy as np
 import pytest
 
-from noisyfl.experiments.config import ROOT
 from noisyfl.methods import METHODS
 from noisyfl.simulation.schedule import Schedule
 
-from .plans import cells_of, plan_of, runs_at, spec_at
+from .plans import cells_of, plan_of, printed_at, runs_at, spec_at
 
 NOISES = {  # Section 5.1
     "symmetric high (0.5 to 0.8)": ("symmetric", [0.5, 0.6, 0.7, 0.8]),
@@ -31,49 +28,10 @@ def plan():
     return plan_of("fednoil")
 
 
-@pytest.fixture(scope="module")
-def published():
-    with (ROOT / "config" / "published.csv").open(newline="") as file:
-        return [row for row in csv.DictReader(file) if row["paper"] == "fednoil"]
-
-
 # ---------------------------------------------------------------- published numbers
 
 
-def wanted(table, row, column):
-    """What selects a cell's published number, as docs/configuration.md says."""
-    metric = table.metric_of(row, column)
-    method = row.method
-    return {
-        "metric": metric,
-        **table.published,
-        "method": method if "+" in method else method.partition("(")[0],
-        "variant": "",
-        **column.published,
-        **row.published,
-    }
-
-
-def test_each_published_number_is_reached_by_one_cell_and_each_cell_reaches_one(plan, published):
-    reached = collections.Counter()
-    for table in plan.tables.values():
-        if table.published is None or table.name == "pair_maps":  # Table 1's numbers once more
-            continue
-        for row, column, _ in cells_of(table):
-            wants = wanted(table, row, column)
-            fitting = [
-                number
-                for number, line in enumerate(published)
-                if all(line[key] == value for key, value in wants.items())
-            ]
-            assert len(fitting) == 1, wants
-            assert published[fitting[0]]["table"] == table.name
-            reached[fitting[0]] += 1
-    assert len(published) == 336 + 88 + 72 + 24 + 2
-    assert reached == dict.fromkeys(range(len(published)), 1)
-
-
-def test_published_spot_checks(plan, published):
+def test_published_spot_checks(plan):
     """Cells read off the paper's tables by eye."""
     for table, row, column, value in [
         ("table1", "DivideMix (centralized)", "CIFAR-100, non-IID, pair low (0.3 to 0.6)", "47.55"),
@@ -90,14 +48,7 @@ def test_published_spot_checks(plan, published):
         ("table4", "label recall, FedNoiL†", "symmetric low (0.3 to 0.6)", "82.78"),
         ("intext_no_label_noise", "FedNoiL(Logarithm)", "no label noise", "86.12"),
     ]:
-        found = plan.tables[f"fednoil/{table}"]
-        (wants,) = (
-            wanted(found, one, other)
-            for one, other, _ in cells_of(found)
-            if (one.name, other.name) == (row, column)
-        )
-        (line,) = (x for x in published if all(x[k] == v for k, v in wants.items()))
-        assert line["value"] == value
+        assert printed_at(plan, table, row, column) == value
 
 
 # ---------------------------------------------------------------- settings

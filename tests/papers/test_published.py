@@ -8,7 +8,8 @@ from noisyfl.experiments.config import ROOT, load_config
 
 from .plans import cells_of, number_of, numbers, plan_of
 
-PAPERS = ("rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
+PAPERS = {"rofl": 147, "fedcni": 265, "fednoil": 522, "fedcorr": 178, "fedrn": 266}
+"""How many numbers of each paper are in config/published.csv."""
 
 OTHER_READINGS = {
     "fedcni": {"FedCNI with write-back"},
@@ -40,10 +41,12 @@ def test_every_published_number_is_reached_by_exactly_one_cell(paper):
     for at, number in reached(paper).items():
         if number is not None:
             cells[number.line].append(at)
+            assert number.fields["table"] == at[0]
     several = {line: places for line, places in cells.items() if len(places) > 1}
     assert not several
     there = {number.line for number in numbers() if number.fields["paper"] == paper}
     assert set(cells) == there
+    assert len(there) == PAPERS[paper]
 
 
 @pytest.mark.parametrize("paper", PAPERS)

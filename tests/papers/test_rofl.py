@@ -1,17 +1,10 @@
 """RoFL's experiments: the paper's settings, and its numbers one by one."""
 
-import csv
 import re
 
 import pytest
 
-from noisyfl.experiments.config import ROOT
-
 from .plans import cells_of, number_of, plan_of
-
-PUBLISHED = ROOT / "config" / "published.csv"
-with PUBLISHED.open() as file:
-    LINES = {n: row for n, row in enumerate(csv.DictReader(file), 2) if row["paper"] == "rofl"}
 
 RUNS = {
     "table1": 4 * 12,
@@ -71,16 +64,6 @@ def own(spec):
 def noise(spec):
     partition = spec["noisy_partition"]
     return partition["label_noise"], partition["noise_level"]
-
-
-def test_each_published_number_has_one_cell_and_each_cell_one_number(cells):
-    assert len(LINES) == 147
-    reached = [number.line for *_, number in cells.values() if number is not None]
-    assert sorted(reached) == sorted(LINES)
-    without = {table for (table, *_), (*_, number) in cells.items() if number is None}
-    assert without == {"room", "figure1_runs", "figure6_runs"}
-    for (table, *_), (*_, number) in cells.items():
-        assert number is None or number.fields["table"] == table
 
 
 @pytest.mark.parametrize(
