@@ -147,7 +147,7 @@ class TrainingJob:
                 return Outcome(error_before)
             try:
                 outcome = self._whole_run(log, status)
-            except (BadInput, DamagedArtifact, NoGpu) as error:
+            except (BadInput, DamagedArtifact) as error:
                 status.fail(str(error), hopeless=not isinstance(error, NoGpu))
                 log.error(f"error: {error}")
                 return Outcome(str(error))
