@@ -32,6 +32,8 @@ def test_a_step_waits_for_the_one_before_it(tmp_path):
         (passed / f"{earlier}.passed").touch()
     done = step(tmp_path, "benchmark")
     assert (done.returncode, done.stderr) == (1, "first: benchmarks/first_hour.sh selftest\n")
+    (passed / "selftest.passed").touch()
+    assert "runs left: 1" in step(tmp_path, "train").stdout  # whatever became of the benchmark
 
 
 def test_a_step_that_fails_has_not_passed(tmp_path):
