@@ -32,13 +32,8 @@ DEFAULTS = {
 """Of the options that every one of its objects reads."""
 
 
-def as_named(weights: Values) -> Values:
-    """Weights of our small network by the names that they have in :class:`Named`."""
-    return {name.replace("classifier", "linear"): value for name, value in weights.items()}
-
-
 def as_ours(weights: Values) -> Values:
-    """The other way."""
+    """Weights of :class:`Named` by the names that they have in our small network."""
     return {name.replace("linear", "classifier"): value for name, value in weights.items()}
 
 
