@@ -4,6 +4,7 @@ import inspect
 import re
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 from pydantic import PrivateAttr
@@ -13,10 +14,11 @@ from noisyfl.checks.small_run import spec_of, train
 from noisyfl.core import plugins
 from noisyfl.core.artifacts import read_json, read_table
 from noisyfl.core.options import BadInput, option
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
+from noisyfl.specs.extent import extent_of
 from outside import PARTS, as_before
 
 
@@ -63,6 +65,26 @@ class WrongVariant(Sound):
     variants: ClassVar = {"weak": {"strength": -1.0}}
 
 
+class BoundedList(Sound):
+    """Its bounds are for no number."""
+
+    rates: list[float] | None = option(None, doc="of nothing", at_least=0)
+
+
+class KeepingNumpy(Sound):
+    """Keeps what no checkpoint can be read with."""
+
+    def after_updates(self, round, updates, federation):
+        federation.state["mean"] = np.float64(1.0)
+
+
+class AskingTooEarly(Sound):
+    """Reads while it is planned what a round leaves behind."""
+
+    def counted_updates(self, round, federation):
+        return len(federation.state["seen"])
+
+
 class Exploding(Sound):
     """Ends with numbers that are none."""
 
@@ -96,7 +118,9 @@ class OnTheHost(Sound):
         (checks.declares, Misspelled, "no hook 'after_update'; did you mean 'after_updates'?"),
         (checks.declares, OtherArguments, "epoch takes self, client, expected self, client, turn"),
         (checks.declares, WrongVariant, "planted: got {'variant': 'weak'}, expected at least 0"),
+        (checks.declares, BoundedList, "planted': rates: got bounds for a list, expected them for"),
         (checks.trains, Exploding, "the run is diverged"),
+        (checks.resumes, KeepingNumpy, r"whole after 60 pieces: checkpoint damaged \(.*numpy"),
         (checks.resumes, Forgetting, "clients differs in mean_loss: keep in `client.state` or"),
         (checks.agrees, OnTheHost, "(?s)synchronizing.*test_method_checks"),
     ],
@@ -108,6 +132,14 @@ def test_what_is_wrong_is_found(check, method, expected, data, tmp_path):
 
     with pytest.raises((checks.Failed, BadInput, RuntimeError), match=expected):
         registered_and_checked()
+
+
+def test_a_hook_that_fails_while_it_is_planned_is_named(data):
+    METHODS.register("planted")(AskingTooEarly)
+    line = inspect.getsourcelines(AskingTooEarly.counted_updates)[1] + 1
+    expected = f"method planted, before it has data: {__file__}, line {line}: KeyError: 'seen'"
+    with pytest.raises(BadInput, match=re.escape(expected)):
+        extent_of(spec_of("planted"))
 
 
 def test_a_sound_method_of_a_plugin_passes_all(tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import random
+import re
 import time
 
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, find, reading
+from noisyfl.core.places import ROOT
 from noisyfl.core.registry import parse_component, split_sum
-from noisyfl.experiments.config import check_config, check_scale, load_config, scale_file
+from noisyfl.experiments.config import RULES, check_config, check_scale, load_config, scale_file
 from noisyfl.experiments.planning import make_plan
-from noisyfl.experiments.targets import runs_of
+from noisyfl.experiments.targets import parts_of, runs_of
 from noisyfl.specs.catalogue import canonical_method
 from small_paper import CONFIG, DIGITS, PAPER, edited, plan
 
@@ -81,6 +83,7 @@ def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_pat
         ({"checkpoint_seconds": float("inf")}, "checkpoint_seconds: got inf, expected a finite"),
         ({"scale": "data"}, "my.yaml: scale: got 'data', expected another name than those of the"),
         ({"scale": "store"}, "my.yaml: scale: got 'store', expected another name"),
+        ({"experiments": ["train"]}, "my.yaml: experiments: got 'train', expected another name"),
         ({"scale": "a" * 300}, "my.yaml: scale: "),
         ({"scale": "mine\n"}, "my.yaml: scale: got 'mine\\n', expected a small letter, then"),
         ({"results": "mine\n"}, "my.yaml: results: got 'mine\\n', expected a path without line"),
@@ -253,7 +256,7 @@ def test_missing_human_labels_leave_out_what_needs_them_alone(tmp_path):
     assert "put that file there" in made.left_out["human"]
     assert made.why_left_out("paper_one") == ""
     with pytest.raises(BadInput, match="put that file there"):
-        runs_of(made, "human_one")
+        runs_of(parts_of(made, "human_one").values())
     with pytest.raises(BadInput, match="put that file there"):
         plan(tmp_path, config={**config, "experiments": ["human"], "targets": None})
 
@@ -371,3 +374,9 @@ def test_a_tables_name_with_a_line_break_is_refused(tmp_path):
     tables = {"one\n": PAPER["tables"]["one"]}
     with pytest.raises(BadInput, match=r"tables: got 'one\\n', expected a small letter, then"):
         plan(tmp_path, edited(PAPER, ("tables",), tables))
+
+
+def test_the_names_of_rules_are_known():
+    files = [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]
+    found = [re.findall(r"^rule (\w+):", file.read_text(), re.MULTILINE) for file in files]
+    assert sorted(name for names in found for name in names) == list(RULES)

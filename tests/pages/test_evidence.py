@@ -16,7 +16,8 @@ from noisyfl.claims.leads import leads
 from noisyfl.claims.sources import published, read_rows
 from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import PUBLISHED, ROOT
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import PUBLISHED
 from noisyfl.pages.beside_papers import Alike, Beside, tables_beside
 from noisyfl.pages.evidence import PAGES, evidence_pages, read_reasons, write_evidence
 from noisyfl.specs.published import KEY, PAPERS, read_published
@@ -234,6 +235,20 @@ def test_cells_of_the_papers_own_size_stand_first(table, runs):
     assert line == f"| p | `p_t1`, {LOW} | FedAvg | {numbers} | {hours} |"
     assert page.index("## Of the papers' own size") < page.index("## The papers' claims")
     assert "own size" not in evidence_page(found, runs_of)
+
+
+def test_the_best_round_of_an_own_cell_is_counted_in_ordinary_ones(table, runs):
+    table.description["as_published"] = [[True, False], [False, False]]
+    found, runs_of = content(table).description, read_runs(runs.files)
+    for run in runs_of.values():
+        run.all_rounds["ordinary_rounds"] *= 10
+    (cell,) = own_size(found, runs_of)
+    assert cell.best_rounds == (20, 20, 20)
+    for run in runs_of.values():
+        if run.spec["seed"] == 1:
+            run.all_rounds["test_accuracy"] *= float("nan")
+    (cell,) = own_size(found, runs_of)
+    assert cell.best_rounds == (20, 20)
 
 
 def test_each_papers_lead_over_fedavg_is_beside_ours(table, runs, tmp_path):

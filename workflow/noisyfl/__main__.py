@@ -237,7 +237,7 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder")
 
     loading = (plan, progress, specs, archive, train, evaluate, selftest, listing, listed)
-    for command in (*loading, check, schema, preview):
+    for command in (*loading, check, schema, preview, export):
         command.add_argument(
             "--plugin",
             dest="plugins",

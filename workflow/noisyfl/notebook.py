@@ -28,12 +28,13 @@ from noisyfl.commands.runs import make_inputs
 from noisyfl.commands.scales import read_plan
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
+from noisyfl.core.places import ROOT
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.config import DEFAULTS, ROOT, load_config, published_files, scale_file
+from noisyfl.experiments.config import DEFAULTS, load_config, published_files, scale_file
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
@@ -42,8 +43,9 @@ from noisyfl.runs.final_model import FinalModel
 from noisyfl.runs.final_model import load_model as model_in
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import methods, summary
+from noisyfl.specs.identity import identity
 from noisyfl.specs.published import read_published
-from noisyfl.specs.spec import canonical_run, check_run, identity
+from noisyfl.specs.spec import canonical_run, check_run
 
 if TYPE_CHECKING:
     from noisyfl.specs.descriptions import TableDescription
@@ -193,9 +195,8 @@ def load_cells(scale: str | Path = "desk", results: str | Path = "results") -> p
         results: see :func:`load_table`.
     """
     finished = _finished(scale, results)
-    printed = [table for table in finished.plan.tables.values() if table.published is not None]
     numbers = published_cells(
-        join_frames([_frame(finished, table) for table in printed]),
+        join_frames([_frame(finished, table) for table in finished.wanted_tables.values()]),
         read_published(*published_files(finished.config)),
     )
     return pd.read_csv(io.StringIO(numbers.to_csv(index=False)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from noisyfl.analysis.cells import Cell, collect
 from noisyfl.analysis.runs import Run
 from noisyfl.specs.descriptions import TableDescription
@@ -22,7 +20,7 @@ class OwnSize:
         row: likewise.
         cell: both numbers, and the verdict.
         seeds: of the trials.
-        best_rounds: after which round each trial that counts was best.
+        best_rounds: after how many ordinary rounds each trial that counts was best.
         hours: that all trials were trained for, together.
         machines: on which, each once.
     """
@@ -50,14 +48,14 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
             if not (cell.published and cell.as_published and cell.summary):
                 continue
             found = content.runs_of(cell)
-            values = [run.values(cell.metric) for run in found if not run.diverged]
+            curves = [run.series(cell.metric) for run in found if not run.diverged]
             yield OwnSize(
                 table=table,
                 column=column,
                 row=row.name,
                 cell=cell,
                 seeds=tuple(run.spec["seed"] for run in found),
-                best_rounds=tuple(int(np.nanargmax(one)) + 1 for one in values),
+                best_rounds=tuple(round(w[v.argmax()]) for w, v in curves if len(v)),
                 hours=sum(run.provenance["training_seconds"] for run in found) / 3600,
                 machines=tuple(dict.fromkeys(map(_machine, found))),
             )

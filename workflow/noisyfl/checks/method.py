@@ -29,11 +29,12 @@ from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.plugins import with_line
 from noisyfl.core.registry import check_hooks
 from noisyfl.runs.selftest import Failed, torch_as_it_was
+from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.catalogue import methods
+from noisyfl.specs.identity import identity
 from noisyfl.specs.parts import split_method
-from noisyfl.specs.spec import identity
 
 PIECES = 60
 """In more pieces than this a run of eight rounds is not interrupted."""
@@ -130,7 +131,15 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
     # Torch's and numpy's own generators may stand anywhere when a run goes on.
     torch.manual_seed(99)
     np.random.seed(99)
-    files, interruptions = train_in_pieces(spec, data, folder / "pieces", PIECES)
+    lines: list[str] = []
+    try:
+        files, interruptions = train_in_pieces(
+            spec, data, folder / "pieces", PIECES, log=lines.append
+        )
+    except Interrupted:
+        damaged = [line for line in lines if line.startswith("checkpoint damaged")]
+        why = f": {damaged[-1]}" if damaged else ""
+        raise Failed(f"it is not whole after {PIECES} pieces{why}") from None
     if interruptions < len(expected["rounds"]) - 1:
         raise Failed(f"it was interrupted only {interruptions} times")
     found = content(files)

@@ -23,8 +23,9 @@ from noisyfl.runs.edited import is_edited
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import method_source
+from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
-from noisyfl.specs.spec import check_run, describe_run, identity
+from noisyfl.specs.spec import check_run, describe_run
 
 
 def train_specs(
@@ -175,8 +176,8 @@ def list_runs(results: Path) -> None:
             provenance, spec = read_provenance(path, run), read_spec(run, Results(results).run(run))
             made = f"{provenance['status']:8}  {_made_by(spec, provenance)}"
             print(f"{run}  {made}  {describe_run(spec)}")
-        except (DamagedArtifact, FileNotFoundError) as error:
-            damaged.append(f"cannot be read: {error}")
+        except (BadInput, DamagedArtifact, FileNotFoundError) as error:
+            damaged.append(f"cannot be read: {path.parent}: {error}")
     if damaged:
         sys.exit("\n".join(damaged))
 

@@ -13,7 +13,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
 from noisyfl.core.places import PACKAGE
@@ -22,6 +22,9 @@ from noisyfl.core.typed import Typed, choices_of, extra_of, type_of
 
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
+
+BOUNDS = ("ge", "gt", "le", "lt")
+"""What pydantic calls the bounds of a field."""
 
 NEARLY = 0.85
 """From this likeness on (:mod:`difflib`), a function's name is taken for a hook's with a slip."""
@@ -197,6 +200,15 @@ class Registry(Generic[C]):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} is not a {expected}")
         if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} has no {lacking[0]}")
+        fields: Mapping[str, Any] = getattr(cls, "model_fields", {})
+        for option, field in fields.items():
+            origins = [get_origin(one) for one in (field.annotation, *get_args(field.annotation))]
+            bounded = any(hasattr(one, by) for one in field.metadata for by in BOUNDS)
+            if bounded and list in origins:
+                raise BadInput(
+                    f"{self.kind} {name!r}: {option}: got bounds for a list, expected them for "
+                    "its items, such as list[Annotated[float, Field(ge=0)]]"
+                )
         if cls.__module__.partition(".")[0] != PACKAGE.name:  # ours are tested
             check_hooks(cls, self.bases, f"{self.kind} {name!r}: ")
 

@@ -34,6 +34,12 @@ DEFAULTS: dict[str, Any] = Configuration.model_construct().to_json()
 """By key of a scale, its default."""
 
 
+RULES = (
+    *("all", "cells", "claims", "data", "evidence", "explorer"),
+    *("figure", "partition", "table", "train"),
+)
+"""The names of Snakemake's rules, which targets must not have."""
+
 TAKEN = sorted(
     {
         path.relative_to("results").parts[0]
@@ -73,6 +79,12 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: scale: got {given['scale']!r}, expected another name than those of the "
             f"folders that scales share ({', '.join(TAKEN)})"
         )
+    for name in given["experiments"]:
+        if name in RULES:
+            raise BadInput(
+                f"{where}: experiments: got {name!r}, expected another name than those of the "
+                f"pipeline's rules ({', '.join(RULES)})"
+            )
     data = given["data"]
     if isinstance(data["folder"], str):
         data["folder"] = checked_folder(data["folder"], f"{where}: data.folder", to_be_made=True)

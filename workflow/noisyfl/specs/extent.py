@@ -196,30 +196,33 @@ def _extent(text: str, clients: int) -> Extent:
     spec = json.loads(text)
     server, client = build_method(spec["method"], "method")
     schedule = Schedule(**spec["schedule"])
-    own = server.own_schedule(schedule, clients)
-    # All of a federation that methods may ask for before it has data.
-    outline: Any = SimpleNamespace(
-        schedule=own,
-        participants=schedule.participants(clients),
-        clients=range(clients),
-        state={"pooled_clients": clients},
-    )
-    rounds = server.rounds(outline)
-    asked = [n * rounds // min(rounds, SAMPLED) for n in range(min(rounds, SAMPLED))]
-    updates = epochs = 0.0
-    for round in asked:
-        counted = server.counted_updates(round, outline)
-        _, side = server.sides(round, client, outline)
-        local = side.epochs_of_round(round, own) if rounds <= COUNTED else own.local_epochs
-        updates += counted * rounds / len(asked)
-        epochs += counted * local * rounds / len(asked)
-    ordinary = updates / outline.participants
-    between = ordinary / max(1, own.evaluations(ordinary))
-    absent = 1 - outline.participants / clients
-    return Extent(
-        rounds=rounds,
-        ordinary_rounds=ordinary,
-        epochs=epochs,
-        passes_of_test=server.passes_of_test(clients * (1 - absent**between)),
-        later={**client.later(outline), **server.later(outline)},
-    )
+    names = [part["name"] for part in parts_of(spec["method"])]
+    files = [inspect.getfile(methods()[name]) for name in names]
+    with naming_the_line(files.__contains__, f"method {'+'.join(names)}, before it has data: "):
+        own = server.own_schedule(schedule, clients)
+        # All of a federation that methods may ask for before it has data.
+        outline: Any = SimpleNamespace(
+            schedule=own,
+            participants=schedule.participants(clients),
+            clients=range(clients),
+            state={"pooled_clients": clients},
+        )
+        rounds = server.rounds(outline)
+        asked = [n * rounds // min(rounds, SAMPLED) for n in range(min(rounds, SAMPLED))]
+        updates = epochs = 0.0
+        for round in asked:
+            counted = server.counted_updates(round, outline)
+            _, side = server.sides(round, client, outline)
+            local = side.epochs_of_round(round, own) if rounds <= COUNTED else own.local_epochs
+            updates += counted * rounds / len(asked)
+            epochs += counted * local * rounds / len(asked)
+        ordinary = updates / outline.participants
+        between = ordinary / max(1, own.evaluations(ordinary))
+        absent = 1 - outline.participants / clients
+        return Extent(
+            rounds=rounds,
+            ordinary_rounds=ordinary,
+            epochs=epochs,
+            passes_of_test=server.passes_of_test(clients * (1 - absent**between)),
+            later={**client.later(outline), **server.later(outline)},
+        )
