@@ -24,7 +24,7 @@ from noisyfl.data.augmentation.augment import View
 from noisyfl.data.datasets.dataset import DATASETS, Part
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.models import build_model
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 
 class Samples(torch.utils.data.Dataset):

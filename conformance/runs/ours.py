@@ -12,7 +12,8 @@ from noisyfl.commands.runs import train_job
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.spec import canonical_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import canonical_run
 
 DECISIONS = {
     "fedrn": ("label_precision", "label_recall"),

@@ -19,10 +19,11 @@ from noisyfl.claims.labels import since
 from noisyfl.claims.lines import lines_of, runs_of_claim
 from noisyfl.claims.query import Query
 from noisyfl.claims.sources import ours
+from noisyfl.core.places import ROOT
 from noisyfl.data import noisy_partition
-from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.experiments.config import EXPERIMENTS, load_config
 from noisyfl.experiments.planning import make_plan
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_a_claim_about_curves(table, no_cells):
 def plan():
     papers = ["fedcni", "fedcorr", "fednoil", "fedrn", "rofl"]
     config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": papers}
-    return make_plan(config, ROOT / "config" / "papers", "paper.yaml")
+    return make_plan(config, EXPERIMENTS, "paper.yaml")
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,9 @@ from noisyfl.claims.labels import but
 from noisyfl.claims.query import cells
 from noisyfl.claims.sources import ours, published
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import ROOT
+from noisyfl.experiments.config import PUBLISHED
 from noisyfl.pages.claims import count_cases
 from noisyfl.specs.published import read_published
-
-PUBLISHED = ROOT / "config" / "published.csv"
 
 HOLD = {
     # By claim, for each condition in words: the cases in which it holds, of how many. Counted from

@@ -11,7 +11,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.human_labels import load_labels
 from noisyfl.data.roots import NotFound, first
-from small_files import assert_holds, fill, md5, prepare_in
+from small_files import assert_holds, fill, md5, prepare_in, shrink
 
 
 def listing(*folders):
@@ -49,13 +49,13 @@ def official(request, tmp_path, mnist, cifar, monkeypatch):
     if kind == "mnist":
         fill(folder / "MNIST" / "raw", mnist[0], packed=True)
     elif kind == "clothing1m":
-        trees.sizes(monkeypatch, kind, 32, 16)
+        shrink(monkeypatch, kind, 32, 16)
         trees.clothing1m(folder)
     elif kind == "covidx":
-        trees.sizes(monkeypatch, kind, 12, 6)
+        shrink(monkeypatch, kind, 12, 6)
         trees.covidx(folder)
     else:
-        trees.sizes(monkeypatch, kind, *map(len, trees.webvision(folder)))
+        shrink(monkeypatch, kind, *map(len, trees.webvision(folder)))
     return kind, folder
 
 
@@ -99,7 +99,7 @@ def test_a_damaged_copy_is_passed_over(tmp_path, roots, cifar):
 
 def test_images_that_are_missing_in_every_folder_are_all_listed(tmp_path, roots, monkeypatch):
     theirs, _, own = roots
-    trees.sizes(monkeypatch, "covidx", 12, 6)
+    shrink(monkeypatch, "covidx", 12, 6)
     trees.covidx(theirs, 12, 6)
     shutil.copytree(theirs / "covidx", own / "covidx")
     for root, lost in ((theirs, "train-1.jpg"), (own, "train-2.jpg")):

@@ -9,7 +9,7 @@ from noisyfl.analysis.against_fedavg import measure
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.statistics import number
 from noisyfl.commands.scales import REPRODUCED, read_plan
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 from noisyfl.pages.evidence import describe
 
 RUN_OF_FEDRN = "d52fef9bdd1bab75"

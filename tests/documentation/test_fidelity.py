@@ -5,8 +5,8 @@ from conformance.page import TEXTS
 from conformance.recorders import MODULES, steps
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.documentation import subject_pages
-from noisyfl.experiments.config import ROOT
 from noisyfl.pages.reasons import MethodReasons, method_reasons, subjects
 from noisyfl.specs.catalogue import methods
 

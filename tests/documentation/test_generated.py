@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, option
+from noisyfl.core.places import ROOT
 from noisyfl.core.registry import Component, Registry
 from noisyfl.documentation import option_tables
 from noisyfl.experiments import editor_schemas
-from noisyfl.experiments.config import ROOT
 from noisyfl.experiments.experiment import AnyFigure
 from noisyfl.figures.draw import KINDS
 from noisyfl.specs.catalogue import methods

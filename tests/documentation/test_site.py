@@ -6,8 +6,9 @@ import subprocess
 import pytest
 import yaml
 
+from noisyfl.core.places import ROOT
 from noisyfl.documentation import configuration_page, method_pages, site
-from noisyfl.experiments.config import DEFAULTS, ROOT
+from noisyfl.experiments.config import DEFAULTS
 from noisyfl.specs.catalogue import methods
 
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from browser import chromium
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 
 pytestmark = pytest.mark.slow
 

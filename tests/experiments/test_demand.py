@@ -28,11 +28,11 @@ from noisyfl.experiments.demand import (
     speeds_for,
 )
 from noisyfl.experiments.planning import make_plan
-from noisyfl.experiments.targets import runs_by_target, runs_of
+from noisyfl.experiments.targets import parts_of, runs_by_target, runs_of
 from noisyfl.runs import archive
 from noisyfl.runs.job import TrainingJob
+from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
-from noisyfl.specs.spec import identity
 
 SETTING = {
     "dataset": "digits",
@@ -126,9 +126,9 @@ def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
     plan.targets = ["paper/two"]
     assert list(runs_by_target(plan, None)) == ["paper_two"]
     assert list(runs_by_target(plan, "paper")) == ["paper_one", "paper_two", "paper_own"]
-    assert runs_of(plan, None) == plan.tables["paper/two"].run_ids()
+    assert runs_of(parts_of(plan, None).values()) == plan.tables["paper/two"].run_ids()
     plan.targets = ["paper"]
-    assert runs_of(plan, None) == runs_of(plan, "all")
+    assert runs_of(parts_of(plan, None).values()) == runs_of(parts_of(plan, "all").values())
 
 
 def test_what_a_claim_needs():
@@ -194,16 +194,16 @@ def test_the_cheapest_cells_come_first_and_no_run_twice(plan):
 
 def test_an_unknown_target_names_its_nearest_or_the_scale_that_has_it(plan):
     with pytest.raises(BadInput, match="no target is called 'paper_too'; did you mean 'paper_two'"):
-        runs_of(plan, "paper_too")
+        runs_of(parts_of(plan, "paper_too").values())
     with pytest.raises(BadInput, match=r"has no target 'grand_ranks', but .*--config=scale=paper"):
-        runs_of(plan, "grand_ranks")
+        runs_of(parts_of(plan, "grand_ranks").values())
     with pytest.raises(BadInput, match="did you mean 'fedcorr_table2'"):
-        runs_of(plan, "fedcor_table2")
+        runs_of(parts_of(plan, "fedcor_table2").values())
 
 
 def test_a_value_of_the_configuration_is_no_target(plan):
     with pytest.raises(BadInput, match=r"after the targets: --config key=value device=cpu$"):
-        runs_of(plan, "device=cpu")
+        runs_of(parts_of(plan, "device=cpu").values())
 
 
 @pytest.fixture
@@ -266,6 +266,8 @@ def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
     # Printed nothing, Snakemake would be asked for all of the scale.
     with pytest.raises(BadInput, match=r"no missing cell is trained in 1e-06 hours \(cpu\)"):
         scales.print_plan(scale, results, "cpu", cheapest=1e-6)
+    with pytest.raises(BadInput, match=r"--cheapest: expected without --target and --claims"):
+        scales.print_plan(scale, results, "cpu", target="paper_one", claims=True, cheapest=9)
 
 
 def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):

@@ -7,12 +7,14 @@ import pytest
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import ROOT, load_config, scale_file
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import load_config, scale_file
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.run_specs import merge
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method, without_revisions
-from noisyfl.specs.spec import canonical_run, check_run, describe_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import canonical_run, check_run, describe_run
 from small_paper import CONFIG, DIGITS, PAPER, edited, plan
 
 

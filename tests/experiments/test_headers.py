@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from noisyfl.core.options import BadInput
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 from small_paper import CONFIG, PAPER, edited, plan
 
 

@@ -15,7 +15,7 @@ from tests.support.small_paper import CONFIG, DIGITS, PAPER, edited
 
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import plan_file, planning
-from noisyfl.experiments.config import ROOT, check_config
+from noisyfl.experiments.config import EXPERIMENTS, check_config
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.planning import make_plan
 from noisyfl.models import MODELS
@@ -79,7 +79,7 @@ def test_every_kind_of_table_and_figure_comes_back(tmp_path):
     assert repr(again) == repr(made)
     assert made.claim_parts
     assert made.words.keys() == made.work.keys() == made.runs.keys()
-    assert repr(make_plan(config, ROOT / "config" / "papers", "my.yaml")) == repr(made)
+    assert repr(make_plan(config, EXPERIMENTS, "my.yaml")) == repr(made)
 
 
 def test_it_is_made_anew_if_what_it_follows_from_changes(place, monkeypatch):

@@ -16,6 +16,7 @@ from noisyfl.figures.data_sheets import (
     draw_data_sheets,
     strong_operations,
 )
+from small_files import shrink
 
 
 def painted(facts, each=20):
@@ -122,7 +123,7 @@ def test_sheets_are_written_beside_the_parts_and_are_the_same_each_time(tmp_path
 
 
 def test_encoded_images_are_drawn_too(tmp_path, monkeypatch):
-    trees.sizes(monkeypatch, "clothing1m", 28, 14)
+    shrink(monkeypatch, "clothing1m", 28, 14)
     trees.clothing1m(tmp_path / "data", 28, 14)
     made = draw_data_sheets(["clothing1m"], tmp_path, tmp_path / "data", False)
     assert all(path.stat().st_size > 10_000 for path in made)

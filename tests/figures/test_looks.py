@@ -5,6 +5,7 @@ import pytest
 import yaml
 from matplotlib.figure import Figure
 
+from noisyfl.experiments.config import EXPERIMENTS
 from noisyfl.figures import looks as module
 from noisyfl.figures.looks import COLOURS, DASHES, Look, looks, row_names, setting_name
 from noisyfl.specs.catalogue import canonical_method, methods
@@ -39,7 +40,7 @@ def test_a_combination_has_the_colour_of_the_second_and_the_dashes_of_the_first(
 
 
 def test_every_row_of_the_tables_of_all_methods_looks_different():
-    tables = yaml.safe_load((ROOT / "config" / "papers" / "methods.yaml").read_text())["tables"]
+    tables = yaml.safe_load((EXPERIMENTS / "methods.yaml").read_text())["tables"]
     for table in tables.values():
         found = looks([row["method"] for row in table["rows"]])
         assert len(set(found)) == len(found)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from noisyfl.core.places import ROOT
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import prepare, read_part
-from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.experiments.config import EXPERIMENTS, load_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.methods import METHODS
 from noisyfl.methods.estimators.lid import lid
@@ -28,7 +29,7 @@ def digits(tmp_path_factory):
 @pytest.fixture(scope="module")
 def plan():
     config = load_config(ROOT / "config" / "config.yaml")
-    return make_plan(config, ROOT / "config" / "papers", "quick")
+    return make_plan(config, EXPERIMENTS, "quick")
 
 
 def federation_of(spec, digits):

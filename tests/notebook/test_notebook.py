@@ -13,8 +13,8 @@ from torchvision.transforms import Normalize
 
 import noisyfl
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.data.noisy_partition import UNKNOWN
-from noisyfl.experiments.config import ROOT
 
 SPEC = {
     "dataset": "digits",

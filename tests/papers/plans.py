@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from functools import cache
 
-from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import EXPERIMENTS, PUBLISHED, load_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import Heading
 from noisyfl.specs.published import KEY, Published, read_published
@@ -12,13 +13,13 @@ from noisyfl.specs.published import KEY, Published, read_published
 @cache
 def plan_of(experiment):
     config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": [experiment]}
-    return make_plan(config, ROOT / "config" / "papers", "config/paper.yaml")
+    return make_plan(config, EXPERIMENTS, "config/paper.yaml")
 
 
 @cache
 def numbers():
     """Every published number."""
-    return read_published(ROOT / "config" / "published.csv")
+    return read_published(PUBLISHED)
 
 
 @cache
@@ -42,19 +43,18 @@ def number_of(table, row, column) -> Published | None:
 
 def printed_at(plan, table, row, column):
     """What the paper prints in a cell, by the names of its table, row and column."""
-    (found,) = (
-        number_of(part, one, other).fields["value"]
-        for part in plan.tables.values()
-        for one, other, _ in cells_of(part)
-        if (part.name, one.name, other.name) == (table, row, column)
-    )
-    return found
+    part, one, other, _ = _at(plan, table, row, column)
+    return number_of(part, one, other).fields["value"]
 
 
 def runs_at(plan, table, row, column):
     """The run ids of a cell, by the names of its table, row and column."""
+    return _at(plan, table, row, column)[3]
+
+
+def _at(plan, table, row, column):
     found = [
-        runs
+        (part, one, other, runs)
         for part in plan.tables.values()
         for one, other, runs in cells_of(part)
         if (part.name, one.name, other.name) == (table, row, column)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import yaml
 
+from noisyfl.core.places import ROOT
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
-from noisyfl.experiments.config import ROOT
 
 from .plans import cells_of, plan_of, spec_at
 

@@ -3,8 +3,8 @@
 ``make costs`` writes it anew, where a scale, a method or the estimate has changed.
 """
 
+from noisyfl.core.places import ROOT
 from noisyfl.documentation import costs
-from noisyfl.experiments.config import ROOT
 
 
 def test_the_pages_have_the_costs_of_their_tables_and_the_readme_the_sum():

@@ -2,13 +2,12 @@
 
 import pytest
 
-from noisyfl.experiments.config import ROOT, check_config
+from noisyfl.experiments.config import EXPERIMENTS, check_config
 from noisyfl.experiments.planning import make_plan
 
 from .plans import plan_of, printed_at
 from .test_published import OTHER_READINGS
 
-PAPERS = ROOT / "config" / "papers"
 PRINTED = ("table1", "table2", "table3", "table4", "table6", "table7")
 
 
@@ -222,7 +221,7 @@ def test_figures_of_one_run_are_fedcnis(plan):
 def test_pseudo_labels_from_the_start_stay_so_at_every_scale():
     config = {"scale": "short", "experiments": ["fedcni"]}
     config["overlay"] = {"methods": {"fedcni": {"pseudo_label_round": 5}}}
-    plan = make_plan(check_config(config, "short.yaml"), PAPERS, "short.yaml")
+    plan = make_plan(check_config(config, "short.yaml"), EXPERIMENTS, "short.yaml")
     rows = plan.tables["fedcni/figure9_runs"].runs
     begin = [plan.runs[row[0][0]]["method"]["pseudo_label_round"] for row in rows]
     assert begin == [5, 0, 5]
@@ -240,6 +239,6 @@ def test_digits_can_stand_in_for_every_dataset():
             "setting": {"clients": 8, "schedule": {"rounds": 4}},
         },
     }
-    plan = make_plan(check_config(config, "tiny.yaml"), PAPERS, "tiny.yaml")
+    plan = make_plan(check_config(config, "tiny.yaml"), EXPERIMENTS, "tiny.yaml")
     assert {spec["noisy_partition"]["dataset"] for spec in plan.runs.values()} == {"digits"}
     assert {spec["schedule"]["rounds"] for spec in plan.runs.values()} == {4}

@@ -4,7 +4,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import load_config
 
 from .plans import cells_of, number_of, numbers, plan_of
 

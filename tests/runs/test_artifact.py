@@ -10,7 +10,7 @@ from noisyfl.core.artifacts import DamagedArtifact, Results, read_table, write_j
 from noisyfl.core.provenance import write_provenance
 from noisyfl.runs.artifact import read_artifact, verify
 from noisyfl.runs.job import Outcome
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 from small_jobs import job_in
 from small_runs import inputs, spec_of
 

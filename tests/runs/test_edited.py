@@ -11,7 +11,7 @@ from noisyfl.core.provenance import KINDS, write_provenance
 from noisyfl.runs.edited import edited_runs, is_edited, lines
 from noisyfl.specs import sources
 from noisyfl.specs.catalogue import canonical_method, method_source, methods, methods_digest
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 from small_runs import spec_of
 
 KRUM = spec_of("krum+dividemix")

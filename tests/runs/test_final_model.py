@@ -12,7 +12,7 @@ from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.final_model import load_model
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 from small_runs import SMALL, inputs, spec_of, train
 
 PAGE = (Path(__file__).parents[2] / "docs" / "artifacts.md").read_text()

@@ -20,7 +20,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.download import NotDownloaded
 from noisyfl.runs.job import Outcome, TrainingJob, is_hopeless
 from noisyfl.runs.status import COMMAND, read_status
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 from small_runs import inputs, spec_of
 
 SPEC = spec_of("fedavg")

@@ -13,7 +13,7 @@ from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.job import Outcome, only_trainer
 from noisyfl.runs.store import ANEW, put_in_place, train_anew
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 from small_jobs import job_in
 from small_runs import inputs, spec_of
 

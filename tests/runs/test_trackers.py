@@ -10,7 +10,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.experiments import config
 from noisyfl.runs import trackers
 from noisyfl.runs.trackers import TRACKERS
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 SPEC = spec_of("fedavg", schedule={**SETTING["schedule"], "rounds": 3, "evaluate_every": 2})
 COLUMNS = ("test_accuracy", "train_loss", "bytes_down", "participants")

@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 import torch
 
-from noisyfl.checks.small_run import prepare_digits
 from small_executors import DEVICES, made
 
 
@@ -21,8 +20,3 @@ def leave_torch_as_it_was():
 def make(request):
     """:func:`made` on each device that is there."""
     return partial(made, torch.device(request.param))
-
-
-@pytest.fixture(scope="session")
-def digits(tmp_path_factory):
-    return prepare_digits(tmp_path_factory.mktemp("digits"))

@@ -290,8 +290,8 @@ OFTEN = [name_of(row) for row in ROWS if not {"parts", "variant"} & row.keys()]
 
 @pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize("method", by_name(ROWS, OFTEN))
-def test_every_method_on_a_gpu(method, gpu, digits, tmp_path):
-    compare(method, digits, tmp_path, gpu)
+def test_every_method_on_a_gpu(method, gpu, data, tmp_path):
+    compare(method, data, tmp_path, gpu)
 
 
 def test_every_registered_method_is_among_them():

@@ -158,7 +158,7 @@ ROUNDS = {"dividemix-fedrn": 40}
 
 
 @pytest.mark.parametrize("method", by_name(REPEATABLE, ["fedprox"]))
-def test_few_steps_run_as_they_are(method, digits, tmp_path, monkeypatch):
+def test_few_steps_run_as_they_are(method, data, tmp_path, monkeypatch):
     """Of 16 clients of unequal sizes, over 27 or 40 rounds."""
     monkeypatch.setitem(EXECUTORS, "fast", Counted)
     monkeypatch.setattr(torch, "_foreach_copy_", lambda *_: None)
@@ -166,7 +166,7 @@ def test_few_steps_run_as_they_are(method, digits, tmp_path, monkeypatch):
     plan = {**MANY_ROUNDS, "rounds": rounds, "evaluate_every": rounds}
     spec = spec_of(method, partition="dirichlet(alpha=0.5, clients=16)", schedule=plan)
     federation, server, client = federation_of(
-        spec, digits, tmp_path, "fast", slots=16, capturing=RecordedGraphs
+        spec, data, tmp_path, "fast", slots=16, capturing=RecordedGraphs
     )
     simulate(federation, server, client, Checkpoint(tmp_path / "run.pt", {}, math.inf), str)
     usage = federation.executor.usage
@@ -304,11 +304,11 @@ def test_dropout_is_replayed_as_it_falls():
 # ---------------------------------------------------------------- a device without room
 
 
-def test_a_round_without_room_is_repeated_by_half_as_many_slots(digits, tmp_path):
+def test_a_round_without_room_is_repeated_by_half_as_many_slots(data, tmp_path):
     spec = spec_of("fedprox")
     ends = []
     for room in (2, 6):
-        federation, server, client = federation_of(spec, digits, tmp_path, "fast", slots=6)
+        federation, server, client = federation_of(spec, data, tmp_path, "fast", slots=6)
         executor = federation.executor
         train_in = executor.local_updates
 

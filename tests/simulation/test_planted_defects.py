@@ -131,14 +131,14 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_a_planted_defect_is_found(defect, digits, tmp_path, monkeypatch):
+def test_a_planted_defect_is_found(defect, data, tmp_path, monkeypatch):
     (owner, name, other), (check, method, message) = DEFECTS[defect]
     monkeypatch.setattr(owner, name, other)
     with pytest.raises((AssertionError, RuntimeError, Failed), match=message):
-        check({"name": method}, digits, tmp_path, monkeypatch)
+        check({"name": method}, data, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("check", [check_normalized, check_products], ids=lambda c: c.__name__)
-def test_the_other_checks_hold(check, digits, tmp_path, monkeypatch):
+def test_the_other_checks_hold(check, data, tmp_path, monkeypatch):
     """The rest is held to in test_executors.py and test_streams.py, for every method."""
-    check({"name": "fedavg"}, digits, tmp_path, monkeypatch)
+    check({"name": "fedavg"}, data, tmp_path, monkeypatch)

@@ -24,7 +24,8 @@ from noisyfl.simulation.federation import CLIENT_COLUMNS
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
-from noisyfl.specs.spec import PROBES, canonical_run, check_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import PROBES, canonical_run, check_run
 from small_runs import METHODS, SETTING, SMALL, by_name, inputs, spec_of, train
 
 ALL = ["features", "local_models", "samples"]

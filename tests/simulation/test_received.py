@@ -123,7 +123,7 @@ def test_a_memory_knows_the_round_and_the_number_of_classes(tmp_path, monkeypatc
     ],
     ids=["default", "batch", "epoch", "naive"],
 )
-def test_rofl_asks_it_on_both_executors_alike(options, counted, digits, tmp_path):
+def test_rofl_asks_it_on_both_executors_alike(options, counted, data, tmp_path):
     """Two rounds without and two with pseudo-labels, each of two epochs on augmented images, in
     replayed steps of two clients by turns. ``counted`` is how often each round shows an image to a
     network, as a multiple of how often it is learnt.
@@ -134,7 +134,7 @@ def test_rofl_asks_it_on_both_executors_alike(options, counted, digits, tmp_path
     ends = []
     for executor, given in (("loop", {}), ("fast", CAPTURING)):
         spec = spec_of(method, schedule=plan)
-        federation, server, client = federation_of(spec, digits, tmp_path, executor, **given)
+        federation, server, client = federation_of(spec, data, tmp_path, executor, **given)
         checkpoint = Checkpoint(tmp_path / "run.pt", {}, every=math.inf)
         simulate(federation, server, client, checkpoint, lambda line: None)
         ends.append(federation)

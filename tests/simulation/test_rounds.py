@@ -18,7 +18,7 @@ from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.federation import ROUND_COLUMNS
 from noisyfl.simulation.sgd import SGD
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 from small_runs import (
     FEDCORR,
     LOSSES,

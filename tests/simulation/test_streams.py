@@ -14,8 +14,8 @@ OFTEN = ("fedavg", "rofl", "scaffold")
 
 
 @pytest.mark.parametrize("method", by_name(CLIENT_SIDES, OFTEN))
-def test_no_method_races(method, digits, tmp_path, monkeypatch):
-    check_streams(method, digits, tmp_path, monkeypatch)
+def test_no_method_races(method, data, tmp_path, monkeypatch):
+    check_streams(method, data, tmp_path, monkeypatch)
 
 
 def test_streams_are_told_apart():

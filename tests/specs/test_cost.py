@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.experiments.config import ROOT
 from noisyfl.models import MODELS, build_model
 from noisyfl.simulation import fast
 from noisyfl.simulation.stream_slots import STREAM_SLOTS

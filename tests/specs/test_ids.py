@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from noisyfl.core.places import ROOT
 from noisyfl.documentation.ids import FILE, ids_of, scales
-from noisyfl.experiments.config import ROOT
 
 NOTED = json.loads((ROOT / FILE).read_text())
 

@@ -9,8 +9,8 @@ import torch
 
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.documentation import method_pages
-from noisyfl.experiments.config import ROOT
 from noisyfl.methods import METHODS
 from noisyfl.pages.reasons import method_reasons
 from noisyfl.specs import build, catalogue

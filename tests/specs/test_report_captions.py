@@ -8,7 +8,7 @@ import pytest
 from docutils.core import publish_parts
 
 from descriptions import described
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 from noisyfl.specs.descriptions import (
     description_text,
     in_restructured_text,

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from noisyfl.core.options import BadInput
-from noisyfl.specs.spec import check_run, describe_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import check_run, describe_run
 from small_runs import spec_of
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 from small_repository import SETTING, TABLES
 
 OTHERS = ("PYTHONPATH", "SNAKEMAKE_OUTPUT_CACHE", "SNAKEMAKE_PROFILE")

@@ -1,12 +1,10 @@
 """Small data sets of real JPEGs and PNGs, laid out as their makers give them."""
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.parts import prepare
 
@@ -21,12 +19,6 @@ def natural(rng, height, width):
 def save(path, image, **options):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(image).save(path, **options)
-
-
-def sizes(monkeypatch, name, train, test):
-    """Let the data set be as small as the tree."""
-    facts = dataclasses.replace(DATASETS[name], train_size=train, test_size=test)
-    monkeypatch.setitem(datasets.DATASETS, name, facts)
 
 
 def clothing1m(data, train=32, test=16):

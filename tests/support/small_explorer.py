@@ -17,8 +17,9 @@ from noisyfl.claims.labels import Place
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.gather import Sources
+from noisyfl.specs.identity import identity
 from noisyfl.specs.published import read_published
-from noisyfl.specs.spec import canonical_run, identity
+from noisyfl.specs.spec import canonical_run
 from small_status import status_with
 from small_tables import FIELDS
 

@@ -1,7 +1,7 @@
 """Training jobs as tests start them."""
 
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 
 def job_in(results, spec, **changes):

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 
 SETTING = """
 title: Two tables that share runs

@@ -19,13 +19,13 @@ from typing import Any
 import yaml
 
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import ROOT, check_config, load_config
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import EXPERIMENTS, check_config, load_config
 from noisyfl.experiments.planning import make_plan
-from noisyfl.specs.spec import identity
+from noisyfl.specs.identity import identity
 
 SCALES = {"desk": "desk.yaml", "quick": "config.yaml"}
 PRINTED = (".parquet", ".md", ".csv", ".json", ".tex", ".html")
-EXPERIMENTS = ROOT / "config" / "papers"
 MESSAGES = 4
 """Of as many places in a mapping at most each kind of mistake is tried."""
 

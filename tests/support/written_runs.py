@@ -6,7 +6,8 @@ import pyarrow as pa
 from noisyfl.core.artifacts import Results, write_json, write_table
 from noisyfl.core.provenance import write_provenance
 from noisyfl.data import noisy_partition
-from noisyfl.specs.spec import canonical_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import canonical_run
 
 SETTING = {
     "dataset": "digits",

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisyfl.experiments.config import DEFAULTS, ROOT, check_config
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import DEFAULTS, EXPERIMENTS, check_config
 from noisyfl.experiments.planning import make_plan
 from small_repository import Repository
 
@@ -158,7 +159,7 @@ def test_the_example_of_an_experiment_expands_to_what_the_page_says(tmp_path):
 def test_the_example_of_a_scale_expands_to_what_the_page_says():
     text = files_in("configuration.md")["config/one_trial.yaml"]
     config = check_config(yaml.safe_load(text), "config/one_trial.yaml")
-    plan = make_plan(config, ROOT / "config" / "papers", "config/one_trial.yaml")
+    plan = make_plan(config, EXPERIMENTS, "config/one_trial.yaml")
     rows = plan.tables["fedcorr/table2"].runs
     assert {len(row) for row in rows} == {2}
     assert {len(cell) for row in rows for cell in row} == {1}

@@ -13,7 +13,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import EXPERIMENTS
 
 ENVS = ROOT / "envs"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -141,7 +142,7 @@ def test_the_commands_to_type_name_what_there_is():
 def target_is_there(target):
     """Whether a target such as fedcorr_table2 is in the experiment's file."""
     experiment, _, name = target.partition("_")
-    parts = yaml.safe_load((ROOT / "config" / "papers" / f"{experiment}.yaml").read_text())
+    parts = yaml.safe_load((EXPERIMENTS / f"{experiment}.yaml").read_text())
     return name in {**parts["tables"], **parts["figures"]}
 
 

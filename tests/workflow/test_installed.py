@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from installed import Outside, own_scale, tagged_clone
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyfl.core.artifacts import read_metadata
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 from outside import PARTS
 from small_repository import Repository
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 
 # Each job says when it began and ended. Like ours, the workflow has a scale if none is given.
 WORKFLOW = """

@@ -12,9 +12,10 @@ import yaml
 
 import noisyfl
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Context
-from noisyfl.experiments.config import ROOT, check_config
+from noisyfl.experiments.config import check_config
 from noisyfl.experiments.planning import make_plan
 from small_repository import Repository
 

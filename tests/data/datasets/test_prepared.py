@@ -13,6 +13,7 @@ from noisyfl.data.datasets import prepared, shards
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.own_files import OwnFiles
+from small_files import shrink
 
 
 def parts(folder, name):
@@ -23,7 +24,7 @@ def parts(folder, name):
 def shared(tmp_path, monkeypatch):
     """A folder with COVIDx, which is encoded, and digits, both prepared."""
     monkeypatch.setattr(shards.write_shards, "__defaults__", (5,))
-    trees.sizes(monkeypatch, "covidx", 12, 6)
+    shrink(monkeypatch, "covidx", 12, 6)
     trees.covidx(tmp_path / "official", 12, 6)
     folder = tmp_path / "shared"
     for name in ("covidx", "digits"):

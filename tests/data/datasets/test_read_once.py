@@ -18,7 +18,9 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import shards
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
-from noisyfl.specs.spec import canonical_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import canonical_run
+from small_files import shrink
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
@@ -125,7 +127,7 @@ def test_the_counter_counts(tmp_path):
 def test_a_run_opens_its_data_as_often_however_long_it_trains(tmp_path, monkeypatch, dataset):
     if dataset == "covidx":
         monkeypatch.setattr(shards.write_shards, "__defaults__", (6,))
-        trees.sizes(monkeypatch, "covidx", 12, 6)
+        shrink(monkeypatch, "covidx", 12, 6)
         trees.covidx(tmp_path / "data", 12, 6)
     results = Results(tmp_path / "results")
     parts = [results.data(dataset, part) for part in ("train", "test")]

@@ -16,6 +16,7 @@ from noisyfl.data.datasets import shards
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.shards import Encoded
+from small_files import shrink
 
 
 def reference(path, transform):
@@ -41,7 +42,7 @@ def small_shards(monkeypatch):
 
 @pytest.fixture
 def clothing(tmp_path, monkeypatch, small_shards):
-    trees.sizes(monkeypatch, "clothing1m", 32, 16)
+    shrink(monkeypatch, "clothing1m", 32, 16)
     parts = trees.clothing1m(tmp_path / "data")
     return tmp_path / "data", tmp_path / "results", parts
 
@@ -187,7 +188,7 @@ def test_an_altered_or_missing_shard_is_noticed_where_it_is_read(clothing):
 
 def test_mini_webvision_is_scaled_by_its_shorter_side(tmp_path, monkeypatch):
     listed = trees.webvision(tmp_path / "data")
-    trees.sizes(monkeypatch, "mini_webvision", len(listed[0]), len(listed[1]))
+    shrink(monkeypatch, "mini_webvision", len(listed[0]), len(listed[1]))
     paths = trees.prepared(tmp_path / "data", tmp_path / "results", "mini_webvision")
     folder = tmp_path / "data" / "webvision"
     for name, place, side, lines in zip(
@@ -203,7 +204,7 @@ def test_mini_webvision_is_scaled_by_its_shorter_side(tmp_path, monkeypatch):
 
 def test_covidx_takes_grey_coloured_and_16_bit_images(tmp_path, monkeypatch):
     listed = trees.covidx(tmp_path / "data")
-    trees.sizes(monkeypatch, "covidx", 12, 6)
+    shrink(monkeypatch, "covidx", 12, 6)
     paths = trees.prepared(tmp_path / "data", tmp_path / "results", "covidx")
     for name, side, lines in zip(paths, (256, 224), listed, strict=True):
         part = read_part(paths[name])
@@ -245,7 +246,7 @@ def test_lists_that_are_not_what_they_should_be_are_refused(clothing, tmp_path, 
     with pytest.raises(BadInput, match=r"no file .*noisy_label_kv.txt; clothing1m cannot be down"):
         trees.prepared(data, results, "clothing1m")
     labels.write_text(text)
-    trees.sizes(monkeypatch, "clothing1m", 33, 16)
+    shrink(monkeypatch, "clothing1m", 33, 16)
     with pytest.raises(BadInput, match=r"the train part has 32 images, expected 33"):
         trees.prepared(data, results, "clothing1m")
     trees.covidx(data)
@@ -271,7 +272,7 @@ def test_webvisions_classes_are_imagenets_first():
 
 def test_an_unencoded_part_does_not_need_shards(tmp_path, monkeypatch):
     listed = trees.webvision(tmp_path / "data", train=60, test=60)
-    trees.sizes(monkeypatch, "mini_webvision", len(listed[0]), len(listed[1]))
+    shrink(monkeypatch, "mini_webvision", len(listed[0]), len(listed[1]))
     paths = {part: tmp_path / "results" / f"{part}.parquet" for part in ("train", "test")}
     prepare("mini_webvision", tmp_path / "data", False, paths["train"], paths["test"])
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [

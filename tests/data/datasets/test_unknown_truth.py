@@ -15,6 +15,7 @@ from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.specs.spec import canonical_run, describe_run
+from small_files import shrink
 
 OF_THE_TRUTH = {
     *("label_precision", "label_recall", "label_accuracy", "participants_noise_level"),
@@ -44,7 +45,7 @@ def webvision(tmp_path_factory):
     folder = tmp_path_factory.mktemp("webvision")
     listed = trees.webvision(folder / "data", train=120, test=60)
     with pytest.MonkeyPatch.context() as patch:
-        trees.sizes(patch, "mini_webvision", len(listed[0]), len(listed[1]))
+        shrink(patch, "mini_webvision", len(listed[0]), len(listed[1]))
         yield folder, trees.prepared(folder / "data", folder, "mini_webvision")
 
 
@@ -140,7 +141,7 @@ def test_a_run_says_that_its_labels_are_noisy_as_they_come():
 
 @pytest.mark.parametrize("executor", ["fast", "loop"])
 def test_clothing1m_trains_from_its_shards(tmp_path, monkeypatch, executor):
-    trees.sizes(monkeypatch, "clothing1m", 28, 14)
+    shrink(monkeypatch, "clothing1m", 28, 14)
     trees.clothing1m(tmp_path / "data", train=28, test=14)
     paths = trees.prepared(tmp_path / "data", tmp_path, "clothing1m")
     small = dataclasses.replace(DATASETS["clothing1m"], train_size=28, test_size=14)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyfl.experiments.config import ROOT, check_config
+from noisyfl.experiments.config import EXPERIMENTS, check_config
 from noisyfl.experiments.planning import make_plan
 
 
@@ -10,7 +10,7 @@ from noisyfl.experiments.planning import make_plan
 def plan(tmp_path_factory):
     folder = tmp_path_factory.mktemp("no labels here")
     config = {"scale": "paper", "experiments": ["human"], "data": {"folder": str(folder)}}
-    return make_plan(check_config(config, "test"), ROOT / "config" / "papers", "test")
+    return make_plan(check_config(config, "test"), EXPERIMENTS, "test")
 
 
 def test_every_method_meets_every_set_of_human_labels(plan):

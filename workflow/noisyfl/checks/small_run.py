@@ -20,7 +20,8 @@ from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.build import build_method
-from noisyfl.specs.spec import canonical_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import canonical_run
 
 Method = str | Mapping[str, Any]
 

@@ -194,7 +194,13 @@ class Numbers:
 
     def steps(self, along: str = WORK) -> Numbers:
         """The change from each number of a curve to the next, under the label of the later one."""
-        return self._along(along, lambda values: np.diff(values, axis=0, prepend=np.nan), skip=1)
+        order = self._column(along)
+        values, chosen = self.values.copy(), [EMPTY]
+        for rows in self._groups([along]):
+            ordered = rows[np.argsort(order.iloc[rows].to_numpy(dtype=float), kind="stable")]
+            values[ordered[1:]] = np.diff(self.values[ordered], axis=0)
+            chosen.append(ordered[1:])
+        return self._replace(values)._rows(np.concatenate(chosen), self.labels)
 
     def smooth(self, extent: float) -> Numbers:
         """The moving average of each curve: the mean of a number and those shortly before it.
@@ -293,18 +299,6 @@ class Numbers:
         cells = tuple(frozenset().union(*(self.cells[row] for row in rows)) for rows in groups)
         array = np.array(values) if groups else np.empty((0, 1))
         return Numbers(labels, array, cells, self.known)
-
-    def _along(
-        self, name: str, change: Callable[[np.ndarray], np.ndarray], skip: int = 0
-    ) -> Numbers:
-        """Change each curve as a whole, in the order of a label, and skip its first numbers."""
-        order = self._column(name)
-        values, chosen = np.empty(self.values.shape), [EMPTY]
-        for rows in self._groups([name]):
-            ordered = rows[np.argsort(order.iloc[rows].to_numpy(dtype=float), kind="stable")]
-            values[ordered] = change(self.values[ordered])
-            chosen.append(ordered[skip:])
-        return self._replace(values)._rows(np.concatenate(chosen), self.labels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from noisyfl.experiments.editor_schemas import write_schemas
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.progress import progress_text
-from noisyfl.experiments.targets import runs_by_target, runs_of
+from noisyfl.experiments.targets import parts_of, runs_by_target, runs_of
 from noisyfl.runs.archive import REPRODUCED, archive
 from noisyfl.runs.edited import edited_runs
 from noisyfl.runs.edited import lines as edited_lines
@@ -66,6 +66,12 @@ def print_plan(
     With --cheapest print files to ask Snakemake for instead: the missing cells with a published
     number that cost least, as many as the device should train in so many hours.
     """
+    beside = {"--target": target, "--claims": claims, "--gpu": gpu}
+    if cheapest is not None and (given := [name for name, value in beside.items() if value]):
+        raise BadInput(
+            f"--cheapest: expected without {' and '.join(given)}, since it looks at all cells and "
+            "the usual devices"
+        )
     plan, layout = read_plan(config, results, plugins), Results(results)
     done = done_in(layout, REPRODUCED)
     if cheapest is None:
@@ -97,7 +103,7 @@ def print_progress(
 ) -> None:
     """Print how far each table is while runs are trained, and when all should be done."""
     plan = read_plan(config, results, plugins)
-    wanted = runs_of(plan, target)
+    wanted = runs_of(parts_of(plan, target).values())
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
     layouts = [Results(results), REPRODUCED]
@@ -118,7 +124,7 @@ def done_in(*layouts: Results) -> Callable[[str], bool]:
 def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] = ()) -> None:
     """Write the canonical spec of every run that a target needs as <id>.json."""
     plan = read_plan(config, plugins=plugins)
-    runs = runs_of(plan, target)
+    runs = runs_of(parts_of(plan, target).values())
     for run in runs:
         write_json(folder / f"{run}.json", plan.runs[run])
     print(f"{len(runs)} specs in {folder}")

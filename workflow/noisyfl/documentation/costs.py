@@ -8,7 +8,7 @@ from pathlib import Path
 
 from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
 from noisyfl.experiments.demand import Demand, demands
 from noisyfl.experiments.targets import runs_by_target
 from noisyfl.specs.speeds import DEVICES, LEAST, MOST

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from noisyfl.core.artifacts import Results, json_text, read_json
+from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import read_provenance, with_checksum
-from noisyfl.experiments.config import ROOT
 from noisyfl.specs.catalogue import method_source
 
 

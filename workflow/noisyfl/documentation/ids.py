@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.checked_yaml import read_yaml
-from noisyfl.experiments.config import ROOT, load_config
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import EXPERIMENTS, load_config
 from noisyfl.experiments.planning import make_plan
 
 FILE = Path("tests") / "specs" / "ids.json"
@@ -27,5 +28,5 @@ def scales() -> list[Path]:
 
 def ids_of(path: Path) -> dict[str, Any]:
     """How many runs a scale has, and a digest of their ids."""
-    runs = sorted(make_plan(load_config(path), ROOT / "config" / "papers", str(path)).runs)
+    runs = sorted(make_plan(load_config(path), EXPERIMENTS, str(path)).runs)
     return {"runs": len(runs), "sha256": hashlib.sha256("\n".join(runs).encode()).hexdigest()}

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
+from noisyfl.core.places import ROOT
 from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
 from noisyfl.documentation.markdown import table
 from noisyfl.documentation.option_tables import families, option_row, variant_row
 from noisyfl.documentation.subject_pages import notes, rows_about
-from noisyfl.experiments.config import ROOT
 from noisyfl.pages.reasons import MethodReasons, Reason, method_reasons, subjects
 from noisyfl.simulation.client_side import Side
 from noisyfl.specs.catalogue import methods, summary

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import choices_of, type_of
 from noisyfl.data.datasets.own_images import Images
 from noisyfl.documentation.configuration_page import keys_table
 from noisyfl.documentation.markdown import table
-from noisyfl.experiments.config import PUBLISHED, ROOT
+from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.editor_schemas import COMMON
 from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.methods import METHODS

@@ -14,8 +14,8 @@ import re
 import subprocess
 from typing import Any
 
+from noisyfl.core.places import ROOT
 from noisyfl.documentation import configuration_page, method_pages, subject_pages
-from noisyfl.experiments.config import ROOT
 from noisyfl.pages.reasons import method_reasons, subjects
 
 MOVED = {

@@ -32,10 +32,11 @@ from noisyfl.experiments.headers import Header, columns_of, only, rows_of
 from noisyfl.experiments.overlay import component_of, key_to_blame
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs, merge
-from noisyfl.specs.catalogue import canonical_method, methods, parts_of
+from noisyfl.specs.catalogue import canonical_method, methods
 from noisyfl.specs.descriptions import FigureDescription, Heading, Mark, Panel, TableDescription
+from noisyfl.specs.identity import identity
+from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, join
-from noisyfl.specs.spec import identity
 
 PROBES = {
     "local_models": ["local_models"],

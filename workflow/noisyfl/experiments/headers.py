@@ -63,8 +63,8 @@ def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list
     return columns
 
 
-def only(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> list[str]:
-    """The names, if all of them are known.
+def only(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> None:
+    """Check that names are known.
 
     Args:
         known: the names that there are.
@@ -75,14 +75,13 @@ def only(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> l
     Raises:
         BadInput: a wanted name is not known.
     """
-    known, names = list(known), list(names)
+    known = list(known)
     for name in names:
         if name not in known:
             raise BadInput(
                 f"{where}: no {kind} is called {name!r}{did_you_mean(name, known)} "
                 f"(known: {', '.join(known)})"
             )
-    return names
 
 
 def _row(entry: Row, where: str) -> Header:

@@ -23,7 +23,6 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import (
     EXPERIMENTS,
-    PUBLISHED,
     experiment_files,
     published_files,
 )
@@ -53,7 +52,6 @@ class PlanFile:
         config: as :func:`noisyfl.experiments.config.check_config` returns it.
         where: what the error messages call the configuration.
         experiments: the folder of the experiments' YAML files, besides the configuration's own.
-        published: the file of the papers' own numbers, besides the configuration's own.
     """
 
     def __init__(
@@ -61,12 +59,10 @@ class PlanFile:
         config: Mapping[str, Any],
         where: str,
         experiments: Path = EXPERIMENTS,
-        published: Path = PUBLISHED,
     ) -> None:
         self.config = config
         self.where = where
         self.experiments = experiments
-        self.published = published
         deciding = {key: config[key] for key in DECIDING}
         text = json.dumps({**deciding, "folder": config["data"]["folder"]})
         name = f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
@@ -107,7 +103,7 @@ class PlanFile:
         from noisyfl.experiments.planning import make_plan
 
         plugins.load(self.config["plugins"])
-        plan = make_plan(self.config, self.experiments, self.where, self.published)
+        plan = make_plan(self.config, self.experiments, self.where)
         text = plan.to_json()
         head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
         try:
@@ -144,7 +140,7 @@ class PlanFile:
             digest.update(f"{plugin} {plugin.sha256}".encode())
         known = experiment_files(self.config, self.experiments)
         used = [known[name] for name in sorted(self.config["experiments"]) if name in known]
-        for path in (*published_files(self.config, self.published), *used):
+        for path in (*published_files(self.config), *used):
             with reading(str(path)):
                 digest.update(path.read_bytes())
         return digest.hexdigest()

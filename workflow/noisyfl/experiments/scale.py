@@ -13,7 +13,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.partial import partial_plan
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.targets import name_of, run_ids, unknown_target
+from noisyfl.experiments.targets import name_of, runs_of, unknown_target
 from noisyfl.runs.edited import edited_runs
 from noisyfl.specs.cost import Estimate
 from noisyfl.specs.descriptions import Description, TableDescription, description_text
@@ -61,17 +61,13 @@ class Scale:
 
     def _run_files(self, run: str) -> RunFiles:
         """A run in results, or the tracked one if only that exists and may be used."""
-        trained, tracked = self.results.run(run), self.reproduced.run(run)
-        if not self.config["reproduced"] or trained.provenance.exists():
-            return trained
-        return tracked if tracked.provenance.exists() else trained
+        places = [layout.run(run) for layout in self.layouts]
+        return next((one for one in places if one.provenance.exists()), places[0])
 
     def _partition_file(self, partition: str) -> Path:
         """A noisy partition in results, or the tracked one if only that exists and may be used."""
-        made, tracked = self.results.partition(partition), self.reproduced.partition(partition)
-        if not self.config["reproduced"] or made.exists():
-            return made
-        return tracked if tracked.exists() else made
+        places = [layout.partition(partition) for layout in self.layouts]
+        return next((path for path in places if path.exists()), places[0])
 
     @property
     def layouts(self) -> list[Results]:
@@ -253,11 +249,6 @@ class Scale:
     def partition_text(self, partition: str) -> str:
         """The spec of a noisy partition as canonical JSON."""
         return canonical_json(self.plan.partitions[partition])
-
-
-def runs_of(parts: Iterable[Description]) -> list[str]:
-    """The runs of tables and figures, each once."""
-    return list(dict.fromkeys(run for part in parts for run in run_ids(part)))
 
 
 class RunWords:

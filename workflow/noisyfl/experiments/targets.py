@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, did_you_mean
-from noisyfl.experiments.config import ROOT
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import EXPERIMENTS
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.descriptions import Description, TableDescription
 
@@ -23,19 +24,14 @@ def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str
         BadInput: there is no such target; names the nearest.
     """
     parts = parts_of(plan, target).values()
-    found = {name_of(part): run_ids(part) for part in parts if isinstance(part, TableDescription)}
+    found = {name_of(part): part.run_ids() for part in parts if isinstance(part, TableDescription)}
     known = {run for runs in found.values() for run in runs}
-    return found | {name_of(part): run_ids(part) for part in parts if set(run_ids(part)) - known}
+    return found | {name_of(part): part.run_ids() for part in parts if set(part.run_ids()) - known}
 
 
-def runs_of(plan: Plan, target: str | None) -> list[str]:
-    """The ids of the runs behind a target, see :func:`parts_of`.
-
-    Raises:
-        BadInput: there is no such target; names the nearest.
-    """
-    parts = parts_of(plan, target).values()
-    return list(dict.fromkeys(run for part in parts for run in run_ids(part)))
+def runs_of(parts: Iterable[Description]) -> list[str]:
+    """The runs of tables and figures, each once."""
+    return list(dict.fromkeys(run for part in parts for run in part.run_ids()))
 
 
 def parts_of(plan: Plan, target: str | None) -> dict[str, Description]:
@@ -69,12 +65,6 @@ def name_of(part: Description) -> str:
     return f"{part.experiment}_{part.name}"
 
 
-def run_ids(part: Description) -> list[str]:
-    """The ids of the runs of a table or a figure, each once."""
-    runs = part.run_ids() if isinstance(part, TableDescription) else part.runs
-    return list(dict.fromkeys(runs))
-
-
 def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
     """The message for a user who asked a scale for a target that it does not have."""
     if "=" in target:
@@ -83,14 +73,14 @@ def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
             f"values stand behind one `--config ` without an equals sign, after the targets: "
             f"--config key=value {target}"
         )
-    elsewhere = [name for name, targets in targets_of_scales().items() if target in targets]
+    scales = targets_of_scales()
+    elsewhere = [name for name, targets in scales.items() if target in targets]
     if elsewhere:
-        scales = " or ".join(f"--config=scale={name}" for name in elsewhere)
-        return f"the scale “{scale}” has no target {target!r}, but {scales} has"
+        others = " or ".join(f"--config=scale={name}" for name in elsewhere)
+        return f"the scale “{scale}” has no target {target!r}, but {others} has"
     hint = did_you_mean(target, known)
     if not hint:
-        others = {t: name for name, targets in targets_of_scales().items() for t in targets}
-        hint = did_you_mean(target, others)
+        hint = did_you_mean(target, {t for targets in scales.values() for t in targets})
     return f"no target is called {target!r}{hint} (python -m noisyfl plan lists all)"
 
 
@@ -101,7 +91,7 @@ def targets_of_scales() -> dict[str, set[str]]:
         with suppress(BadInput, OSError):
             scale = read_yaml(path)
             for name in scale.get("experiments", []):
-                paper = read_yaml(ROOT / "config" / "papers" / f"{name}.yaml")
+                paper = read_yaml(EXPERIMENTS / f"{name}.yaml")
                 parts = (part for kind in ("tables", "figures") for part in paper.get(kind, {}))
                 targets = {name, *(f"{name}_{part}" for part in parts)}
                 found.setdefault(str(scale.get("scale")), set()).update(targets)

@@ -23,7 +23,8 @@ from noisyfl.explorer.specs import Spec
 from noisyfl.explorer.tables import Tables
 from noisyfl.runs.status import read_statuses
 from noisyfl.specs.descriptions import TableDescription
-from noisyfl.specs.spec import describe_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import describe_run
 
 TOTALS = ("bytes_down", "bytes_up")
 """Columns of ``rounds`` that are summed over a run."""

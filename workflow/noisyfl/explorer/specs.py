@@ -10,7 +10,8 @@ from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.pages.settings import setting_of
-from noisyfl.specs.catalogue import methods, parts_of
+from noisyfl.specs.catalogue import methods
+from noisyfl.specs.parts import parts_of
 from noisyfl.specs.spec import canonical_json, in_words, measures_of
 
 Spec = Mapping[str, Any]

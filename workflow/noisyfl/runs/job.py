@@ -39,7 +39,8 @@ from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_slots
 from noisyfl.specs.extent import work_of
-from noisyfl.specs.spec import check_run, describe_run, identity
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import check_run, describe_run
 
 
 @dataclass(frozen=True)

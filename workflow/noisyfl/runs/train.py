@@ -47,8 +47,9 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods_digest
+from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import shared_digest, source_digest
-from noisyfl.specs.spec import describe_run, identity, plugins_of
+from noisyfl.specs.spec import describe_run, plugins_of
 
 EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
 """By name. Their results are equal up to rounding."""

@@ -276,6 +276,10 @@ class FigureDescription:
             raise BadInput(f"{self.name}: a figure {self.kind!r} is drawn from a table")
         return self.table
 
+    def run_ids(self) -> list[str]:
+        """Every run of the figure once, in order."""
+        return list(dict.fromkeys(self.runs))
+
     @classmethod
     def from_json(cls, text: str) -> FigureDescription:
         """Read what :func:`description_text` has written."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from noisyfl.core.options import BadInput, did_you_mean
-from noisyfl.specs.descriptions import Heading
+from noisyfl.specs.descriptions import Heading, Labels
 
 PAPERS = {
     "fedcni": "FedCNI",
@@ -34,10 +34,6 @@ LINE = ("setting_scope", "method", "variant")
 
 SCALES = {"percent": 1.0, "fraction": 100.0, "seconds": 1.0}
 """Units that numbers are published in, each with the factor that makes shares percentages."""
-
-
-Labels = Mapping[str, str]
-"""Texts by label column."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from noisyfl.models import MODELS, Model
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import canonical_method, methods, without_revisions
 from noisyfl.specs.identity import canonical_json
-from noisyfl.specs.identity import identity as identity
 from noisyfl.specs.parts import parts_of
 
 SIMULATION_REVISION = 2
