@@ -237,18 +237,14 @@ def test_cells_of_the_papers_own_size_stand_first(table, runs):
     assert "own size" not in evidence_page(found, runs_of)
 
 
-def test_the_best_round_of_an_own_cell_is_counted_in_ordinary_ones(table, runs):
+def test_a_trial_without_a_value_has_no_best_round(table, runs):
     table.description["as_published"] = [[True, False], [False, False]]
     found, runs_of = content(table).description, read_runs(runs.files)
-    for run in runs_of.values():
-        run.all_rounds["ordinary_rounds"] *= 10
-    (cell,) = own_size(found, runs_of)
-    assert cell.best_rounds == (20, 20, 20)
     for run in runs_of.values():
         if run.spec["seed"] == 1:
             run.all_rounds["test_accuracy"] *= float("nan")
     (cell,) = own_size(found, runs_of)
-    assert cell.best_rounds == (20, 20)
+    assert cell.best_rounds == (2, 2)
 
 
 def test_each_papers_lead_over_fedavg_is_beside_ours(table, runs, tmp_path):

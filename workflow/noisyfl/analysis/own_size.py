@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from noisyfl.analysis.cells import Cell, collect
 from noisyfl.analysis.runs import Run
 from noisyfl.specs.descriptions import TableDescription
@@ -20,7 +22,8 @@ class OwnSize:
         row: likewise.
         cell: both numbers, and the verdict.
         seeds: of the trials.
-        best_rounds: after how many ordinary rounds each trial that counts was best.
+        best_rounds: of each trial that counts and has a value, in which of its rounds, from 1, it
+            was best; of pooled training, in which epoch.
         hours: that all trials were trained for, together.
         machines: on which, each once.
     """
@@ -48,14 +51,14 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
             if not (cell.published and cell.as_published and cell.summary):
                 continue
             found = content.runs_of(cell)
-            curves = [run.series(cell.metric) for run in found if not run.diverged]
+            values = [run.values(cell.metric) for run in found if not run.diverged]
             yield OwnSize(
                 table=table,
                 column=column,
                 row=row.name,
                 cell=cell,
                 seeds=tuple(run.spec["seed"] for run in found),
-                best_rounds=tuple(round(w[v.argmax()]) for w, v in curves if len(v)),
+                best_rounds=tuple(int(np.nanargmax(v)) + 1 for v in values if np.isfinite(v).any()),
                 hours=sum(run.provenance["training_seconds"] for run in found) / 3600,
                 machines=tuple(dict.fromkeys(map(_machine, found))),
             )
