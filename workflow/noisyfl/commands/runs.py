@@ -177,7 +177,7 @@ def list_runs(results: Path) -> None:
             made = f"{provenance['status']:8}  {_made_by(spec, provenance)}"
             print(f"{run}  {made}  {describe_run(spec)}")
         except (BadInput, DamagedArtifact, FileNotFoundError) as error:
-            damaged.append(f"cannot be read: {path.parent}: {error}")
+            damaged.append(f"{run} cannot be read: {error}")
     if damaged:
         sys.exit("\n".join(damaged))
 
