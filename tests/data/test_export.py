@@ -17,7 +17,9 @@ import pytest
 import yaml
 from PIL import Image
 
+from noisyfl.__main__ import main
 from noisyfl.commands.data import export_partition
+from noisyfl.core import plugins
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
@@ -25,6 +27,7 @@ from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.specs.identity import identity
+from outside import PARTS, as_before
 from small_partitions import canonical
 
 
@@ -129,6 +132,21 @@ def test_what_is_exported_is_a_data_set_of_ones_own(exported, tmp_path):
     assert (known["train_size"], known["test_size"]) == (len(parts["train"].labels), 360)
     kept = own.load(own.labels(None, None, noisy_partition.dataset(known)))["label"]
     assert kept.tolist() == np.concatenate([c.given_label for c in partition.clients]).tolist()
+
+
+def test_a_partition_of_a_plugins_dataset_is_exported_with_the_plugin(tmp_path, monkeypatch):
+    plugin, results = tmp_path / "my_parts.py", Results(tmp_path / "results")
+    plugin.write_text(PARTS)
+    with as_before():
+        plugins.load([str(plugin)])
+        spec = canonical(dataset="stripes")
+        noisy_partition.write(results.partition(identity(spec)), spec, np.arange(400) % 2)
+    words = ["export", identity(spec), "--to", str(tmp_path / "out"), "--results", results.root]
+    monkeypatch.setattr(sys, "argv", ["noisyfl", *map(str, words), "--plugin", str(plugin)])
+    with as_before():
+        main()
+    assert rows(tmp_path / "out", "train").num_rows == 400
+    assert pixels(rows(tmp_path / "out", "test").to_pylist()[0]).shape == (6, 6)
 
 
 def test_what_is_not_there_and_what_would_be_overwritten_are_refused(exported, tmp_path):
