@@ -28,7 +28,7 @@ from noisyfl.experiments.demand import (
     speeds_for,
 )
 from noisyfl.experiments.planning import make_plan
-from noisyfl.experiments.targets import parts_of, runs_by_target, runs_of
+from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
 from noisyfl.runs import archive
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
@@ -88,6 +88,10 @@ PAPER = {
 }
 
 
+def runs(plan, target):
+    return runs_of(tables_and_figures(plan, target).values())
+
+
 @pytest.fixture
 def plan(tmp_path):
     (tmp_path / "paper.yaml").write_text(yaml.safe_dump(PAPER))
@@ -126,9 +130,9 @@ def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
     plan.targets = ["paper/two"]
     assert list(runs_by_target(plan, None)) == ["paper_two"]
     assert list(runs_by_target(plan, "paper")) == ["paper_one", "paper_two", "paper_own"]
-    assert runs_of(parts_of(plan, None).values()) == plan.tables["paper/two"].run_ids()
+    assert runs(plan, None) == plan.tables["paper/two"].run_ids()
     plan.targets = ["paper"]
-    assert runs_of(parts_of(plan, None).values()) == runs_of(parts_of(plan, "all").values())
+    assert runs(plan, None) == runs_of(tables_and_figures(plan, "all").values())
 
 
 def test_what_a_claim_needs():
@@ -194,16 +198,16 @@ def test_the_cheapest_cells_come_first_and_no_run_twice(plan):
 
 def test_an_unknown_target_names_its_nearest_or_the_scale_that_has_it(plan):
     with pytest.raises(BadInput, match="no target is called 'paper_too'; did you mean 'paper_two'"):
-        runs_of(parts_of(plan, "paper_too").values())
+        runs(plan, "paper_too")
     with pytest.raises(BadInput, match=r"has no target 'grand_ranks', but .*--config=scale=paper"):
-        runs_of(parts_of(plan, "grand_ranks").values())
+        runs(plan, "grand_ranks")
     with pytest.raises(BadInput, match="did you mean 'fedcorr_table2'"):
-        runs_of(parts_of(plan, "fedcor_table2").values())
+        runs(plan, "fedcor_table2")
 
 
 def test_a_value_of_the_configuration_is_no_target(plan):
     with pytest.raises(BadInput, match=r"after the targets: --config key=value device=cpu$"):
-        runs_of(parts_of(plan, "device=cpu").values())
+        runs(plan, "device=cpu")
 
 
 @pytest.fixture

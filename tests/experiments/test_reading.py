@@ -16,7 +16,7 @@ from noisyfl.core.places import ROOT
 from noisyfl.core.registry import parse_component, split_sum
 from noisyfl.experiments.config import RULES, check_config, check_scale, load_config, scale_file
 from noisyfl.experiments.planning import make_plan
-from noisyfl.experiments.targets import parts_of, runs_of
+from noisyfl.experiments.targets import runs_of, tables_and_figures
 from noisyfl.specs.catalogue import canonical_method
 from small_paper import CONFIG, DIGITS, PAPER, edited, plan
 
@@ -256,7 +256,7 @@ def test_missing_human_labels_leave_out_what_needs_them_alone(tmp_path):
     assert "put that file there" in made.left_out["human"]
     assert made.why_left_out("paper_one") == ""
     with pytest.raises(BadInput, match="put that file there"):
-        runs_of(parts_of(made, "human_one").values())
+        runs_of(tables_and_figures(made, "human_one").values())
     with pytest.raises(BadInput, match="put that file there"):
         plan(tmp_path, config={**config, "experiments": ["human"], "targets": None})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from noisyfl.analysis.cells import collect
 from noisyfl.analysis.frame import join_frames
 from noisyfl.analysis.own_size import own_size
-from noisyfl.analysis.published_cells import published_cells, rows_of
+from noisyfl.analysis.published_cells import published_cells, rows_as_text
 from noisyfl.analysis.runs import read_runs
 from noisyfl.claims.judgement import read_judgements
 from noisyfl.core.artifacts import RunFiles
@@ -37,7 +37,7 @@ with job(snakemake) as log:
         read_judgements(Path(snakemake.input.claims)),
         Path(snakemake.input.cells),
         [cell for given in of_own_size for cell in own_size(*given)],
-        rows_of(own_cells),
+        rows_as_text(own_cells),
         Path(snakemake.input.reasons[0]).parent,
     )
     log("done")

@@ -263,7 +263,7 @@ def _trials(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[dict[s
     found: dict[tuple[int, int], Rows] = {}
     for (r, row), (c, column) in _places(table):
         metric, statistic = table.metric_of(row, column), table.statistic_of(row, column)
-        found[r, c] = rows_of([runs[run] for run in table.runs[r][c]], metric, statistic)
+        found[r, c] = rows_by_trial([runs[run] for run in table.runs[r][c]], metric, statistic)
     numbers = {column.name: c for c, column in enumerate(table.columns)}
     for (r, row), (c, column) in _places(table):
         if column.mean_of and set(column.mean_of) <= set(numbers):
@@ -274,7 +274,7 @@ def _trials(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[dict[s
             yield {"row_number": r, "column_number": c, **row_of_cell}
 
 
-def rows_of(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
+def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
     """The rows of a cell with these runs: of each run, the columns :data:`TRIAL`.
 
     Args:

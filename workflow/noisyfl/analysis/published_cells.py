@@ -71,7 +71,7 @@ def write_cells(numbers: pd.DataFrame, cells: Path) -> None:
         numbers.map(as_text).to_csv(draft, index=False, lineterminator="\n")
 
 
-def rows_of(numbers: pd.DataFrame) -> list[dict[str, str]]:
+def rows_as_text(numbers: pd.DataFrame) -> list[dict[str, str]]:
     """The rows that :func:`published_cells` returns, as :func:`read_cells` does."""
     return list(csv.DictReader(io.StringIO(numbers.to_csv(index=False))))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from noisyfl.analysis.clients import features, first_values, last_values, ranks_from_0_to_1
 from noisyfl.analysis.curves import mean_curve
-from noisyfl.analysis.frame import rows_of, summaries
+from noisyfl.analysis.frame import rows_by_trial, summaries
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.noisy_clients import SCORES, rightly_called
 from noisyfl.analysis.pairs import PAIRS
@@ -64,7 +64,7 @@ class Artifacts:
 
     def summary(self, line: Line, metric: str) -> tuple[float, float, int] | None:
         """A cell's mean, standard deviation (NaN if unknown) and number of trials, or None."""
-        rows = rows_of([self.run(run) for run in line.runs], metric, line.statistic)
+        rows = rows_by_trial([self.run(run) for run in line.runs], metric, line.statistic)
         found = summaries(rows).get(line.statistic)
         if found is None:
             return None

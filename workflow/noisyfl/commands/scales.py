@@ -18,7 +18,7 @@ from noisyfl.experiments.editor_schemas import write_schemas
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.progress import progress_text
-from noisyfl.experiments.targets import parts_of, runs_by_target, runs_of
+from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
 from noisyfl.runs.archive import REPRODUCED, archive
 from noisyfl.runs.edited import edited_runs
 from noisyfl.runs.edited import lines as edited_lines
@@ -103,7 +103,7 @@ def print_progress(
 ) -> None:
     """Print how far each table is while runs are trained, and when all should be done."""
     plan = read_plan(config, results, plugins)
-    wanted = runs_of(parts_of(plan, target).values())
+    wanted = runs_of(tables_and_figures(plan, target).values())
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
     layouts = [Results(results), REPRODUCED]
@@ -124,7 +124,7 @@ def done_in(*layouts: Results) -> Callable[[str], bool]:
 def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] = ()) -> None:
     """Write the canonical spec of every run that a target needs as <id>.json."""
     plan = read_plan(config, plugins=plugins)
-    runs = runs_of(parts_of(plan, target).values())
+    runs = runs_of(tables_and_figures(plan, target).values())
     for run in runs:
         write_json(folder / f"{run}.json", plan.runs[run])
     print(f"{len(runs)} specs in {folder}")

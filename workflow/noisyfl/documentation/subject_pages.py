@@ -31,7 +31,7 @@ def page(name: str, subject: Subject) -> str:
             ],
         )
     if subject.rows:
-        lines += rows_of(subject.rows)
+        lines += table_lines(subject.rows)
     if subject.notes:
         lines += ["", notes(subject.notes)]
     return "\n".join([*lines, ""])
@@ -51,10 +51,10 @@ def describe_choice(choice: Choice, where: str) -> tuple[str, str, str]:
 def rows_about(method: str, subject: str) -> list[str]:
     """The lines of a subject's table that are about a method; none if there are none."""
     rows = [row for row in subjects()[subject].rows if method in row.methods]
-    return rows_of(rows, named=False) if rows else []
+    return table_lines(rows, named=False) if rows else []
 
 
-def rows_of(rows: Iterable[Row], named: bool = True) -> list[str]:
+def table_lines(rows: Iterable[Row], named: bool = True) -> list[str]:
     """The lines of a table.
 
     Args:

@@ -13,7 +13,7 @@ from noisyfl.claims.lines import runs_of_claim
 from noisyfl.core.text import aligned
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.targets import parts_of
+from noisyfl.experiments.targets import tables_and_figures
 from noisyfl.specs.cost import Work, likely_seconds
 from noisyfl.specs.published import read_published
 from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
@@ -58,13 +58,14 @@ def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]],
 
     Args:
         plan: of a scale.
-        target: what the tables and figures with the numbers are part of, see :func:`parts_of`.
+        target: what the tables and figures with the numbers are part of, see
+            :func:`tables_and_figures`.
 
     Returns:
         runs: by claim, the one that needs the fewest first.
         out_of_reach: other claims, on which the tables and figures could say nothing.
     """
-    parts = parts_of(plan, target)
+    parts = tables_and_figures(plan, target)
     claims, undecided = all_claims(), out_of_reach(read_published(PUBLISHED), parts)
     found = {name: runs_of_claim(claims[name], parts) for name in claims if name not in undecided}
     runs = dict(sorted(((name, runs) for name, runs in found.items() if runs), key=_by_size))

@@ -85,7 +85,8 @@ class Scale:
     def wanted(self) -> dict[str, Description]:
         """By name, the tables and figures that the scale makes if no target is given."""
         targets = self.config["targets"] or self.config["experiments"]
-        return {name: part for target in targets for name, part in self.parts_of(target).items()}
+        wanted = map(self.tables_and_figures, targets)
+        return {name: part for parts in wanted for name, part in parts.items()}
 
     @cached_property
     def wanted_tables(self) -> dict[str, TableDescription]:
@@ -103,7 +104,7 @@ class Scale:
         """By name, the wanted tables and figures that claims are held against."""
         return {name: self.wanted[name] for name in self.plan.claim_parts if name in self.wanted}
 
-    def parts_of(self, target: str) -> dict[str, Description]:
+    def tables_and_figures(self, target: str) -> dict[str, Description]:
         """The tables and figures of an experiment, or the one of that name, by name."""
         return {
             name: part for name, part in self.parts.items() if target in (name, part.experiment)
@@ -146,7 +147,7 @@ class Scale:
         """The files of each target with a name: an experiment, or one of its tables or figures."""
         found = {
             experiment: [
-                *self.files_of(self.parts_of(experiment).values()),
+                *self.files_of(self.tables_and_figures(experiment).values()),
                 *self.explorer_of(experiment),
             ]
             for experiment in self.config["experiments"]

@@ -18,12 +18,12 @@ def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str
 
     Args:
         plan: of a scale.
-        target: what the tables and figures are part of, see :func:`parts_of`.
+        target: what the tables and figures are part of, see :func:`tables_and_figures`.
 
     Raises:
         BadInput: there is no such target; names the nearest.
     """
-    parts = parts_of(plan, target).values()
+    parts = tables_and_figures(plan, target).values()
     found = {name_of(part): part.run_ids() for part in parts if isinstance(part, TableDescription)}
     known = {run for runs in found.values() for run in runs}
     return found | {name_of(part): part.run_ids() for part in parts if set(part.run_ids()) - known}
@@ -34,7 +34,7 @@ def runs_of(parts: Iterable[Description]) -> list[str]:
     return list(dict.fromkeys(run for part in parts for run in part.run_ids()))
 
 
-def parts_of(plan: Plan, target: str | None) -> dict[str, Description]:
+def tables_and_figures(plan: Plan, target: str | None) -> dict[str, Description]:
     """The tables and figures of a target, by ``<experiment>/<name>``.
 
     Args:

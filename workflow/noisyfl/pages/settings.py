@@ -33,7 +33,7 @@ LEGEND = "In bold: what differs from its default. What has no default is never b
 
 
 @dataclass(frozen=True)
-class Setting:
+class Item:
     """One item of a setting, such as the model, and its values in the cells of a table.
 
     Attributes:
@@ -75,7 +75,7 @@ def setting_of(
     }
 
 
-def settings(content: Content) -> list[Setting]:
+def settings(content: Content) -> list[Item]:
     """The settings of the cells that have runs; each value is listed once, with its places."""
     rows = content.trained_rows
     by_cell = {
@@ -85,10 +85,10 @@ def settings(content: Content) -> list[Setting]:
         if cell.runs
     }
     found = [
-        Setting(name, _by_place({at: setting[name] for at, setting in by_cell.items()}))
+        Item(name, _by_place({at: setting[name] for at, setting in by_cell.items()}))
         for name in next(iter(by_cell.values()), {})
     ]
-    return [setting for setting in found if set(setting.values.values()) != {plain(NOT_NOTED)}]
+    return [item for item in found if set(item.values.values()) != {plain(NOT_NOTED)}]
 
 
 def _setting_of_cell(content: Content, cell: Cell) -> dict[str, Words]:
