@@ -6,7 +6,9 @@ from os import environ
 from os.path import relpath
 from uuid import uuid4
 
-from noisyfl.core.checked_yaml import read_yaml
+from snakemake.utils import update_config
+
+from noisyfl.core.checked_yaml import read_yaml, typed
 from noisyfl.experiments.config import check_config, published_files
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import RunWords, Scale
@@ -25,6 +27,8 @@ if IMPORTED:
     CONFIG_NAME = f"the configuration of module {workflow.modifier.namespace}"
 elif workflow.config_settings.config:
     CONFIG_NAME += " and --config"
+    # Within a mapping or a list Snakemake takes all that it is given there for text.
+    update_config(config, typed(workflow.config_settings.config))
 IN_A_JOB = "--target-jobs" in sys.argv
 tell_jobs(
     workflow.configfiles, None if IN_A_JOB else uuid4().hex, workflow.main_snakefile

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.checked_yaml import read_yaml, typed
 from noisyfl.core.options import BadInput, find, reading
 from noisyfl.core.places import ROOT
 from noisyfl.core.registry import parse_component, split_sum
@@ -380,3 +380,12 @@ def test_the_names_of_rules_are_known():
     files = [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]
     found = [re.findall(r"^rule (\w+):", file.read_text(), re.MULTILINE) for file in files]
     assert sorted(name for names in found for name in names) == list(RULES)
+
+
+def test_numbers_and_truth_values_that_are_texts_are_read_as_themselves():
+    given = {"data": {"download": "true", "folder": ["~/a: b", "3"]}, "trials": 2, "rate": "0.5"}
+    folder = ["~/a: b", 3]
+    assert typed(given) == {"data": {"download": True, "folder": folder}, "trials": 2, "rate": 0.5}
+    assert typed("[1") == "[1"
+    assert typed("010") == "010"
+    assert typed("null") is None

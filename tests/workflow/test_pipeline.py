@@ -217,6 +217,9 @@ def test_a_target_or_scale_that_there_is_not_names_the_nearest(repository):
     assert "error: --config: given 2 times" in wrong.stderr
     wrong = repository.snakemake("-n", "--config", "device=gpu")
     assert "device: got 'gpu', expected auto, cpu, cuda" in wrong.stdout + wrong.stderr
+    wrong = repository.snakemake("-n", "--config", "data={download: maybe}")
+    assert "data.download: got 'maybe', expected true or false" in wrong.stdout + wrong.stderr
+    assert repository.snakemake("-n", "--config", "data={download: true}").returncode == 0
     wrong = repository.snakemake("-n", config="config/tniy.yaml")
     assert "no file 'config/tniy.yaml'; did you mean 'config/tiny.yaml'?" in wrong.stderr
     assert "Traceback" not in wrong.stdout + wrong.stderr

@@ -6,6 +6,7 @@ import math
 import re
 import reprlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -110,6 +111,19 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadInput(f"{path}: got {type(content).__name__}, expected keys and values")
     return content
+
+
+def typed(value: Any) -> Any:
+    """A value of a configuration in which each number and truth value is a text, as itself."""
+    if isinstance(value, Mapping):
+        return {key: typed(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [typed(one) for one in value]
+    if isinstance(value, str):
+        with suppress(yaml.YAMLError):
+            found = yaml.load(value, _Loader)
+            return found if isinstance(found, bool | int | float | None) else value
+    return value
 
 
 def _not_yaml(error: yaml.MarkedYAMLError, text: str) -> str:
