@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from noisyfl.analysis.clients import by_id, main_classes
+from noisyfl.analysis.clients import by_id, count_classes, main_classes
 from noisyfl.analysis.pairs import OUTPUT, cosines
 from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
@@ -56,16 +56,18 @@ def similarity(
 
 
 def _draw(panel: Axes, name: str, table: np.ndarray, partition: NoisyPartition) -> Any:
-    """Draw one heat map; its title has the means over pairs with the same main class and others."""
-    main = main_classes(partition)
+    """Draw one heat map; its title has the means over pairs that share a main class, and others."""
+    counts, main = count_classes(partition), main_classes(partition)
     order = np.lexsort((main[:, 1], main[:, 0]))
     first = main[order, 0]
     image = panel.imshow(table[np.ix_(order, order)], vmin=0, vmax=1, cmap="viridis")
     apart = ~np.eye(len(main), dtype=bool)
-    alike = main[:, :1] == main[None, :, 0]
+    has = np.zeros((len(main), len(counts[0])))
+    np.put_along_axis(has, main, np.take_along_axis(counts, main, axis=1) > 0, axis=1)
+    alike = has @ has.T > 0
     means = [
         f"{words} {np.nanmean(table[pairs]):.2f}"
-        for words, pairs in (("same main class", alike & apart), ("another", ~alike))
+        for words, pairs in (("sharing a main class", alike & apart), ("others", ~alike))
         if pairs.any()
     ]
     panel.set_title(f"{name}\nmean: {', '.join(means)}")
