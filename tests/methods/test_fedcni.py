@@ -15,6 +15,7 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch
+from vectors import updates_of
 
 
 def fedcni(**options):
@@ -176,6 +177,28 @@ def test_pseudo_labels_stay_with_write_back_alone():
     assert torch.equal(again, given)
     first, again, _ = second(variant="write_back")
     assert torch.equal(again, first)
+
+
+def test_a_split_is_reported_by_the_labels_that_it_was_made_with():
+    features, true, given = draw()
+    client = Client(0, torch.arange(90), given, true)
+    method = fedcni(variant="write_back")
+    logits = 3 * torch.nn.functional.one_hot(true, 4).double()
+    written = method.epoch(client, turn(14, Outputs(logits, features))).targets[:, 0]
+    seen = []
+
+    class Listening:
+        def report_selection(self, client, clean):
+            seen.append(client.labels)
+
+        def report(self, client, **estimates):
+            assert estimates["pseudo_label_accuracy"] > 0.9
+
+    (update,) = updates_of([{}])
+    update.client = client
+    method.after_updates(14, [update], Listening())
+    assert torch.equal(seen[0], given)
+    assert torch.equal(client.labels, written)
 
 
 @pytest.mark.parametrize(

@@ -116,14 +116,16 @@ def test_filters_are_averaged_by_size_and_the_bias_moves():
         client.id = number
     clients[2].state[FILTER] = SPLIT
     clients[0].given = LABELS
-    side, federation = method("feddiv"), Asking(LOGITS, clients)
+    side, federation = method("feddiv", warm_up_rounds=3), Asking(LOGITS, clients)
     updates = updates_of([{}])
     updates[0].client = clients[0]
-    side.after_updates(0, updates, federation)
+    side.after_updates(2, updates, federation)
+    assert clients[0].state == {}
+    side.after_updates(3, updates, federation)
     mean = LOGITS.softmax(1).mean(0)
     torch.testing.assert_close(clients[0].state[BIAS], 0.2 * torch.full((3,), 1 / 3) + 0.8 * mean)
     own = clients[0].state[FILTER]
-    side.after_round(0, updates, federation)
+    side.after_round(3, updates, federation)
     torch.testing.assert_close(federation.state[FILTER], own / 4 + 3 * SPLIT / 4)
 
 
@@ -133,9 +135,9 @@ def test_without_finite_losses_nothing_is_filtered():
     side, federation = method("feddiv", warm_up_rounds=1), Asking(LOGITS * math.nan, clients)
     updates = updates_of([{}])
     updates[0].client = clients[0]
-    side.after_updates(0, updates, federation)
-    side.after_round(0, updates, federation)
-    side.before_round(1, clients, federation)
+    side.after_updates(1, updates, federation)
+    side.after_round(1, updates, federation)
+    side.before_round(2, clients, federation)
     assert CANDIDATES not in clients[0].state
     assert clients[0].labels.tolist() == client_of(4).labels.tolist()
 

@@ -90,8 +90,8 @@ class FedCNI(ClientSide):
     )
     mixup: Literal["denoise", "vanilla", "none"] = option(
         "denoise",
-        doc="what noisy samples are mixed with: clean ones of their class, or any (vanilla); none: "
-        "plain cross-entropy (Table 6)",
+        doc="what noisy samples are mixed with: clean ones of their class, or any (vanilla), or "
+        "nothing (none: Table 6's cross-entropy, in the two means of Eq. 11)",
     )
     aggregation: Literal["clean_samples", "data_size", "always_clean_samples"] = option(
         "clean_samples",
@@ -125,6 +125,7 @@ class FedCNI(ClientSide):
         Targets are [samples, 2]: the label to learn, and whether the sample is noisy. A step holds
         its samples, followed, if there is mixup, by the samples that they are mixed with.
         """
+        client.labels = client.state.pop("written", client.labels)
         outputs = turn.outputs("detection", 0, self.detection_view)
         prototypes, similarity = self.compared(outputs, client.labels)
         clean = split(similarity, client.labels, self.scaled)
@@ -136,7 +137,7 @@ class FedCNI(ClientSide):
         client.state["clean"], client.state["guess"] = clean, guess
         client.state["size"] = self._size(client, turn.round)
         if self.write_back:
-            client.labels = target
+            client.state["written"] = target
 
         steps = super().epoch(client, turn).steps
         extras: dict[str, list] = {"prototypes": [prototypes] * len(steps)}
@@ -246,10 +247,11 @@ class FedCNI(ClientSide):
         return loss + self.similarity_weight * mean_where(away, noisy)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Report the split of the last local epoch."""
+        """Report the split of the last local epoch, by the labels that it was made with."""
         for client in (update.client for update in updates):
             clean, guess = client.state["clean"], client.state["guess"]
             federation.report_selection(client, clean)
+            client.labels = client.state.pop("written", client.labels)
             federation.report(
                 client,
                 clean_share=float(clean.double().mean()),

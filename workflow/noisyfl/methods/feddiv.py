@@ -43,13 +43,15 @@ class FedDiv(ServerSide, ClientSide):
     a few are noisy, it learns from the clean ones and from those that the received model labels
     anew with confidence, as far as its own debiased prediction agrees, which is asked before each
     local epoch. The filter is the mean of the clients' mixtures, each fitted to its losses under
-    its own model after a local update.
+    its own model after a local update. Filter and biases begin after the warm-up (Algorithm 1), so
+    that the first round of filtering is the second after it.
     """
 
     reference = (
         "Li et al., FedDiv: Collaborative Noise Filtering for Federated Learning with Noisy "
         "Labels, AAAI 2024"
     )
+    revision = 2
     cost = Cost(effort=1.6)
     partner = ""
 
@@ -149,7 +151,11 @@ class FedDiv(ServerSide, ClientSide):
     # ---------------------------------------------------------------- after it
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """Move the bias (Eq. 12), and fit the mixture of the client's losses (Algorithm 2)."""
+        """After the warm-up, move the bias (Eq. 12), and fit the mixture of the client's losses
+        (Algorithm 2).
+        """
+        if round < self.warm_up_rounds:
+            return
         requests = [Pass(update.client, update.weights, "local filter") for update in updates]
         for update, outputs in zip(updates, federation.passes(requests, round), strict=True):
             client = update.client
