@@ -232,3 +232,16 @@ def test_a_correlation_over_few_clients_leaves_a_range_open():
     assert (low, high) == pytest.approx(expected, abs=0.02)
     assert [case.holds for case in (x.pearson(y) < -0.93).decide()] == [None]
     assert [case.holds for case in (x.pearson(y) < -0.3).decide()] == [True]
+
+
+def test_means_and_deviations_over_clients_are_off_by_as_much_as_clients_differ():
+    values = np.random.default_rng(0).normal(50, 10, 30)
+    sample = by_client(values)
+    mean, std = sample.mean().values[0], sample.std().values[0]
+    assert (mean[0], std[0]) == (pytest.approx(values.mean()), pytest.approx(values.std()))
+    assert mean.std() == pytest.approx(values.std() / math.sqrt(30), rel=0.15)
+    assert std.std() == pytest.approx(values.std() / math.sqrt(60), rel=0.2)
+    near, far = by_client(values + 0.1), by_client(values + 50)
+    assert [(one.mean() > sample.mean()).decide()[0].holds for one in (near, far)] == [None, True]
+    (single,) = by_client(values[:1]).mean().values
+    assert np.isnan(single[1:]).all()

@@ -137,7 +137,8 @@ def test_the_schedule_is_the_papers(plan, cells):
     seeds = {spec["seed"] for specs, _ in cells.values() for spec in specs}
     assert seeds == {1, 2, 3}
     for key, table in plan.tables.items():
-        assert table.statistic == "best", key
+        # A cost's largest value is its worst.
+        assert table.statistic == ("mean_last_10" if key == "fedrn/table10" else "best")
     rates = {spec["normalization"] for specs, _ in cells.values() for spec in specs}
     assert rates == {"imagenet", "dataset"}
 

@@ -21,7 +21,7 @@ from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
 from noisyfl.claims.query import Query
 from noisyfl.claims.sources import Source
-from noisyfl.claims.spread import Spread
+from noisyfl.claims.spread import DRAWS, Spread, unknown_error
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
 from noisyfl.core.randomness import stream
@@ -71,24 +71,30 @@ class Artifacts:
         return found.mean, float("nan") if found.std is None else found.std, found.trials
 
     @functools.cache  # noqa: B019
-    def spread(self, table: str, column: str, metric: str) -> Spread:
+    def spread(self, table: str, column: str, dataset: str, metric: str) -> Spread:
         """How far trials of the cells of a column, or of the lines of a panel, lie apart.
 
-        Where none of them has several trials, it is that of all tables' cells of its data set.
+        Where none of them has several trials, it is that of all tables' cells of a data set.
 
         Args:
             table: the table or figure, as ``<experiment>/<name>``.
             column: the name of the column or panel.
+            dataset: of the cell that is asked for; others of its column may have another one.
             metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
         """
-        lines = [
-            line
-            for line in cells_and_lines(table, self.parts[table])
-            if line.place.column == column and line.runs
-        ]
-        own = self._pool(lines, metric)
-        datasets = {self._dataset(line) for line in lines}
-        return own if own.freedom or len(datasets) != 1 else self._of_dataset(*datasets, metric)
+        cells = cells_and_lines(table, self.parts[table])
+        own = self._pool([one for one in cells if one.place.column == column and one.runs], metric)
+        return own if own.freedom else self._of_dataset(dataset, metric)
+
+    def errors(self, line: Line, metric: str, std: float, trials: int) -> np.ndarray:
+        """How far a mean over a line's trials may be off, see :meth:`Spread.errors`; that of a
+        share of a single trial is not known without a spread.
+        """
+        place = line.place
+        spread = self.spread(place.table, place.column, self._dataset(line), metric)
+        if unknown_error(metric, trials, spread):
+            return np.append(0.0, np.full(DRAWS, np.nan))
+        return spread.errors(std, trials, stream(0, line.runs[0]))
 
     @functools.cache  # noqa: B019
     def _of_dataset(self, dataset: str, metric: str) -> Spread:
@@ -113,24 +119,39 @@ class Artifacts:
             "clients": _of_clients,
             "pairs": _of_pairs,
         }
-        return {name: functools.partial(self._entries, of) for name, of in kinds.items()}
+        return {name: functools.partial(self._entries, name, of) for name, of in kinds.items()}
 
     def _entries(
-        self, of: Callable[[Artifacts, Line, str], Iterator[Entry]], query: Query
+        self, kind: str, of: Callable[[Artifacts, Line, str], Iterator[Entry]], query: Query
     ) -> Iterator[Entry]:
         metrics = query.where.get("metric")
-        for line in (line for line in lines_of(query, self.parts) if line.runs):
+        for line in lines_of(query, self.parts):
             for metric in metrics if isinstance(metrics, list) else [metrics or line.metric]:
-                yield from (n for n in of(self, line, metric) if query.fits(n.labels))
+                found = of(self, line, metric) if line.runs else _not_run(kind, line, metric)
+                yield from (n for n in found if query.fits(n.labels))
+
+
+def _not_run(kind: str, line: Line, metric: str) -> Iterator[Entry]:
+    """Unknown numbers of a cell without runs, so that what rests on it is not decided without it:
+    one, at the end of a curve; of clients one with the lowest and one with the highest ranks.
+    """
+    own: dict[str, list[dict[str, Label]]] = {
+        "rounds": [{WORK: 100.0}],
+        "batches": [{WORK: 100.0}],
+        "clients": [{"client": one, **dict.fromkeys(RANKS, one)} for one in (0.0, 1.0)],
+        "pairs": [{"pair": "0 and 1"}],
+    }
+    for labels in own.get(kind, [{}]):
+        known = {**line.labels, "metric": metric, **labels}
+        yield Entry(known, np.array([np.nan]), line.place)
 
 
 def _of_tables(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
     summary = artifacts.summary(line, metric)
     if summary is not None:
-        column = artifacts.spread(line.place.table, line.place.column, metric)
         mean, std, trials = summary
-        draws = column.draws(mean, std, trials, stream(0, line.runs[0]))
-        yield Entry({**line.labels, "metric": metric}, draws, line.place)
+        values = mean + artifacts.errors(line, metric, std, trials)
+        yield Entry({**line.labels, "metric": metric}, values, line.place)
 
 
 def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterator[Entry]:
@@ -140,9 +161,8 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterat
     work, values, _ = mean_curve(trials, metric, unit)
     if unit == "ordinary_rounds":
         work = 100 * work / trials[0].spec["schedule"]["rounds"]
-    spread = artifacts.spread(line.place.table, line.place.column, metric)
     # A trial that lies higher than others does so along its whole curve.
-    errors = spread.errors(float("nan"), len(trials), stream(0, line.runs[0]))
+    errors = artifacts.errors(line, metric, float("nan"), len(trials))
     for at, value in zip(work, METRICS[metric].factor * values, strict=True):
         labels = {**line.labels, "metric": metric, WORK: round(float(at), 3)}
         yield Entry(labels, value + errors, line.place)

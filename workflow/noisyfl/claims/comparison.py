@@ -30,9 +30,12 @@ class Comparison(NamedTuple):
         return np.where(np.isnan(self.left) | np.isnan(self.right), np.nan, holds)
 
     def margin(self, case: int) -> float:
-        """The difference by which a case holds; negative where it fails."""
+        """The difference by which a case holds; negative where it fails. A curve that never reaches
+        a level is off by the largest float, as JSON has no infinity.
+        """
         left, right = float(self.left[case, 0]), float(self.right[case, 0])
         apart = left - right if left != right else 0.0  # two curves that never reach a level
+        apart = float(np.nan_to_num(apart, nan=np.nan))
         return apart if self.sign in ">≥" else -apart
 
     def words(self, case: int) -> str:

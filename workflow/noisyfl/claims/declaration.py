@@ -15,16 +15,17 @@ Checks = Iterator[Check]
 
 
 def check(says: str, *conditions: Cases, bound: str = PAPER, share: float = ALL) -> Checks:
-    """Make checks of one or more conditions that share their words; to be used in ``yield from``.
+    """Make a check of all cases of one or more comparisons; to be used in ``yield from``.
 
     Args:
         says: what is checked, in words.
-        conditions: the comparisons, case by case.
+        conditions: the comparisons, case by case; of those that can be had, all cases count.
         bound: who has set the bound, :data:`PAPER` or :data:`OURS`.
         share: the share of the cases that must hold.
     """
-    for cases in conditions:
-        yield Check(says, cases.decide(), bound, share, cases.known)
+    known = [cases for cases in conditions if cases.known]
+    cases = tuple(case for cases in known for case in cases.decide())
+    yield Check(says, cases, bound, share, bool(known))
 
 
 Conditions = Callable[..., Checks]

@@ -217,9 +217,14 @@ def reliability_works(of_client: Numbers, of_pair: Numbers) -> Checks:
         column="passes, a sample, forward",
         metric=["bytes_down", "bytes_up"],
         by="row metric",
+        as_published=1,
     ),
     forward=statistics(
-        "table10", column="passes, a sample, forward", metric="samples_forward", by="row"
+        "table10",
+        column="passes, a sample, forward",
+        metric="samples_forward",
+        by="row",
+        as_published=1,
     ),
 )
 def costs(

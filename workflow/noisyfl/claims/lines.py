@@ -103,6 +103,8 @@ def cells_and_lines(name: str, part: Description) -> Iterator[Line]:
         return
     for row, by_column, published in zip(part.rows, part.runs, part.as_published, strict=True):
         for column, runs, as_published in zip(part.columns, by_column, published, strict=True):
+            if not column.has_runs:
+                continue
             labels = labels_of({"table": name, "row": row.name, "column": column.name})
             labels[AS_PUBLISHED] = float(as_published)
             for kind, header in (("row", row), ("column", column)):

@@ -20,7 +20,7 @@ from noisyfl.analysis.statistics import correlation
 from noisyfl.claims.comparison import Comparison, Operation, decide, text
 from noisyfl.claims.findings import Case
 from noisyfl.claims.labels import OWN_LABELS, WORK, Label, Place, fits
-from noisyfl.claims.spread import fisher
+from noisyfl.claims.spread import fisher, mean_over, std_over
 from noisyfl.core.options import BadInput, find
 
 EMPTY = np.empty(0, dtype=int)
@@ -167,16 +167,18 @@ class Numbers:
         return self._reduce(np.min, over)
 
     def mean(self, *over: str) -> Numbers:
-        """The mean; unknown if one of the numbers is."""
-        return self._reduce(np.mean, over)
+        """The mean; unknown if one of the numbers is. Over clients, or pairs of them, it may be off
+        by as much as these differ.
+        """
+        return self._reduce(self._over_clients(mean_over, np.mean, over), over)
 
     def sum(self, *over: str) -> Numbers:
         """The sum; unknown if one of the numbers is."""
         return self._reduce(np.sum, over)
 
     def std(self, *over: str) -> Numbers:
-        """The standard deviation; unknown if one of the numbers is."""
-        return self._reduce(np.std, over)
+        """The standard deviation; unknown if one of the numbers is. See :meth:`mean`."""
+        return self._reduce(self._over_clients(std_over, np.std, over), over)
 
     # -- curves: numbers along rounds, batches, or another label with increasing values
 
@@ -239,6 +241,24 @@ class Numbers:
         """Spearman's rank correlation; unknown in the same cases as :meth:`pearson`."""
         return self._correlate(other, "spearman")
 
+    def _over_clients(
+        self,
+        of_clients: Callable[[np.ndarray, int], np.ndarray],
+        of_others: Callable[..., np.ndarray],
+        over: Sequence[str],
+    ) -> Callable[..., np.ndarray]:
+        """How to reduce numbers over these labels, or over all: as numbers of clients if these are
+        among them.
+        """
+        over = over or self.names
+        if not set(over) & set(COUNTED):
+            return of_others
+
+        def how(values: np.ndarray, axis: int) -> np.ndarray:
+            return of_clients(values[:, 0], _clients_of(len(values), over))
+
+        return how
+
     def _correlate(self, other: Numbers, method: Literal["pearson", "spearman"]) -> Numbers:
         left, right = _pair(self, other)
         both = left._replace(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
@@ -247,9 +267,7 @@ class Numbers:
         def how(pairs: np.ndarray, axis: int) -> np.ndarray:
             found = correlation(pairs[:, 0], pairs[:, 1], method)
             count = int((~np.isnan(pairs).any(axis=1)).sum())
-            if "pair" in over:  # pairs share clients: n of these make n(n - 1)/2 of them
-                count = round((1 + math.sqrt(1 + 8 * count)) / 2)
-            return fisher(found, count, method)
+            return fisher(found, _clients_of(count, over), method)
 
         return both._reduce(how, over)
 
@@ -354,6 +372,11 @@ class Cases:
             )
             for n, labels in enumerate(named)
         )
+
+
+def _clients_of(count: int, over: Sequence[str]) -> int:
+    """How many clients there are in so many numbers: n of them make n(n - 1)/2 pairs."""
+    return round((1 + math.sqrt(1 + 8 * count)) / 2) if "pair" in over else count
 
 
 def _all_true(truths: np.ndarray, axis: int) -> np.ndarray:

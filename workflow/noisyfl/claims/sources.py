@@ -20,7 +20,7 @@ from noisyfl.analysis.room import ACCURACY
 from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
-from noisyfl.claims.spread import DRAWS, Spread, deviations
+from noisyfl.claims.spread import DRAWS, Spread, deviations, unknown_error
 from noisyfl.core.randomness import stream
 from noisyfl.specs.published import KEY, Published
 
@@ -95,9 +95,11 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def spreads_of(rows: Sequence[Mapping[str, str]]) -> dict[tuple[str, ...], Spread]:
-    """How far trials lie apart in each group of cells that has several, see :func:`_groups`."""
+    """How far trials lie apart in each group of cells that has several, see :func:`_groups`; cells
+    that average others do not count, as their deviation is between settings.
+    """
     trials: defaultdict[tuple[str, ...], list[tuple[float, int]]] = defaultdict(list)
-    for row in rows:
+    for row in (row for row in rows if not _averages(row)):
         for group in _groups(row):
             trials[group].append((float(row["ours_std"] or "nan"), int(row["ours_trials"])))
     spreads = {group: Spread.pool(of_cells) for group, of_cells in trials.items()}
@@ -129,9 +131,9 @@ def _our_entries(
         # By what the cell is, wherever it stands in the file: what it might be is always the same.
         cell = [row[name] for name in (*KEY, "shown_in", "row", "column")]
         spread = spread_of(row, spreads)
-        values = spread.draws(mean, std, count, stream(0, "mean", *cell))
-        # Papers print accuracies of single trials too; of shares of labels nobody knows the spread.
-        if row["metric"] != ACCURACY and count == 1 and not spread.freedom:
+        own = math.nan if _averages(row) else std
+        values = spread.draws(mean, own, count, stream(0, "mean", *cell))
+        if unknown_error(row["metric"], count, spread):
             values = np.append(mean, np.full(DRAWS, np.nan))
         stds = deviations(std, count, stream(0, "standard deviation", *cell))
         found += _entries_of(row, values, stds, starred)
@@ -174,6 +176,11 @@ def _entries_of(
         ("converged", np.array([converged])),
     ):
         yield Entry({**labels, "measure": measure}, known, cell)
+
+
+def _averages(row: Mapping[str, str]) -> bool:
+    """Whether a cell is the mean of cells in other settings."""
+    return row["noise"].startswith("mean_over(")
 
 
 def _groups(row: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:

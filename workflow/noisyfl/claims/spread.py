@@ -13,6 +13,10 @@ DRAWS = 1000
 """How many draws say what a number might be as well, given its spread."""
 
 
+SHARES = ("label_", "noise_detection_", "noise_ratio", "open_set_", "pseudo_label_")
+"""How metrics begin that are shares of labels or of detections."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """How far trials of the cells of a group lie apart, all of its cells taken together.
@@ -62,6 +66,41 @@ class Spread:
         error = np.fmax(self.std, std) / math.sqrt(trials)
         draws = rng.standard_t(self.freedom, size=DRAWS)
         return np.append(0.0, error * draws)
+
+
+def unknown_error(metric: str, trials: int, spread: Spread) -> bool:
+    """Whether nothing is known of how far a mean may be off: of shares of labels or detections of a
+    single trial, where no trials say how far such shares lie apart. Papers print accuracies and
+    times of single trials, too, which are taken as they are.
+    """
+    return metric.startswith(SHARES) and trials == 1 and not spread.freedom
+
+
+def mean_over(values: np.ndarray, count: int) -> np.ndarray:
+    """A mean, and draws of what it may be over other clients, float64 [1 + draws].
+
+    The draws are from Student's t distribution. Two means over the same clients are drawn
+    independently, as correlations are (:func:`fisher`).
+
+    Args:
+        values: of clients, or of pairs of clients; NaN leaves everything open.
+        count: how many clients there are; a single one leaves everything open.
+    """
+    mean = float(values.mean())
+    if math.isnan(mean) or count < 2:
+        return np.append(mean, np.full(DRAWS, np.nan))
+    draws = np.random.default_rng(abs(hash(mean))).standard_t(count - 1, size=DRAWS)
+    return np.append(mean, mean + values.std(ddof=1) / math.sqrt(count) * draws)
+
+
+def std_over(values: np.ndarray, count: int) -> np.ndarray:
+    """A standard deviation over clients, or pairs of them, and draws of what it may be over other
+    clients, float64 [1 + draws]; see :func:`mean_over`.
+    """
+    std = float(values.std())
+    if math.isnan(std) or count < 2:
+        return np.append(std, np.full(DRAWS, np.nan))
+    return deviations(std, count, np.random.default_rng(abs(hash(std))))
 
 
 def deviations(std: float, trials: int, rng: np.random.Generator) -> np.ndarray:

@@ -39,7 +39,7 @@ class CoTeachingPlus(CoTeaching):
     full_agreement: Literal["nothing", "all"] = option(
         "nothing",
         doc="what a batch teaches that the networks agree on: nothing (Algorithm 1), or all of it "
-        "(official code, until its step 5000)",
+        "(official code, while epoch times batch is below 5000)",
     )
 
     variants: ClassVar = {

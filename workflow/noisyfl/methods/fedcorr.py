@@ -1,8 +1,8 @@
 """FedCorr (Xu et al., CVPR 2022): find noisy clients and labels by LID and loss, correct, train on.
 
 Equation, section and algorithm numbers are the paper's. Where the official code does otherwise the
-choice is an option; the defaults are the code's, which made the published numbers, and the variant
-``paper`` is the text's.
+choice is an option, or stands in workflow/reasons; unless said there, the defaults are the code's,
+which made the published numbers, and the variant ``paper`` is the text's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """FedRN (Kim et al., CIKM 2022): neighbours' models help a client to tell its clean samples.
 
 Equation and algorithm numbers are the paper's. Where the official code does otherwise the choice is
-an option; the defaults are the code's, which made the published numbers.
+an option, or stands in workflow/reasons; unless said there, the defaults are the code's, which made
+the published numbers.
 """
 
 from __future__ import annotations

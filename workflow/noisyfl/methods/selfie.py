@@ -25,8 +25,8 @@ EMPTY = -1
 @METHODS.register("selfie")
 class Selfie(ForgetRate):
     """A step learns from the small losses of its batch, and from its refurbishable samples: they
-    go through the network once more, without the others, whose pixels batch normalisation must not
-    see.
+    go through the network once more, without the others, so that these do not enter the batch
+    statistics.
 
     A sample is refurbishable where the last q predictions of its class hardly differ; its label is
     then the one most often predicted, and it keeps it. The restarts of the paper are left out, as

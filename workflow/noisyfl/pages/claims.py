@@ -200,13 +200,10 @@ def tally(findings: Sequence[Finding]) -> str:
 
 
 def in_short(finding: Finding) -> str:
-    """The verdict and the counts of cases; conditions with the same words share a count."""
+    """The verdict, and the counts of each condition's cases."""
     if not any(case.known for check in finding.checks for case in check.cases):
         return f"{CANNOT_TELL}: {'not run' if finding.checks else 'no numbers'}"
-    groups = itertools.groupby(finding.checks, key=lambda check: check.says)
-    counts = [
-        count_cases([case for check in checks for case in check.cases]) for _, checks in groups
-    ]
+    counts = [count_cases(check.cases) for check in finding.checks]
     untested = [] if finding.complete else ["not all of it is tested"]
     return f"{finding.verdict}: {'; '.join([*counts, *untested])}"
 

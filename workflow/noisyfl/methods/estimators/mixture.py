@@ -2,8 +2,7 @@
 
 The fits equal those of scikit-learn's ``GaussianMixture(2)`` (full covariance, initialised by
 k-means), but are made for many problems at a time and on any device. The start is not drawn: in one
-dimension the best split into two clusters can be found exactly, and k-means almost always finds the
-same one.
+dimension the best split into two clusters can be found exactly. k-means often ends in another one.
 """
 
 from __future__ import annotations
