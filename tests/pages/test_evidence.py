@@ -233,6 +233,11 @@ def test_cells_of_the_papers_own_size_stand_first(table, runs):
     hours = f"{cell.hours:.1f}, {'; '.join(cell.machines)}"
     numbers = "93.1 | 80.0 | -13.1 | differs | 80.0 (2 and 2 and 2), 66.7 | 1 and 2 and 3"
     assert line == f"| p | `p_t1`, {LOW} | FedAvg | {numbers} | {hours} |"
+    starred = dataclasses.replace(cell.cell.summaries[cell.cell.statistic], starred=True)
+    summaries = {**cell.cell.summaries, cell.cell.statistic: starred}
+    own = [dataclasses.replace(cell, cell=dataclasses.replace(cell.cell, summaries=summaries))]
+    maximum = evidence_pages(found, runs_of, [], [], [], own, {}, {})["evidence.md"]
+    assert "| 93.1 | 80.0\\* | -13.1 |" in maximum
     assert page.index("## Of the papers' own size") < page.index("## The papers' claims")
     assert "own size" not in evidence_page(found, runs_of)
 
@@ -315,6 +320,13 @@ def test_rows_of_several_metrics_are_not_ranked_with_each_other(tmp_path):
     path.write_text(CELLS.replace("D,pair,mnist,test_accuracy", "D,pair,mnist,label_precision"))
     (beside,) = tables_beside(path)
     assert beside.alike == ()
+
+
+def test_a_column_of_several_data_sets_has_no_room_of_its_own(tmp_path):
+    path = tmp_path / "cells.csv"
+    path.write_text(CELLS.replace("D,pair,mnist", "D,pair,fashion_mnist"))
+    (beside,) = tables_beside(path)
+    assert [row[0] for row in beside.rows] == ["A", "B", "C", "D", "E"]
 
 
 def test_tables_of_the_same_methods_are_one(table, runs):

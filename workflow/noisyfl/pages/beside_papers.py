@@ -90,7 +90,9 @@ def _beside(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[Beside]:
         by_column = line.set_index("column")[["paper", "ours"]].reindex(columns).fillna("")
         pairs = zip(by_column["paper"], by_column["ours"], strict=True)
         rows.append((str(row), *(text for pair in pairs for text in pair)))
-    accurate = run[run["metric"] == ACCURACY]
+    # The mean of different data sets' rooms would be that of none.
+    alone = run.groupby("column")["dataset"].transform("nunique") == 1
+    accurate = run[(run["metric"] == ACCURACY) & alone]
     rooms = accurate.groupby("column")["room"].mean().reindex(columns)
     if rooms.notna().any():
         texts_of_room = ("" if math.isnan(room) else f"{room:+.1f}" for room in rooms)

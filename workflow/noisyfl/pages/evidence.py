@@ -207,7 +207,7 @@ def _own_size(found: OwnSize) -> list[str]:
         f"`{found.table.experiment}_{found.table.name}`, {found.column}",
         found.row,
         number(cell.facts["published"]) + ("\\*" if cell.facts["published_starred"] else ""),
-        number(numbers[cell.statistic].mean),
+        number(numbers[cell.statistic].mean) + ("\\*" if numbers[cell.statistic].starred else ""),
         f"{cell.difference:+.1f}",
         cell.verdict,
         f"{number(numbers['best'].mean)} ({rounds}), {number(numbers['mean_last_10'].mean)}",
