@@ -294,7 +294,7 @@ def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     (case,) = with_room(examine(claim, ours), nothing, ours).checks[0].cases
     assert (case.holds, case.room) == (held, held is not None)
     # The paper's own margin is one of the bounds.
-    printed = Finding((Check("", (Case("", "", margin=6.0, holds=True),)),))
+    printed = Finding((Check("", (Case("", "", margin=1.0, holds=True, gap=6.0),)),))
     (case,) = with_room(examine(claim, ours), printed, ours).checks[0].cases
     known = room != "" and noise != "none"
     assert case.holds is (None if known else True)

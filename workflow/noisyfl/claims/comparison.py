@@ -17,11 +17,14 @@ Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Comparison(NamedTuple):
-    """Two sides, each float64 [cases, 1 + draws] or [cases, 1], and the sign between them."""
+    """Two sides, each float64 [cases, 1 + draws] or [cases, 1], and the sign between them; the
+    right one may be a bound that the claim names.
+    """
 
     left: np.ndarray
     sign: str
     right: np.ndarray
+    bound: bool = False
 
     @property
     def truth(self) -> np.ndarray:
@@ -37,6 +40,14 @@ class Comparison(NamedTuple):
         apart = left - right if left != right else 0.0  # two curves that never reach a level
         apart = float(np.nan_to_num(apart, nan=np.nan))
         return apart if self.sign in ">≥" else -apart
+
+    def gap(self, case: int) -> float:
+        """How far apart a claim says that numbers are: the two sides, or as far as a lead that is
+        held against a bound; 0 where a bound only says how far they are at most.
+        """
+        if not self.bound:
+            return self.margin(case)
+        return float(self.left[case, 0]) if self.sign in ">≥" else 0.0
 
     def words(self, case: int) -> str:
         """A case in words: its two sides and the sign."""

@@ -34,6 +34,10 @@ MOST = math.nextafter(0.5, 1)
 """The share of cases to require if more than half of them must hold."""
 
 
+Known = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+"""A number that is null in JSON, and NaN here, where it is not known."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One comparison of a claim.
@@ -46,14 +50,16 @@ class Case:
         cells: the cells that it rests on.
         room: whether a method can gain enough in its settings for it to count; if not, it is not
             decided.
+        gap: how far apart it says that numbers are, see :meth:`Comparison.gap`; NaN if unknown.
     """
 
     label: str
     numbers: str
-    margin: Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+    margin: Known
     holds: bool | None
     cells: tuple[Place, ...] = ()
     room: bool = True
+    gap: Known = 0.0
 
     @property
     def known(self) -> bool:

@@ -27,15 +27,15 @@ def with_room(finding: Finding, published: Finding, side: Side) -> Finding:
     """A finding in which no case is decided by settings without room.
 
     A setting has room if the oracle is ahead of FedAvg by more than two deviations of its trials,
-    and by more than the smallest margin by which the paper's numbers bear out a case of the claim.
+    and by more than the smallest gap of a case of the claim that the paper's numbers bear out.
 
     Args:
         finding: what the numbers of a side say of a claim.
         published: what the paper's own say of it.
         side: whose numbers they are.
     """
-    margins = (case.margin for check in published.checks for case in check.cases if case.holds)
-    least = min(margins, default=0.0)
+    gaps = (case.gap for check in published.checks for case in check.cases if case.holds)
+    least = min(gaps, default=0.0)
 
     def lacks(case: Case) -> bool:
         rooms = [side.rooms[cell] for cell in case.cells if cell in side.rooms]

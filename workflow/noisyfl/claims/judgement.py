@@ -53,5 +53,6 @@ def _to_json(finding: Finding) -> dict[str, Any]:
     fields = dataclasses.asdict(finding)
     for check in fields["checks"]:
         for case in check["cases"]:
-            case["margin"] = None if math.isnan(case["margin"]) else case["margin"]
+            known = {key: None if math.isnan(case[key]) else case[key] for key in ("margin", "gap")}
+            case |= known
     return {"verdict": finding.verdict, **fields}

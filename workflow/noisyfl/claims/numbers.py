@@ -295,7 +295,8 @@ class Numbers:
     def _compare(self, other: Numbers | float, sign: str) -> Cases:
         left, right = _pair(self, other)
         cells = tuple(map(operator.or_, left.cells, right.cells))
-        comparisons = (Comparison(left.values, sign, right.values),)
+        bound = not isinstance(other, Numbers)
+        comparisons = (Comparison(left.values, sign, right.values, bound),)
         return Cases(left.labels, comparisons, cells, left.known and right.known)
 
     def _groups(self, over: Iterable[str]) -> list[np.ndarray]:
@@ -339,7 +340,7 @@ class Cases:
         """Both conditions, in each setting that both have."""
         labels, left, right = _pairs(self.labels, other.labels)
         comparisons = [
-            Comparison(part.left[rows], part.sign, part.right[rows])
+            Comparison(part.left[rows], part.sign, part.right[rows], part.bound)
             for parts, rows in ((self.comparisons, left), (other.comparisons, right))
             for part in parts
         ]
@@ -367,6 +368,7 @@ class Cases:
                 label=", ".join(map(text, labels)),
                 numbers=" and ".join(part.words(n) for part in self.comparisons),
                 margin=min(part.margin(n) for part in self.comparisons),
+                gap=max(part.gap(n) for part in self.comparisons),
                 holds=decide([part.truth[n] for part in self.comparisons]),
                 cells=tuple(sorted(self.cells[n])),
             )
