@@ -130,7 +130,7 @@ def test_what_is_exported_is_a_data_set_of_ones_own(exported, tmp_path):
     wanted = Images(path="out", label="true_label", given="label")
     known = own.images(wanted)
     assert (known["train_size"], known["test_size"]) == (len(parts["train"].labels), 360)
-    kept = own.load(own.labels(None, None, noisy_partition.dataset(known)))["label"]
+    kept = own.load(own.labels(None, None, own.facts(wanted)))["label"]
     assert kept.tolist() == np.concatenate([c.given_label for c in partition.clients]).tolist()
 
 

@@ -84,8 +84,7 @@ def test_a_share_of_each_class_is_split_off_and_always_the_same(tmp_path):
     assert known(tmp_path, text) == found
     # Given labels are those of the samples that are left.
     own = OwnFiles(tmp_path, tmp_path / "results")
-    own.images(wanted(text))
-    kept = own.load(own.labels(None, None, dataset(found)))["label"]
+    kept = own.load(own.labels(None, None, own.facts(wanted(text))))["label"]
     images, _ = own_sets.arrays()["train"]
     rows = [
         next(row for row, image in enumerate(images) if (image == one).all())
@@ -157,6 +156,35 @@ def test_given_labels_beside_the_true_ones_are_a_label_noise(tmp_path, make):
     assert spec(text, own, "file(path='labels.npy')", None) == made
     with pytest.raises(BadInput, match=r"path: got null, expected a file, since digits has no"):
         spec("digits", own, "file", None)
+
+
+def test_two_columns_of_given_labels_are_two_noises_of_one_data_set(tmp_path):
+    text = own_sets.as_npz(tmp_path)
+    arrays = dict(np.load(tmp_path / "set.npz"))
+    other = (arrays["train_given"] + 1) % len(own_sets.CLASSES)
+    np.savez(tmp_path / "set.npz", **arrays, train_other=other)
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    one, two = (text.replace(")", f", given='{name}')") for name in ("given", "other"))
+    made = [spec(each, own, "file", None) for each in (one, two, one)]
+    assert made[0] == made[2]
+    assert made[0]["dataset"] == made[1]["dataset"]
+    kept = own.load(made[1]["label_noise"]["sha256"])["label"]
+    assert kept.tolist() == other.tolist()
+    with pytest.raises(BadInput, match=r"path: got null, expected a file, since images_.* has no"):
+        spec(text, own, "file", None)
+
+
+def test_true_labels_that_are_corrected_in_a_labels_file_are_kept_anew(tmp_path):
+    own_sets.as_npz(tmp_path)
+    given = own_sets.given_labels()
+    for clean in ({"clean_label": given}, {"clean_label": given[::-1]}, {}):
+        np.savez(tmp_path / "labels.npz", given=given, **clean)
+        own = OwnFiles(tmp_path, tmp_path / "results")
+        text = "images(path='set.npz')"
+        made = spec(text, own, "file(path='labels.npz', key='given')", None)
+        kept = own.load(made["label_noise"]["sha256"])
+        assert {**kept, "label": None}.keys() == {"label", *clean}
+        assert all((kept[name] == values).all() for name, values in clean.items())
 
 
 def edited(change):

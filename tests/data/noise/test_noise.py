@@ -158,6 +158,20 @@ def names(dataset, kind):
     return {classes[a]: classes[b] for a, b in enumerate(table) if a != b}
 
 
+@pytest.mark.parametrize("dataset", ["cifar10_validation", "cifar10_with_svhn"])
+@pytest.mark.parametrize(
+    "noise", ['asymmetric(map="full")', 'asymmetric(map="classic")', "pair4groups"]
+)
+def test_datasets_made_of_others_have_the_maps_of_their_classes(dataset, noise):
+    clients = same_clients(4, 10)
+    for one, other in zip(
+        flip(noise, clients, [1.0] * 4, dataset=dataset),
+        flip(noise, clients, [1.0] * 4, dataset="cifar10"),
+        strict=True,
+    ):
+        assert (one == other).all()
+
+
 def test_the_classic_maps_are_patrinis():
     assert names("cifar10", "classic") == {
         "truck": "automobile",

@@ -101,7 +101,7 @@ def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
         own = (info.context or {}).get("own")
         if own is None:
             raise NotRead(f"got {wanted.path!r}, which has not been read yet", "path")
-        return dataset(own.images(wanted))
+        return own.facts(wanted)
 
 
 class PartitionSpec(Typed):

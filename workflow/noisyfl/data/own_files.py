@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class OwnFiles:
         self.stamps: dict[str, Stamp] = {}
         self.fingerprints: dict[str, str] = {}
         self._known: dict[str, Any] = {}
-        self._given: dict[str, str | None] = {}
+        self._given: dict[str, str | None] = {}  # the digest, by the JSON of the options
 
     def stale(self, stamps: Mapping[str, Stamp], fingerprints: Mapping[str, str]) -> bool:
         """Whether a file is another one than it was, by what an :class:`OwnFiles` has noted."""
@@ -99,10 +100,16 @@ class OwnFiles:
             found = fingerprint(wanted, self.roots)
             known, given = self._record(options, found) or self._prepared(wanted, options, found)
             self.fingerprints[options] = found
-            self._known[options] = known
-            name = dataset(known).name
-            self._given[name] = given or self._given.get(name)
+            self._known[options], self._given[options] = known, given
         return dict(self._known[options])
+
+    def facts(self, wanted: Images) -> Dataset:
+        """What is known of a data set of one's own, with the digest of its given labels if it names
+        some; see :meth:`images`.
+        """
+        known = dataset(self.images(wanted))
+        options = json.dumps(wanted.options(), sort_keys=True)
+        return replace(known, given=self._given[options] or "")
 
     def prepare_again(self, name: str) -> None:
         """Make the parts of a data set of one's own again, as they were.
@@ -180,15 +187,14 @@ class OwnFiles:
         Raises:
             BadInput: there are none, or they do not fit the dataset.
         """
+        if path is None:
+            return self._given_with(facts)
         noted = json.dumps(["labels", path, key, facts.name])
         if noted not in self._known:
-            if path is None:
-                self._known[noted] = self._given_with(facts)
-            else:
-                for place in places(path, facts.name, self.roots):
-                    self.stamps[str(place)] = stamp_of(place)
-                labels, clean = load_columns(path, key, facts, self.roots)
-                self._known[noted] = self._keep_labels(labels, clean)
+            for place in places(path, facts.name, self.roots):
+                self.stamps[str(place)] = stamp_of(place)
+            labels, clean = load_columns(path, key, facts, self.roots)
+            self._known[noted] = self._keep_labels(labels, clean)
         sha256: str = self._known[noted]
         return sha256
 
@@ -212,8 +218,8 @@ class OwnFiles:
 
     def _given_with(self, facts: Dataset) -> str:
         """The digest of the given labels that a data set of one's own has beside the true ones."""
-        given = self._given.get(facts.name)
-        if given is None:
+        given = facts.given
+        if not given:
             raise BadInput(
                 f"got null, expected a file, since {facts.name} has no given labels of its own "
                 "(the option given of images names them)",
@@ -256,12 +262,12 @@ class OwnFiles:
 
     def _keep(self, sha256: str, columns: Mapping[str, np.ndarray]) -> str:
         path = self.results.own_file(sha256)
+        table = pa.table({name: pa.array(values) for name, values in columns.items()})
         try:
-            there = set(read_table(path)[0].column_names)
+            there = read_table(path)[0]
         except (FileNotFoundError, DamagedArtifact):
-            there = set()
-        if not columns.keys() <= there:
-            table = pa.table({name: pa.array(values) for name, values in columns.items()})
+            there = None
+        if there is None or not there.equals(table):
             write_table(path, table, {"sha256": sha256})
         self.stamps[str(path)] = stamp_of(path)
         return sha256

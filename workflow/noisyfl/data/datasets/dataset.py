@@ -57,7 +57,10 @@ class Dataset:
         encoded: whether images are kept as JPEG, since the pixels would fill the memory.
         open_set: how many of the last training images are of no class of the task; their label is
             the number of classes.
+        base: the dataset that has the same classes, of whose images it is made; empty for itself.
         own: of a data set of one's own, what stands for it in a spec (:class:`OwnImages`).
+        given: the digest of the given labels that a data set of one's own names beside the true
+            ones; two that differ in nothing else are the same data set.
     """
 
     name: str
@@ -72,7 +75,14 @@ class Dataset:
     true_labels: bool = True
     encoded: bool = False
     open_set: int = 0
+    base: str = ""
     own: Mapping[str, Any] | None = field(default=None, hash=False)
+    given: str = field(default="", compare=False)
+
+    @property
+    def with_classes(self) -> str:
+        """The name of the dataset whose classes these are, by which maps of classes are known."""
+        return self.base or self.name
 
     @property
     def task_size(self) -> int:
@@ -284,6 +294,7 @@ def validation(facts: Dataset) -> Dataset:
     return replace(
         facts,
         name=facts.name + ENDING,
+        base=facts.name,
         train_size=facts.train_size - test_size,
         test_size=test_size,
         load=partial(load_validation, facts.load),
@@ -314,6 +325,7 @@ def with_open_set(facts: Dataset, other: Dataset) -> Dataset:
     return replace(
         facts,
         name=facts.name + open_set.BETWEEN + other.name,
+        base=facts.name,
         train_size=facts.train_size + other.train_size,
         open_set=other.train_size,
         load=partial(open_set.load_beside, facts.load, other.load, len(facts.classes)),

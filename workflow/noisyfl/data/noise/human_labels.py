@@ -95,8 +95,9 @@ def load_columns(
     arrays = _read(path)
     name = _name(path, key, arrays, dataset.name)
     labels = _whole(path, arrays[name], dataset)
-    clean = name.replace(str(key), CLEAN) if key else ""
-    if clean in arrays and clean != name:
+    prefix = PREFIX.get(dataset.name, "")
+    clean = f"{prefix}{CLEAN}" if prefix and name.startswith(prefix) else CLEAN
+    if key and clean in arrays and clean != name:
         return labels, _whole(path, arrays[clean], dataset)
     return labels, None
 

@@ -257,7 +257,7 @@ class Asymmetric(Flipping):
 
     def check(self, dataset: Dataset, clients: int) -> None:
         """Raise :class:`BadInput` if the dataset does not have the map."""
-        if self.map == "classic" and (dataset.name, "classic") not in MAPS:
+        if self.map == "classic" and (dataset.with_classes, "classic") not in MAPS:
             known = ", ".join(name for name, kind in sorted(MAPS) if kind == "classic")
             raise BadInput(
                 f"got 'classic', which {dataset.name} does not have "
@@ -269,7 +269,8 @@ class Asymmetric(Flipping):
         """The same for all clients."""
         dataset = context.dataset
         kinds = ("classic",) if self.map == "classic" else ("full", "superclass")
-        own = [MAPS[dataset.name, kind] for kind in kinds if (dataset.name, kind) in MAPS]
+        known = ((dataset.with_classes, kind) for kind in kinds)
+        own = [MAPS[key] for key in known if key in MAPS]
         return [by_table(own[0] if own else shifted(len(dataset.classes), 1))] * len(clients)
 
 
@@ -319,7 +320,7 @@ class PairFourGroups(Flipping):
     def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """By the group that a client is drawn into."""
         classes = len(context.dataset.classes)
-        first = MAPS.get((context.dataset.name, "full"), shifted(classes, 1))
+        first = MAPS.get((context.dataset.with_classes, "full"), shifted(classes, 1))
         maps = [first, *(shifted(classes, step) for step in (4, 5, 6))]
         rng = stream(context.seed, "label noise", "groups")
         groups = rng.permutation(consecutive_groups(len(clients), 4))
