@@ -31,7 +31,10 @@ elif workflow.config_settings.config:
     update_config(config, typed(workflow.config_settings.config))
 IN_A_JOB = "--target-jobs" in sys.argv
 tell_jobs(
-    workflow.configfiles, None if IN_A_JOB else uuid4().hex, workflow.main_snakefile
+    workflow.configfiles,
+    workflow.config_settings.config,
+    None if IN_A_JOB else uuid4().hex,
+    workflow.main_snakefile,
 )
 
 

@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import math
 import random
@@ -147,6 +148,21 @@ def test_a_truncated_table_is_refused(tmp_path, table, share):
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(DamagedArtifact, match=r"table\.parquet: not a whole Parquet file"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "Input/output error"), PermissionError(13, "no"), MemoryError()]
+)
+def test_an_error_that_may_pass_is_no_damage(tmp_path, table, monkeypatch, error):
+    path = tmp_path / "table.parquet"
+    write_table(path, table, {})
+
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(pq, "ParquetFile", fail)
+    with pytest.raises(type(error)):
         read_table(path)
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import re
 import shutil
 import signal
@@ -13,12 +14,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, when_there_is_room
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.download import NotDownloaded
-from noisyfl.runs.job import Outcome, TrainingJob, is_hopeless
+from noisyfl.runs.job import Outcome, TrainingJob, is_hopeless, only_trainer
 from noisyfl.runs.status import COMMAND, read_status
 from noisyfl.specs.identity import identity
 from small_runs import inputs, spec_of
@@ -151,6 +153,54 @@ def test_a_slurm_job_with_a_gpu_that_torch_does_not_see_is_tried_elsewhere(resul
 )
 def test_what_the_machine_has_done_may_pass(error, hopeless):
     assert is_hopeless(error) == hopeless
+
+
+def test_a_lock_that_may_not_be_taken_is_not_done_without(tmp_path, monkeypatch):
+    def fail(code):
+        def acquire(self, **options):
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(FileLock, "acquire", acquire)
+
+    said = []
+    fail(errno.ENOLCK)
+    with only_trainer(tmp_path / "a.lock", said.append):
+        assert said == ["no locks on this file system (No locks available)"]
+    fail(errno.EACCES)
+    with pytest.raises(PermissionError), only_trainer(tmp_path / "a.lock", said.append):
+        pass
+
+
+def test_a_run_leaves_the_handler_of_signals_that_it_found(results):
+    def before(*arguments):
+        pass
+
+    handler = signal.signal(signal.SIGTERM, before)
+    try:
+        assert job_in(results).run() == Outcome()
+        assert signal.getsignal(signal.SIGTERM) is before
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def test_a_run_that_is_read_in_vain_is_not_trained_again(results, monkeypatch):
+    assert job_in(results).run() == Outcome()
+    stored = results.stored(RUN)
+    stored.model.write_bytes(b"a model")
+
+    def fail(*arguments):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("noisyfl.runs.job.verify", fail)
+        assert job_in(results).run().error == "OSError: [Errno 5] Input/output error"
+    assert stored.whole()
+    # One that is damaged is, and its model goes with it.
+    stored.rounds.unlink()
+    stored.rounds.write_bytes(b"PAR1")
+    assert job_in(results).run() == Outcome()
+    assert stored.whole()
+    assert not stored.model.exists()
 
 
 def test_a_checkpoint_that_finds_no_room_ends_no_run(results, monkeypatch):

@@ -254,11 +254,11 @@ def test_the_command_for_one_run_has_its_target_first(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(status.SNAKEFILE, "")
     files = [tmp_path / "config" / "a.yaml", "my b.yaml", "/elsewhere/c.yaml"]
-    status.tell_jobs(files, None, tmp_path / "workflow" / "Snakefile")
+    status.tell_jobs(files, {}, None, tmp_path / "workflow" / "Snakefile")
     configs = "--configfile config/a.yaml 'my b.yaml' /elsewhere/c.yaml"
     assert snakemake_alone(PROVENANCE, on_slurm=False) == f"{target} {configs}"
     assert snakemake_alone(PROVENANCE, on_slurm=True) == f"{target} --profile slurm {configs}"
-    status.tell_jobs([], None, "/elsewhere/Snakefile")
+    status.tell_jobs([], {}, None, "/elsewhere/Snakefile")
     other = "--snakefile /elsewhere/Snakefile"
     assert snakemake_alone(PROVENANCE, on_slurm=False) == f"{target} {other}"
 
@@ -267,14 +267,18 @@ def test_jobs_know_what_snakemake_was_given(monkeypatch):
     monkeypatch.setenv(status.CONFIGFILES, "[]")
     monkeypatch.setenv(status.COMMAND, "another")
     monkeypatch.setenv(status.SNAKEFILE, "")
-    status.tell_jobs(["a.yaml"], "this", "Snakefile")
+    monkeypatch.setenv(status.VALUES, "[]")
+    given = {"trials": 2, "results": "my own", "data": {"download": True}}
+    status.tell_jobs(["a.yaml"], given, "this", "Snakefile")
     code = (
         "from noisyfl.runs.status import *; print(snakemake_alone(Path('p'), False));"
-        "tell_jobs([], None, 'Snakefile'); print(os.environ[COMMAND])"
+        "tell_jobs([], {}, None, 'Snakefile'); print(os.environ[COMMAND])"
     )
     job = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert job.stdout == "snakemake p --cores 1 --configfile a.yaml\nthis\n"
+    values = """--config trials=2 'results=my own' 'data={"download": true}'"""
+    assert job.stdout == f"snakemake p --cores 1 {values} --configfile a.yaml\nthis\n"
     monkeypatch.delenv(status.CONFIGFILES)
+    monkeypatch.delenv(status.VALUES)
     assert snakemake_alone(Path("p"), on_slurm=False) == "snakemake p --cores 1"
 
 

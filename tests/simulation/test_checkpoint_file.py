@@ -1,5 +1,6 @@
 """A checkpoint's file, and what else may lie in its place."""
 
+import errno
 import os
 import random
 import signal
@@ -137,6 +138,26 @@ def test_a_file_with_something_else_is_set_aside(path, strange):
     assert (rounds, "it is not what a run saves" in line) == (0, True)
     assert content(fresh) == content(federation(1))
     assert path.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ESTALE, "Stale file handle"),
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA error: unspecified launch failure"),
+    ],
+)
+def test_an_error_of_the_machine_leaves_the_checkpoint_where_it_is(path, monkeypatch, error):
+    def fail(*arguments, **options):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "load", fail)
+        with pytest.raises(type(error)):
+            restored(path)
+    assert restored(path)[1] == ROUNDS
 
 
 @pytest.mark.parametrize("bytes_", [b"", b"half a checkpoint"])

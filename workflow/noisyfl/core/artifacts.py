@@ -37,6 +37,15 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 Made = TypeVar("Made")
 
 
+def may_pass(error: Exception) -> bool:
+    """Whether an error that a reader raised is of the machine, and says nothing of the file: the
+    operating system's, which have a number, and a lack of memory.
+    """
+    if isinstance(error, OSError):  # readers raise some for damaged content, too
+        return error.errno not in (None, errno.EINVAL, errno.EISDIR)
+    return isinstance(error, MemoryError)
+
+
 class DamagedArtifact(ValueError):
     """A file is truncated, altered, or not what its name says."""
 
@@ -159,7 +168,7 @@ def read_table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
 
     Raises:
         DamagedArtifact: the file is truncated, altered, or was not written by noisyfl.
-        FileNotFoundError: there is no such file.
+        OSError: it cannot be read; FileNotFoundError: there is no such file.
     """
     with _naming_damage(path):
         # Not pq.read_table: it imports pandas, which takes a second in every run.
@@ -188,12 +197,16 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _naming_damage(path: Path) -> Iterator[None]:
-    """Context manager: an error while a file is read becomes one that names the file."""
+    """Context manager: an error of a file's content becomes one that names the file. Those of the
+    machine, which may pass, stay what they are.
+    """
     try:
         yield
-    except (DamagedArtifact, FileNotFoundError):
+    except DamagedArtifact:
         raise
     except Exception as error:
+        if may_pass(error):
+            raise
         # Arrow raises many kinds of errors for a damaged file; decoding its texts raises others.
         why = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise DamagedArtifact(

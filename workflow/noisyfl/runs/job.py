@@ -6,7 +6,9 @@ checkpoint.
 
 from __future__ import annotations
 
+import errno
 import logging
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -41,6 +43,9 @@ from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_sl
 from noisyfl.specs.extent import work_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import check_run, describe_run
+
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+"""Error numbers of a file system that has no locks."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +211,7 @@ class TrainingJob:
                 log.info(f"whole already: {stored.folder} ({describe_run(self.spec)})")
                 return True
         stored.provenance.unlink()  # From now on the run is not whole.
+        stored.model.unlink(missing_ok=True)  # The next training may leave none.
         return False
 
     def _train(self, log: logging.Logger, status: RunStatus) -> Outcome:
@@ -219,6 +225,7 @@ class TrainingJob:
             layout.data(name, "test"),
             layout.partition(identity(partition)),
         )
+        handler = signal.getsignal(signal.SIGTERM)
         try:
             with self._claimed_gpu(log.info) as claimed:
                 room = claimed.megabytes if claimed else memory_mb(self.device)
@@ -245,6 +252,9 @@ class TrainingJob:
                 )
         except Interrupted as interrupted:
             return Outcome(str(interrupted), interrupted=True)
+        finally:
+            # Between two runs of a process the signal ends it; the last run's checkpoint is done.
+            signal.signal(signal.SIGTERM, handler)
         return Outcome()
 
     def _claimed_gpu(self, log: Callable[[str], None]) -> AbstractContextManager[Part | None]:
@@ -296,6 +306,8 @@ def only_trainer(path: Path, log: Callable[[str], None]) -> Iterator[None]:
     try:
         when_there_is_room(take, log, time.sleep)
     except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
         log(f"no locks on this file system ({error.strerror})")
         yield
         return

@@ -45,6 +45,9 @@ KEYS: Mapping[str, tuple[type, ...]] = {
 }
 """The keys that every status has, and the types of their values."""
 
+VALUES = "NOISYFL_CONFIG"
+"""The environment variable with what is given with ``--config``, as words, in JSON."""
+
 CONFIGFILES = "NOISYFL_CONFIGFILES"
 """The environment variable that tells Snakemake's jobs which ``--configfile`` it was given."""
 
@@ -217,16 +220,25 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
 
 
-def tell_jobs(paths: Iterable[Path | str], command: str | None, snakefile: Path | str) -> None:
+def tell_jobs(
+    paths: Iterable[Path | str],
+    values: Mapping[str, Any],
+    command: str | None,
+    snakefile: Path | str,
+) -> None:
     """Tell every job that is started from this process its configuration and its command.
 
     Args:
         paths: the configuration's files, as Snakemake was given them.
+        values: what it was given with ``--config``.
         command: a name for this Snakemake command; None in one of its jobs, which was told it.
         snakefile: the workflow's.
     """
     if command is not None:
         os.environ[COMMAND] = command
+        os.environ[VALUES] = json.dumps(
+            [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in values.items()]
+        )
     os.environ[CONFIGFILES] = json.dumps(list(map(_from_here, paths)))
     os.environ[SNAKEFILE] = _from_here(snakefile)
 
@@ -250,6 +262,8 @@ def snakemake_alone(provenance: Path, on_slurm: bool) -> str:
     words = ["snakemake", str(provenance), "--cores", "1"]
     if on_slurm:
         words += ["--profile", "slurm"]
+    if values := json.loads(os.environ.get(VALUES, "[]")):
+        words += ["--config", *values]
     if configfiles := json.loads(os.environ.get(CONFIGFILES, "[]")):
         words += ["--configfile", *configfiles]
     snakefile = os.environ.get(SNAKEFILE, FOUND[0])

@@ -31,6 +31,8 @@ def put_in_place(store: RunFiles, files: RunFiles) -> None:
     names = [*zip(store.all(), files.all(), strict=True)]
     if store.model.exists():
         names.insert(0, (store.model, files.model))
+    else:
+        files.model.unlink(missing_ok=True)  # of a training before
     for source, target in names:
         if not target.is_symlink() and target.exists() and target.samefile(source):
             continue

@@ -227,6 +227,7 @@ def train_run(
     # The data are on the device by now; otherwise Arrow would keep the memory that they took.
     pa.default_memory_pool().release_unused()
     key = _checkpoint_key(spec, device)
+    source_digest()  # which is kept, as the sources may be edited while the run is trained
     checkpoint = Checkpoint(checkpoint_path, key, options.checkpoint_seconds, log)
     checkpoint.end_on_sigterm()
     log(f"run {key['spec']}: {describe_run(spec)} on {device}")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.types import Storage
 
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import may_pass, replacing
 from noisyfl.simulation.federation import ROUND_COLUMNS, Federation
 
 
@@ -69,6 +69,9 @@ class Checkpoint:
 
         Returns:
             The number of rounds done, and a log line that says what was found.
+
+        Raises:
+            Exception: of the machine; the checkpoint stays where it is, for another attempt.
         """
         if not self.path.exists():
             return 0, "no checkpoint; starting with the first round"
@@ -81,7 +84,10 @@ class Checkpoint:
                 return 0, f"checkpoint of another {what} set aside as {aside}; starting over"
             check_content(content, federation, total)
         except Exception as error:
-            # torch's unpickler may raise any exception; whichever it is, the run can start over.
+            if may_pass(error) or _of_the_gpu(error):
+                raise
+            # torch's unpickler may raise any other exception; whichever it is, the run can start
+            # over.
             why = " ".join(str(error).split()) or type(error).__name__
             aside = self._aside("damaged")
             return 0, f"checkpoint damaged ({why}); set aside as {aside}; starting over"
@@ -310,6 +316,13 @@ def _check_rounds(rows: Sequence[Mapping[str, Any]], rounds: int, ordinary: floa
     last = rows[-1]["ordinary_rounds"] if rows else 0
     if last != ordinary:
         raise ValueError(f"its rounds count for {last} ordinary ones, and {ordinary} are done")
+
+
+def _of_the_gpu(error: Exception) -> bool:
+    """Whether an error is a GPU's, or of its memory: torch raises a RuntimeError, as it does for a
+    file that it cannot read.
+    """
+    return isinstance(error, RuntimeError) and ("CUDA" in str(error) or "allocate" in str(error))
 
 
 def _of_the_state(error: Exception, device: torch.device) -> bool:
