@@ -11,6 +11,7 @@ reimplementation:
 - Cutout: the square extends a quarter of the shorter side to each side of its centre (it is 16
   pixels wide for 32, 14 for 28) and is clipped at each border, as in DeVries and Taylor (2017).
   The reimplementation's square is a pixel wider, and moved inwards at the upper and left border.
+- Crops have black borders, as everywhere here. The reimplementation mirrors the image there.
 - Color does nothing to images of one channel. It stays in the pool, so that the other operations
   are as frequent as with three channels.
 """

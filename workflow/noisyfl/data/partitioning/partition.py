@@ -221,9 +221,10 @@ class Dirichlet(Partition):
 
 @PARTITIONS.register("dirichlet_official")
 class DirichletOfficial(Partition):
-    """FedRN's Dirichlet partition as its official code has it: blind to the labels.
+    """FedRN's Dirichlet partition as its official code has it for CIFAR-10: blind to the labels.
 
-    In place of the labels, the code has a class vector of equal consecutive blocks of rows. Since a
+    In place of the labels, the code has a class vector of equal consecutive blocks of rows, always
+    ten; here there are as many as classes, so that with more sizes are more even. Since a
     training set's order is random, clients differ in size but hardly in class proportions: nearly
     IID. A client that already holds its even share of all samples gets nothing of the blocks that
     follow. Beta 0.5, 100 clients.
