@@ -12,7 +12,14 @@ from noisyfl.core import plugins
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.gather import gather
 from noisyfl.explorer.methods import describe_methods
-from noisyfl.explorer.page import ASSETS, MODULES, compress, explorer_page, script
+from noisyfl.explorer.page import (
+    ASSETS,
+    MODULES,
+    compress,
+    explorer_page,
+    fidelity_link,
+    script,
+)
 from noisyfl.explorer.series import POINTS, whole
 from noisyfl.explorer.series import pack as packed_series
 from noisyfl.specs.catalogue import methods
@@ -65,6 +72,22 @@ def test_a_line_of_the_papers_alone_has_no_runs_and_no_setting(made):
     (row,) = [row for row in index["tables"][0]["rows"] if not row["trained"]]
     only = index["cells"][row["cells"][0]]
     assert (only["printed"], only["runs"], only["spec"]) == ("80.00", [], None)
+
+
+def test_a_cell_that_is_computed_says_so_whether_or_not_it_has_a_number(two_papers):
+    index, _ = gather(two_papers)
+    told = {
+        (row, column): cell(index, "q/t2", f"Row of {row}", column)
+        for row in small.METHODS
+        for column in (small.LOW, "Mean", "Average rank")
+    }
+    assert {column for (_, column), one in told.items() if one["computed"]} == {
+        "Mean",
+        "Average rank",
+    }
+    assert told["fedavg", "Mean"]["mean"] == pytest.approx((72 + 60.5) / 2)
+    assert told["fedprox", "Mean"]["mean"] is None
+    assert not any(one["computed"] for one in index["cells"] if one["table"] == 0)
 
 
 def test_what_differs_from_the_papers_setting_can_be_told(made):
@@ -168,6 +191,21 @@ def test_the_page_holds_what_was_packed_and_no_tag_of_it(made):
     assert small.EVIL not in page
     assert compress(json.dumps(index, separators=(",", ":"))) in page
     assert json.loads(gzip.decompress(b64decode(compress('{"a":1}')))) == {"a": 1}
+
+
+def test_a_page_links_to_reasons_that_lie_where_its_browser_looks(tmp_path):
+    path = tmp_path / "clone" / "results" / "tiny" / "explorer.html"
+    assert fidelity_link(path) is None
+    there = tmp_path / "clone" / "docs" / "fidelity.md"
+    there.parent.mkdir(parents=True)
+    there.touch()
+    assert fidelity_link(path) == "../../docs/fidelity.md"
+    # The results lie elsewhere: what a browser makes of ".." is not what a disk does.
+    elsewhere = tmp_path / "elsewhere" / "results"
+    (elsewhere / "tiny").mkdir(parents=True)
+    assert fidelity_link(elsewhere / "tiny" / "explorer.html") is None
+    path.parents[1].symlink_to(elsewhere)
+    assert fidelity_link(path) == "../../docs/fidelity.md"
 
 
 def test_a_plugins_method_is_described_by_its_file(tmp_path):

@@ -13,6 +13,7 @@ import small_explorer as small
 from browser import Visit, chromium
 from noisyfl.analysis.cells import content_of
 from noisyfl.analysis.runs import read_runs
+from noisyfl.claims.findings import OUTCOMES
 from noisyfl.core.spreadsheet import as_text
 from noisyfl.explorer import page as page_module
 from noisyfl.explorer.gather import gather
@@ -145,6 +146,69 @@ def test_filters_leave_what_fits_and_stand_in_the_address(page):
     page.wait_for_selector("text=Nothing fits")
 
 
+@pytest.fixture(scope="module")
+def of_two(browser, two_papers, tmp_path_factory):
+    path = tmp_path_factory.mktemp("of_two") / "results" / "tiny" / "explorer.html"
+    write_explorer(two_papers, path)
+    visit = Visit(browser, path)
+    yield visit
+    assert visit.complaints == []
+    visit.context.close()
+
+
+def filter_of(page, name):
+    """The filter that begins with a name."""
+    return page.locator(".choice", has_text=re.compile(f"^{name}")).locator("select")
+
+
+def test_another_paper_keeps_the_filters_that_were_chosen_since(of_two):
+    of_two.show("#runs")
+    page = of_two.show("#tables")
+    filter_of(page, "Method").select_option("fedavg")
+    page.get_by_role("navigation", name="Papers").get_by_role("link", name="q").click()
+    page.wait_for_function("() => location.hash.includes('paper=q')")
+    of_two.wait()
+    assert "method=fedavg" in page.url
+    assert filter_of(page, "Method").input_value() == "fedavg"
+    assert page.locator(".tables tbody tr").count() == 1
+    assert page.locator(".chips [aria-current]").inner_text() == "q"
+
+
+def test_a_cell_that_is_computed_is_not_called_not_run(of_two):
+    for column in ("Mean", "Average+rank"):
+        words = of_two.show(f"#cell?table=q%2Ft2&row=Row+of+fedavg&column={column}").inner_text(
+            "main"
+        )
+        assert "Computed from other cells of its row" in words
+        assert "Not run yet" not in words
+    of_two.show("#runs")
+    page = of_two.show("#tables?paper=q")
+    filter_of(page, "Run").select_option("computed")
+    assert page.locator(".tally").inner_text() == "6 cells in 1 table"
+    filter_of(page, "Verdict").select_option("not run")
+    assert page.locator(".tally").inner_text().startswith("Nothing fits")
+    filter_of(page, "Run").select_option("no")
+    assert page.locator(".tally").inner_text() == "2 cells in 1 table"
+    assert page.locator(".tables tbody th").all_inner_texts() == ["Row of fedprox"]
+
+
+def test_reasons_are_a_link_where_there_is_a_file(of_two, browser, two_papers, tmp_path):
+    def choices(visit):
+        page = visit.show("#method?name=fedcorr")
+        return page.locator(".facts div", has=page.locator("dt", has_text="Choices")).locator("dd")
+
+    assert choices(of_two).inner_text() == "Fidelity, FedCorr"
+    assert choices(of_two).locator("a").count() == 0
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "fidelity.md").touch()
+    path = tmp_path / "results" / "tiny" / "explorer.html"
+    write_explorer(two_papers, path)
+    visit = Visit(browser, path)
+    link = choices(visit).get_by_role("link", name="Fidelity, FedCorr")
+    assert link.get_attribute("href") == "../../docs/fidelity.md"
+    visit.context.close()
+
+
 def test_the_download_has_what_is_shown(page, tmp_path):
     page.get_by_label("Verdict").select_option("reproduced")
     with page.expect_download() as waiting:
@@ -166,6 +230,17 @@ def test_a_claim_leads_to_the_cells_that_decided_it(visit):
     page.locator(".decided").last.get_by_role("link").click()
     page.wait_for_selector("main.view-cell")
     assert page.inner_text("h1") == "Row of fedavg, IID, high"
+
+
+def test_each_side_of_the_claims_spans_all_outcomes(visit):
+    page = visit.show("#claims")
+    spans = page.locator(".counts th[scope=colgroup]")
+    assert [one.get_attribute("colspan") for one in spans.all()] == [str(len(OUTCOMES))] * 2
+    rows = page.locator(".counts tr")
+    widths = rows.evaluate_all(
+        "rows => rows.map((row) => [...row.cells].reduce((sum, one) => sum + one.colSpan, 0))"
+    )
+    assert set(widths) == {1 + 2 * len(OUTCOMES)}
 
 
 def test_runs_are_sorted_by_their_headers(visit):

@@ -15,7 +15,7 @@ from noisyfl.analysis.runs import read_run
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.figures import lid_scores, partitions, style
-from noisyfl.figures.draw import KINDS, draw_figure, origin
+from noisyfl.figures.draw import FIRST_TRIAL, KINDS, draw_figure, origin
 
 NAMES = ("lid", "cumulative_lid")
 
@@ -300,6 +300,14 @@ def test_a_figure_says_below_what_it_is_of(cells, words):
     style.stamp(drawn, words)
     assert [text.get_text() for text in drawn.texts] == [words]
     assert drawn.get_figheight() > 2
+
+
+@pytest.mark.parametrize("kind", FIRST_TRIAL)
+def test_a_figure_of_the_first_trial_alone_says_so(kind, figures):
+    given, _ = figures[kind]
+    assert len(given["cells"][0][0]) == 2
+    words = origin(described({**figures["common"], "kind": kind, **given}))
+    assert words == "noisyfl · p/f · scale tiny · 1 trial"
 
 
 def test_a_figure_without_runs_tells_of_no_trials():

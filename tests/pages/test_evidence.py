@@ -141,6 +141,13 @@ def test_of_a_column_that_is_not_whole_nothing_is_best(table, runs):
     assert "| w/o mixup | **70.0** | – |" in page
 
 
+def test_a_row_that_is_not_ranked_is_not_the_best(table, runs):
+    table.description["rows"][1]["ranked"] = False
+    page = evidence_page(described(table), read_runs(runs.files))
+    assert "| FedAvg | **66.7** | **55.0** |" in page
+    assert "| w/o mixup | 70.0 | 25.0 |" in page
+
+
 def test_a_cell_whose_trials_diverged_is_not_called_missing(table, runs):
     found = read_runs(runs.files)
     for run in described(table).runs[1][1]:

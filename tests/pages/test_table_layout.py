@@ -175,7 +175,7 @@ def test_a_column_of_average_ranks(runs, published):
     ranks = [row.cells[2].summary and row.cells[2].summary.mean for row in content.rows]
     assert ranks == [(1 + 2.5) / 2, (2 + 2.5) / 2, (3 + 1) / 2, None]
     assert [content.is_best(row, 2) for row in content.rows] == [True, False, False, False]
-    assert "| a | 90.0 | 50.0 | **1.8** |" in markdown_page(content)
+    assert "| a | **90.0** | 50.0 | **1.8** |" in markdown_page(content)
 
 
 # ---------------------------------------------------------------- verdicts
@@ -262,6 +262,78 @@ def test_latex_keeps_groups_together_and_fits_the_page(grouped):
         if line.endswith(r"\\") and "multicolumn" not in line:
             assert len(re.findall(r"(?<!\\)&", line)) == 5, line
     assert len(re.findall(r"(?<!\\)\{", text)) == len(re.findall(r"(?<!\\)\}", text))
+
+
+@pytest.fixture
+def marked(runs, published):
+    """Cells of which a trial diverged, of which all did, and one that is not run."""
+    diverged = {"status": "diverged"}
+    half = [runs.add([0.9], seed=1), runs.add([0.8], seed=2, provenance=diverged)]
+    whole = [runs.add([0.7], seed=3, provenance=diverged)]
+    plain = [runs.add([0.6, 0.5], seed=4)]
+
+    def collected(as_published, compared=True, **more):
+        description = describe(
+            [header("a"), header("b", published=None)],
+            [
+                header("half", method="fedavg"),
+                header("whole", method="krum", published=None),
+                header("plain", method="median", published=None),
+            ],
+            [[half, []], [whole, plain], [plain, plain]],
+            **{"as_published": as_published, "published": {"paper": "p"} if compared else None},
+            **more,
+        )
+        numbers = [("fedavg", "a", "test_accuracy", 70.0, "percent", "")] if compared else ()
+        return collect(described_table(description, published(*numbers)), read_runs(runs.files))
+
+    return collected
+
+
+OURS, FOREIGN = [[True] * 2] * 3, [[False] * 2] * 3
+
+MIXED = [[False, False], [False, True], [True, True]]
+
+
+def latex_cells(content, row):
+    """The cells of a row, without what says how they are set."""
+    (line,) = [line for line in latex_table(content).splitlines() if line.startswith(f"{row} &")]
+    line = re.sub(r"[{}]|\\scriptsize|\\textbf|\\\\", "", line)
+    return [" ".join(cell.split()) for cell in line.split("&")[1:]]
+
+
+def test_latex_says_which_cells_diverged_and_which_are_not_run(marked):
+    content = marked(OURS)
+    assert latex_cells(content, "half") == ["90.0 diverged (1 of 2) (70.0)", "not run"]
+    assert latex_cells(content, "whole") == ["diverged (1 of 1)", "60.0"]
+    assert "| half | 90.0, diverged (1 of 2) (70.0)" in markdown_page(content)
+
+
+def test_latex_marks_what_is_not_in_the_papers_setting_where_some_is(marked):
+    content = marked(MIXED)
+    assert latex_cells(content, "half")[0] == r"90.0 diverged (1 of 2)$\dagger$ (70.0)"
+    assert latex_cells(content, "whole") == [r"diverged (1 of 1)$\dagger$", "60.0"]
+    assert "dagger" not in "".join(latex_cells(content, "plain"))
+    assert markdown_page(content).count("†") == 2 + 1  # the warning explains it
+
+
+@pytest.mark.parametrize(
+    ("as_published", "more", "words"),
+    [
+        (OURS, {}, ""),
+        (FOREIGN, {}, " (scale “paper”: not the paper's settings)"),
+        (FOREIGN, {"compared": False}, " (scale “paper”: not the experiment's own settings)"),
+        (MIXED, {}, r" (scale “paper”; $\dagger$: not made in the paper's settings)"),
+        (
+            OURS,
+            {"statistic": "final_or_max"},
+            " (*: the maximum, since most of the runs did not converge)",
+        ),
+    ],
+)
+def test_latex_explains_the_marks_that_occur(marked, as_published, more, words):
+    text = latex_table(marked(as_published, **more))
+    assert rf"\caption{{Table 1: 50 \% of \_everything\_{words}}}" in text
 
 
 def test_latex_escapes_what_would_be_a_command():

@@ -138,6 +138,64 @@ def test_the_banner_says_what_stands_in(table):
     assert "†" not in text
 
 
+def same_runs(table):
+    return [line for line in banner(content(table)) if "the same runs" in line]
+
+
+def test_columns_and_rows_that_are_the_same_runs_are_named(table):
+    assert same_runs(table) == []
+    runs, columns = table.description["runs"], table.description["columns"]
+    (low, high), (mixed_low, mixed_high) = runs
+    table.description["runs"] = [[low, low], [mixed_low, mixed_low]]
+    (line,) = same_runs(table)
+    assert line == f"At this scale these columns are the same runs: {LOW}; {HIGH}."
+    files = printed(table)
+    assert f"> - {line}" in files["md"]
+    assert f"<li>{line}</li>" in files["html"]
+    table.description["runs"] = [[low, high], [low, high]]
+    assert same_runs(table) == ["At this scale these rows are the same runs: FedAvg; w/o mixup."]
+    # A method that the setting does not change is not a whole column.
+    table.description["runs"] = [[low, low], [mixed_low, mixed_high]]
+    assert same_runs(table) == []
+    # Two metrics of the same runs are not the same.
+    table.description["runs"] = [[low, low], [mixed_low, mixed_low]]
+    columns[1]["metric"] = "label_recall"
+    assert same_runs(table) == []
+
+
+def test_columns_without_runs_and_the_papers_own_settings_are_not_the_same_runs(table):
+    table.description["runs"] = [[[], []], [table.description["runs"][1][0], []]]
+    table.description["columns"].append({"name": "more", "published": None})
+    table.description["runs"] = [[*line, []] for line in table.description["runs"]]
+    table.description["as_published"] = [[False] * 3] * 2
+    assert same_runs(table) == []
+    table.description["runs"] = [[line[0]] * 3 for line in table.description["runs"]]
+    assert len(same_runs(table)) == 1
+    table.description["as_published"] = [[True] * 3] * 2
+    assert same_runs(table) == []
+
+
+def test_rows_that_are_not_ranked_are_named_and_never_bold(table):
+    assert "Not ranked" not in printed(table)["md"]
+    table.description["rows"].append({"name": "Oracle", "published": None, "ranked": False})
+    table.description["runs"].append([table.description["runs"][1][0]] * 2)
+    table.description["as_published"].append([False, False])
+    text = printed(table)["md"]
+    assert "- Not ranked, and never in bold: Oracle." in text
+    assert markdown_cells(text, "Oracle") == ["Oracle", "90.00 ± 5.00", "90.00 ± 5.00"]
+    assert markdown_cells(text, "w/o")[1].startswith("**90.00 ± 5.00**")
+    assert markdown_cells(text, "FedAvg")[2].startswith("**60.00 ± 0.00**")
+
+
+def test_a_page_says_what_the_spread_of_a_mean_of_columns_is(table):
+    note = "Of a mean of columns, ± is the deviation over these, and counts for no verdict."
+    assert note not in printed(table)["md"]
+    table.description["columns"].append({"name": "Mean", "published": {}, "mean_of": [LOW, HIGH]})
+    table.description["runs"] = [[*line, []] for line in table.description["runs"]]
+    table.description["as_published"] = [[False] * 3] * 2
+    assert f"- {note}" in printed(table)["md"]
+
+
 def test_without_strangers_there_is_no_banner(table):
     table.description["as_published"] = [[True, True], [True, True]]
     assert banner(content(table)) == []

@@ -7,7 +7,7 @@ import jinja2
 import pytest
 from docutils.core import publish_parts
 
-from descriptions import described
+from descriptions import described, described_table
 from noisyfl.core.places import ROOT
 from noisyfl.specs.descriptions import (
     description_text,
@@ -81,6 +81,65 @@ def test_values_of_the_configuration_are_shown_as_they_stand(file):
     assert words.count(f"x'' .. include:: {file} .. raw:: html <script>alert(1)</script>") == 5
     assert "a private line" not in words
     assert "<script" not in page
+
+
+PRECISION = {"setting": {"schedule": {"precision": "tf32"}}}
+"""What the scales `paper` and `own_size` lay over every setting."""
+
+
+def foreign_cells(table):
+    """What the rule of tables tells its caption of a table."""
+    text = (ROOT / "rules" / "tables.smk").read_text()
+    found = {}
+    exec(re.search(r"^def foreign_cells.*?\n\n\n", text, re.MULTILINE | re.DOTALL)[0], found)
+    return found["foreign_cells"](table)
+
+
+@pytest.mark.parametrize(
+    ("as_published", "runs", "told"),
+    [
+        ([True, True], [["a"], ["b"]], "none"),
+        ([True, False], [["a"], ["b"]], "some"),
+        ([False, False], [["a"], ["b"]], "all"),
+        # A column that is computed has no runs, and no setting of its own.
+        ([True, False], [["a"], []], "none"),
+        ([False, True], [["a"], []], "all"),
+        ([False, False], [[], []], "none"),
+    ],
+)
+def test_a_tables_own_cells_decide_whether_its_settings_are_the_papers(as_published, runs, told):
+    table = described_table(
+        {
+            "columns": [{"name": "a"}, {"name": "b"}],
+            "rows": [{"name": "x"}],
+            "runs": [runs],
+            "as_published": [as_published],
+        }
+    )
+    assert foreign_cells(table) == told
+    # The overlay of a scale says nothing: one may have only a precision, or only single tables.
+    for overlay in ({}, PRECISION):
+        given = {"title": "t", "compared": True, "foreign": told}
+        _, words = shown("table.rst", {"overlay": overlay}, **given)
+        assert ("The settings are not the paper's" in words) == (told == "all")
+        assert ("marked † were not made in the paper's setting" in words) == (told == "some")
+        _, words = shown("table.rst", {"overlay": overlay}, **{**given, "compared": False})
+        assert "the paper" not in words
+
+
+def test_texts_are_true_of_tables_of_any_metric():
+    for name in ("table.rst", "front.rst"):
+        _, words = shown(name, {}, title="t", compared=True, foreign="none")
+        assert "percent" not in words
+        assert "accurac" not in words
+        assert "in which unit" in words
+
+
+@pytest.mark.parametrize("overlay", [{}, PRECISION, {"experiments": {"a/b": {"clients": 3}}}])
+def test_the_front_page_leaves_it_to_tables_which_numbers_are_in_the_papers_setting(overlay):
+    _, words = shown("front.rst", {"overlay": overlay})
+    assert "All settings are those" not in words
+    assert "page of each table says which of its numbers were not made in the paper's" in words
 
 
 def test_a_description_cannot_end_the_script_that_it_stands_in():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,7 @@ class Cell:
         statistic: the statistic that summarizes a run.
         as_published: the setting and the method are the paper's in every option.
         runs: ids, one per trial; empty if the cell is not trained, or computed from other cells.
+        averages: it is a mean of other columns, and its spread, published or ours, is over these.
         diverged: how many trials ended early because the global model ceased to be finite.
         summaries: every statistic by name, over the trials that count; empty if none does.
     """
@@ -42,6 +43,7 @@ class Cell:
         self.statistic: str = self.facts["statistic"]
         self.as_published: bool = self.facts["as_published"]
         self.runs: list[str] = [row["run"] for row in rows if row["run"]]
+        self.averages = not self.runs and self.facts["trial"] > 0
         self.diverged = sum(row["status"] == "diverged" for row in rows)
         self.summaries = summaries(rows)
 
@@ -66,9 +68,16 @@ class Cell:
 
     @cached_property
     def verdict(self) -> str:
-        """How our number compares with the published one; empty where there is none."""
+        """How our number compares with the published one; empty where there is none.
+
+        A spread over averaged columns is no tolerance: settings differ by more than trials.
+        """
+        published, ours = self.published, self.summary
+        if self.averages:
+            published = published and replace(published, std=None)
+            ours = ours and replace(ours, std=None)
         mostly = 2 * self.diverged > len(self.runs)
-        return verdict(self.published, self.summary, self.measure.unit, self.as_published, mostly)
+        return verdict(published, ours, self.measure.unit, self.as_published, mostly)
 
     @cached_property
     def row(self) -> dict[str, Any]:
@@ -116,6 +125,7 @@ class Row:
 
     Attributes:
         trained: it is a row of ours; else it is a line of the paper's that is not trained here.
+        ranked: it is compared with other rows; False for a bound, and for a line of the paper's.
     """
 
     name: str
@@ -124,6 +134,7 @@ class Row:
     cells: tuple[Cell, ...]
     group: str
     label: str
+    ranked: bool
 
 
 @dataclass(frozen=True)
@@ -185,26 +196,35 @@ class Content:
     def is_best(self, row: Row, column: int) -> bool:
         """Whether the row's mean is the best of its group in a column, or is printed like the best.
 
-        The mean of a row of which a trial diverged, or that shows another metric, is not compared.
-        A row is not the best if it is the only one of its group with its metric.
+        The mean of a row that is not ranked, of which a trial diverged, or that shows another
+        metric is not compared. A row is not the best if it is the only one that is ranked in its
+        group with its metric.
         """
         cell = row.cells[column]
-        best = self._best.get((row.group, column, cell.metric))
-        return best is not None and not math.isnan(cell.worth) and self.number(cell) == best
+        if not row.ranked or math.isnan(cell.worth):
+            return False
+        return self.number(cell) == self._best.get((row.group, column, cell.metric))
+
+    @cached_property
+    def _rivals(self) -> dict[tuple[str, int, str], dict[int, Cell]]:
+        """The cells that are compared with each other, by the numbers of their rows: by group,
+        column, metric.
+        """
+        found: dict[tuple[str, int, str], dict[int, Cell]] = defaultdict(dict)
+        for r, row in enumerate(self.rows):
+            for c, cell in enumerate(row.cells if row.ranked else ()):
+                found[row.group, c, cell.metric][r] = cell
+        return found
 
     @cached_property
     def _best(self) -> dict[tuple[str, int, str], str]:
-        """The best mean of the rows that are compared, as it is printed: by group, column, metric.
+        """The best mean of the cells that are compared, as it is printed: by group, column, metric.
 
-        Where a group has a single row with a metric, or no mean to compare, there is none.
+        Where there is a single cell, or no mean to compare, there is none.
         """
-        rivals = defaultdict(list)
-        for row in self.trained_rows:
-            for column, cell in enumerate(row.cells):
-                rivals[row.group, column, cell.metric].append(cell)
         found = {}
-        for place, cells in rivals.items():
-            compared = [cell for cell in cells if not math.isnan(cell.worth)]
+        for place, cells in self._rivals.items():
+            compared = [cell for cell in cells.values() if not math.isnan(cell.worth)]
             if len(cells) > 1 and compared:
                 found[place] = self.number(max(compared, key=lambda cell: cell.worth))
         return found
@@ -213,12 +233,13 @@ class Content:
     def ranks(self) -> dict[tuple[int, int], tuple[int, int]]:
         """By row and column, the rank of our number in its column, and how many are ranked there.
 
-        Equal means share the better rank. Cells of which a trial diverged come last.
+        Cells with runs are ranked with those of their group and metric, without rows that are not
+        ranked. Equal means share the better rank. Cells of which a trial diverged come last.
         """
         found: dict[tuple[int, int], tuple[int, int]] = {}
-        for c, column in enumerate(self.description.columns):
-            cells = {r: row.cells[c] for r, row in enumerate(self.rows) if row.cells[c].runs}
-            if not column.has_runs or len(cells) < 2:
+        for (_, c, _), rivals in self._rivals.items():
+            cells = {r: cell for r, cell in rivals.items() if cell.runs}
+            if len(cells) < 2:
                 continue
             worth = np.array([[one.worth for one in cells.values()]])
             ranks = ranks_within(worth, ties="min")[0]
@@ -254,5 +275,6 @@ def content_of(
         first = line[0][0]
         name, method, trained = first["row"], first["our_method"], first["trained"]
         group, label = first["row_group"], first["row_label"]
-        rows.append(Row(name, method, trained, tuple(map(Cell, line)), group, label))
+        ranked = trained and description.rows[first["row_number"]].ranked
+        rows.append(Row(name, method, trained, tuple(map(Cell, line)), group, label, ranked))
     return Content(description, frame, runs, tuple(rows))

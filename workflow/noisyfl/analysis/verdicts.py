@@ -8,7 +8,7 @@ from noisyfl.analysis.statistics import Summary
 from noisyfl.specs.published import Number
 
 POINTS = 2.0
-"""Percentage points that count as the published spread where the paper prints none."""
+"""Percentage points that count as the published spread over trials where the paper prints none."""
 
 SHARE = 0.1
 """The same for a number that is not a percentage, as a share of that number."""
@@ -42,8 +42,8 @@ def verdict(
     and close if it is off by at most three published spreads plus that error.
 
     Args:
-        published: the paper's number.
-        ours: our number over the trials that did not diverge.
+        published: the paper's number, whose spread, if there is one, is over trials.
+        ours: our number over the trials that did not diverge; its spread likewise.
         unit: of both, a key of :data:`noisyfl.analysis.metrics.FACTORS`; shares are in percent.
         as_published: whether ours was made exactly in the paper's setting; else its verdict is
             :data:`OTHER_SCALE`.

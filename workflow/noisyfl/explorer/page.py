@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ MODULES = (
 LIBRARY = ("d3.min.js", "plot.umd.min.js")
 """Files of the library that draws charts; it is loaded when the first chart is drawn."""
 
+FIDELITY = "../../docs/fidelity.md"
+"""Where a page at ``results/<scale>/explorer.html`` of a clone finds the reasons of choices."""
+
 IMPORT = re.compile(r"^import \{([^}]*)\} from \"\./(\w+)\.js\";", re.MULTILINE)
 
 EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
@@ -37,9 +41,20 @@ def write_explorer(sources: Sources, path: Path) -> None:
     Raises:
         DamagedArtifact: a file of a run or a partition is damaged, or belongs to another one.
     """
-    page = explorer_page(*gather(sources), sources.scale)
+    index, details = gather(sources)
+    index["fidelity"] = fidelity_link(path)
+    page = explorer_page(index, details, sources.scale)
     with replacing(path) as draft:
         draft.write_text(page, encoding="utf-8")
+
+
+def fidelity_link(path: Path) -> str | None:
+    """The link to :data:`FIDELITY` on a page; None if a browser that opens the page finds no file.
+
+    A browser takes ``..`` away from the page's address without looking at the disk.
+    """
+    there = os.path.normpath(path.absolute().parent / FIDELITY)
+    return FIDELITY if Path(there).is_file() else None
 
 
 def explorer_page(index: dict[str, Any], details: dict[str, Any], scale: str) -> str:

@@ -129,6 +129,7 @@ class Tables:
                 "label": cell.measure.label,
                 "unit": SYMBOLS[cell.measure.unit],
                 "statistic": cell.statistic,
+                "computed": is_computed(content, cell),
                 "rank": rank,
                 "runs": [self.run_ids[run] for run in cell.runs],
                 "missing": missing,
@@ -156,6 +157,12 @@ class Tables:
             return []
         ids = tables[name].runs[rows.index(row)][columns.index(column)]
         return [run for run in ids if run in self._plan]
+
+
+def is_computed(content: Content, cell: Cell) -> bool:
+    """Whether a cell of ours has no runs of its own, but is computed from other cells."""
+    column = content.description.columns[cell.facts["column_number"]]
+    return bool(cell.facts["trained"]) and not column.has_runs
 
 
 def printed_place(facts: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -13,6 +13,9 @@ from noisyfl.core.options import find
 from noisyfl.data import noisy_partition
 from noisyfl.specs.descriptions import FigureDescription
 
+FIRST_TRIAL = ("by_client", "among_clients")
+"""Kinds of figures that draw the first trial of their cell alone."""
+
 
 def draw_figure(
     description: FigureDescription,
@@ -47,9 +50,14 @@ def draw_figure(
 
 
 def origin(description: FigureDescription) -> str:
-    """Where a figure comes from, for readers who see it alone: experiment, scale and trials."""
+    """Where a figure comes from, for readers who see it alone: experiment, scale and trials.
+
+    The trials are those that are drawn of a cell.
+    """
     cells = [cell for row in description.table.runs for cell in row] if description.table else []
-    trials = sorted({len(cell) for cell in cells if cell} or ({1} if description.runs else set()))
+    most = 1 if description.kind in FIRST_TRIAL else None
+    counts = {len(cell[:most]) for cell in cells if cell}
+    trials = sorted(counts or ({1} if description.runs else set()))
     parts = [f"{description.experiment}/{description.name}", f"scale {description.scale}"]
     if trials:
         counted = " or ".join(map(str, trials))

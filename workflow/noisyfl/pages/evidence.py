@@ -276,7 +276,8 @@ def _at_a_glance(table: TableDescription, measurements: Measurements) -> list[li
     """The table of accuracies by row and column, without columns of which most cells are missing;
     its header first.
 
-    In a column without missing cells the best is in bold. A cell of which a trial diverged says so.
+    In a column without missing cells the best of the rows that are ranked is in bold. A cell of
+    which a trial diverged says so.
     """
     cells, trained = measurements.cells, measurements.seeds
     rows, columns = (sorted({place[axis] for place in cells}) for axis in (0, 1))
@@ -288,9 +289,10 @@ def _at_a_glance(table: TableDescription, measurements: Measurements) -> list[li
         accuracies = {r: cells[r, c]["accuracy"] for r in there if (r, c) in cells}
         means = {r: one.reindex(seeds).mean(skipna=False) for r, one in accuracies.items()}
         numbers = {r: number(mean) for r, mean in means.items() if mean >= 0}
-        if len(there) == len(rows) and numbers:
-            highest = number(max(means[r] for r in numbers))
-            numbers = {r: f"**{one}**" if one == highest else one for r, one in numbers.items()}
+        rivals = [r for r in numbers if table.rows[r].ranked]
+        if len(there) == len(rows) and rivals:
+            highest = number(max(means[r] for r in rivals))
+            numbers |= {r: f"**{highest}**" for r in rivals if numbers[r] == highest}
         without = "diverged" if seeds else ""
         for r in rows:
             lines[r].append(numbers.get(r, without if r in there else "–"))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 from noisyfl.analysis.cells import Content, Row
+from noisyfl.analysis.verdicts import NOT_RUN
+from noisyfl.pages.table import dagger
 
 WIDEST = 8
 """How many columns fit the width of a page; a wider table is split into several tabulars."""
@@ -22,7 +25,11 @@ ESCAPES = {
 
 
 def latex_table(content: Content) -> str:
-    """A table environment: our numbers with their spread, and the published ones in brackets."""
+    """A table environment: our numbers with their spread, and the published ones in brackets.
+
+    Cells have the marks and words that they have on the table's page, of which the caption says
+    what † and * mean.
+    """
     description = content.description
     lines = [r"\begin{table}", r"\centering", r"\small"]
     lines += [rf"\caption{{{escape(_caption(content))}}}"]
@@ -53,11 +60,23 @@ def escape(text: str) -> str:
 
 
 def _caption(content: Content) -> str:
+    title, remarks = content.description.title, "; ".join(_remarks(content))
+    return f"{title} ({remarks})" if remarks else title
+
+
+def _remarks(content: Content) -> Iterator[str]:
+    """What the caption says beside the title: of the settings, and of the marks that occur."""
     description = content.description
-    title = description.title
-    if all(cell.as_published for cell in content.cells):
-        return title
-    return f"{title} (scale “{description.scale}”: not the paper's settings)"
+    scale = f"scale “{description.scale}”"
+    if content.is_mixed:
+        if any(dagger(content, cell) for cell in content.cells):
+            yield from (scale, "†: not made in the paper's settings")
+    elif not all(cell.as_published for cell in content.cells):
+        whose = "the experiment's own" if description.published is None else "the paper's"
+        yield f"{scale}: not {whose} settings"
+    shown = [cell for row in content.rows for cell in row.cells]
+    if any(one.starred for cell in shown for one in (cell.summary, cell.published) if one):
+        yield "*: the maximum, since most of the runs did not converge"
 
 
 def _tabular(content: Content, block: list[int]) -> list[str]:
@@ -95,6 +114,11 @@ def _cell(content: Content, row: Row, column: int) -> str:
         text += "*"
     if cell.summary is not None and cell.summary.std is not None:
         text += rf" {{\scriptsize$\pm${content.format(cell.summary.std)}}}"
+    if cell.diverged:
+        text += rf" {{\scriptsize diverged ({cell.diverged} of {len(cell.runs)})}}"
+    if content.lacks(cell):
+        text += rf" {{\scriptsize {NOT_RUN}}}"
+    text += escape(dagger(content, cell))
     if cell.published is not None:
         star = "*" if cell.published.starred else ""
         text += rf" {{\scriptsize({content.format(cell.published.value)}{star})}}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +138,7 @@ def banner(content: Content) -> list[str]:
     """What a reader must know before comparing our numbers with the paper's.
 
     It is empty if every cell is in the paper's setting. The first sentence is a warning, the others
-    say in what the settings differ from the paper's.
+    say in what the settings differ from the paper's, and which of them are one at this scale.
     """
     foreign = [cell for cell in content.cells if not cell.as_published]
     if not foreign:
@@ -163,6 +163,7 @@ def banner(content: Content) -> list[str]:
         *([note] if note else []),
         *_stand_ins(content, foreign),
         _size(content, foreign),
+        *_same_runs(content),
     ]
 
 
@@ -202,6 +203,28 @@ def _size(content: Content, cells: list[Cell]) -> str:
     )
 
 
+def _same_runs(content: Content) -> list[str]:
+    """Sentences on columns, and on rows, whose names differ though their runs and metric do not."""
+    rows = content.trained_rows
+    lines = [row.cells for row in rows]
+    found = []
+    for kind, names, parts in (
+        ("columns", content.columns, list(zip(*lines, strict=True))),
+        ("rows", [row.name for row in rows], lines),
+    ):
+        alike = defaultdict(list)
+        for name, cells in zip(names, parts, strict=True):
+            if any(cell.runs for cell in cells):
+                shown = tuple((cell.metric, cell.statistic, *cell.runs) for cell in cells)
+                alike[shown].append(name)
+        found += [
+            f"At this scale these {kind} are the same runs: {'; '.join(same)}."
+            for same in alike.values()
+            if len(same) > 1
+        ]
+    return found
+
+
 def notes(content: Content) -> list[str]:
     """Notes on how to read the cells; they explain only what occurs in the table."""
     several = any(len(cell.runs) > 1 for cell in content.cells)
@@ -210,6 +233,12 @@ def notes(content: Content) -> list[str]:
     found = missing(content)
     if content.cells:
         found.append(f"Ours: {measures}; {spread}. The best of a column is in bold.")
+        others = [row.name for row in content.trained_rows if not row.ranked]
+        found += [f"Not ranked, and never in bold: {'; '.join(others)}."] if others else []
+    if any(cell.averages for row in content.rows for cell in row.cells):
+        found.append(
+            "Of a mean of columns, ± is the deviation over these, and counts for no verdict."
+        )
     if any(cell.published for row in content.rows for cell in row.cells):
         found.append("In brackets: the number that the paper prints.")
     compared = {

@@ -8,6 +8,8 @@ import { partitionOf, seriesOf, thoughtOf, told } from "./thought.js";
 import { settingsOf } from "./settings.js";
 import { download } from "./csv.js";
 
+const COMPUTED = "Computed from other cells of its row; it has no runs of its own.";
+
 /** The view of a cell, and of the one beside it. */
 export async function cellView(query) {
   const numbers = [cellOf(query), cellOf(query, "2")].filter((one) => one >= 0);
@@ -46,7 +48,7 @@ export async function cellView(query) {
       "Learning curves",
       trained
         ? [await curves(cells, details)]
-        : [el("p", {}, "Not run yet: below is what to type.")],
+        : [el("p", {}, withoutRuns(cells))],
     ),
     part(
       "What the method thought",
@@ -58,7 +60,7 @@ export async function cellView(query) {
               {},
               trained
                 ? "The method picks no samples and estimates nothing: it takes every label as it is given."
-                : "Not run yet.",
+                : "Without runs there is nothing to tell.",
             ),
           ],
     ),
@@ -73,6 +75,14 @@ export async function cellView(query) {
       numbers.map((one, n) => commands(one, names[n])),
     ),
   ];
+}
+
+/** Why there are no curves. */
+function withoutRuns(cells) {
+  const computed = cells.filter((cell) => cell.computed).length;
+  if (!computed) return "Not run yet: below is what to type.";
+  if (computed === cells.length) return COMPUTED;
+  return `One of the two is not run yet: below is what to type. The other: ${COMPUTED}`;
 }
 
 function part(title, content) {
@@ -107,7 +117,7 @@ function summary(one, n, numbers) {
           : `${cell.difference > 0 ? "+" : ""}${number(cell.difference, 2)}`,
       ],
       ["Setting", setting(cell, table)],
-      ["Rank", cell.rank && `${cell.rank[0]} of ${cell.rank[1]} in its column`],
+      ["Rank", cell.rank && `${cell.rank[0]} of ${cell.rank[1]} in its column, among rows of its kind`],
       [
         "Trials",
         cell.runs.length
@@ -235,7 +245,10 @@ function key(n, cell) {
 
 /** Hardware, versions, times and bytes of each run of a cell. */
 function made(cell, name) {
-  if (!cell.runs.length) return el("p", {}, name ? `${name}: no run.` : "No run is there.");
+  if (!cell.runs.length) {
+    const words = cell.computed ? COMPUTED : "No run is there.";
+    return el("p", {}, name ? `${name}: ${words}` : words);
+  }
   const runs = cell.runs.map((run) => known.index.runs[run]);
   return el(
     "div",

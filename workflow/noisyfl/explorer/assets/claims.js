@@ -76,6 +76,7 @@ export function claimsView(query) {
 }
 
 function counts(claims) {
+  const span = known.index.outcomes.length;
   const papers = [...new Set(claims.map((claim) => claim.paper))];
   const count = (some, side, verdict) =>
     some.filter((claim) => claim[side].verdict === verdict).length || "–";
@@ -98,7 +99,7 @@ function counts(claims) {
           "tr",
           {},
           el("td", {}),
-          SIDES.map(([, words]) => el("th", { colspan: 4, scope: "colgroup" }, words)),
+          SIDES.map(([, words]) => el("th", { colspan: span, scope: "colgroup" }, words)),
         ),
         el(
           "tr",

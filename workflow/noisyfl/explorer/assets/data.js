@@ -68,6 +68,12 @@ export function specOf(cell) {
   return cell.spec === null ? null : known.index.specs[cell.spec];
 }
 
+/** Whether a cell has runs, `yes` or `no`; `computed` if its number is made of other cells. */
+function trained(cell) {
+  if (cell.computed) return "computed";
+  return cell.runs.length ? "yes" : "no";
+}
+
 /** What filters know of a cell. */
 export function traits(number) {
   const cell = known.index.cells[number];
@@ -79,7 +85,7 @@ export function traits(number) {
     dataset: spec?.dataset ?? cell.setting.dataset,
     partition: spec?.partition ?? kind(cell.setting.partition),
     noise: spec?.noise ?? kind(cell.setting.noise),
-    verdict: cell.verdict || (cell.runs.length ? "no published number" : "not run"),
-    trained: cell.runs.length ? "yes" : "no",
+    verdict: cell.verdict || (trained(cell) === "no" ? "not run" : "no published number"),
+    trained: trained(cell),
   };
 }

@@ -13,15 +13,27 @@ function cellsOf(name) {
     .filter((n) => known.index.cells[n].rank !== null);
 }
 
-/** The mean of the share of its rivals that a method beats in a column, and how often it is first. */
+/** The metrics in which methods are rivals. */
+const ACCURACY = ["test_accuracy", "top1_accuracy"];
+
+/**
+ * The mean of the share of its rivals that a method beats in a column of test accuracy, and in how
+ * many of them it is first. Of several rows in a column the best counts.
+ */
 function standing(cells) {
-  const ranks = cells.map((n) => known.index.cells[n].rank);
-  if (!ranks.length) return null;
-  const beaten = ranks.reduce((sum, [rank, of]) => sum + (of - rank) / (of - 1), 0) / ranks.length;
+  const columns = new Map();
+  for (const { table, at, metric, rank } of cells.map((n) => known.index.cells[n])) {
+    if (!ACCURACY.includes(metric)) continue;
+    const place = `${table} ${at[1]}`;
+    const beaten = (rank[1] - rank[0]) / (rank[1] - 1);
+    columns.set(place, Math.max(columns.get(place) ?? 0, beaten));
+  }
+  const shares = [...columns.values()];
+  if (!shares.length) return null;
   return {
-    beaten: 100 * beaten,
-    first: ranks.filter(([rank]) => rank === 1).length,
-    columns: ranks.length,
+    beaten: (100 * shares.reduce((sum, share) => sum + share, 0)) / shares.length,
+    first: shares.filter((share) => share === 1).length,
+    columns: shares.length,
   };
 }
 
@@ -49,7 +61,7 @@ export function methodsView() {
     el(
       "p",
       { class: "intro" },
-      "In order of the share of its rivals that a method beats, a mean over the columns of this scale’s tables in which it has a number beside others.",
+      "In order of the share of its rivals that a method beats, a mean over the columns of this scale’s tables in which it has a test accuracy beside others’.",
     ),
     el(
       "div",
@@ -64,7 +76,7 @@ export function methodsView() {
         row(
           el("a", { href: address("method", { name }) }, name),
           method.reference,
-          found ? bar(found.beaten) : "not run",
+          found ? bar(found.beaten) : "not ranked",
           found ? `${found.first} of ${found.columns}` : "",
         ),
       ),
@@ -100,6 +112,8 @@ function page(name, n, option) {
   const cells = cellsOf(name);
   const found = standing(cells);
   const paragraphs = method.about.split("\n\n");
+  const { fidelity } = known.index;
+  const choices = method.title && `Fidelity, ${method.title}`;
   return [
     el(n ? "h2" : "h1", {}, name),
     el("p", { class: "lead" }, prose(paragraphs[0].replaceAll("\n", " "))),
@@ -113,10 +127,7 @@ function page(name, n, option) {
         found &&
           `beats ${number(found.beaten, 0)} % of its rivals; first in ${found.first} of ${found.columns} columns`,
       ],
-      [
-        "Choices",
-        method.title && el("a", { href: "../../docs/fidelity.md" }, `Fidelity, ${method.title}`),
-      ],
+      ["Choices", choices && fidelity ? el("a", { href: fidelity }, choices) : choices],
     ]),
     paragraphs.length > 1
       ? disclosure(
@@ -130,7 +141,7 @@ function page(name, n, option) {
     el("h2", {}, "Cells"),
     cells.length
       ? ranks(cells)
-      : el("p", {}, "No cell of this scale has a run of it beside another method’s."),
+      : el("p", {}, "It is ranked in no table of this scale."),
   ];
 }
 

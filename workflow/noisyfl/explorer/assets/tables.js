@@ -41,16 +41,20 @@ export function tablesView(query) {
     tally.textContent = parts.length ? words : "Nothing fits. Take a filter away.";
     say(tally.textContent);
   };
+  let chips = papers(asked);
   const change = (name) => (value) => {
     asked[name] = value;
     rename("tables", asked);
+    const made = papers(asked);
+    chips?.replaceWith(made);
+    chips = made;
     draw();
   };
   draw();
   return [
     el("h1", {}, first < 0 ? "Tables" : "Tables: choose the cell to compare with"),
     first < 0 ? introduction() : comparing(first),
-    papers(asked),
+    chips,
     filters(asked, change),
     el(
       "div",
@@ -97,6 +101,7 @@ function comparing(first) {
   );
 }
 
+/** A link to the tables of each paper, with the filters as they are; null if there is one paper. */
 function papers(asked) {
   const names = [...new Set(known.index.tables.map((table) => table.experiment))];
   if (names.length < 2) return null;

@@ -87,7 +87,9 @@ export async function partitionOf(cell, details, title) {
   if (!found) {
     const words = run
       ? `The noisy partition ${run.partition} is not there: results that were copied, or the tracked runs, may come without it. Training the run alone makes it.`
-      : "Without a run there is no noisy partition yet.";
+      : cell.computed
+        ? "The cell has no noisy partition of its own: it is computed from other cells of its row."
+        : "Without a run there is no noisy partition yet.";
     return el("figure", {}, el("figcaption", {}, el("b", {}, title)), el("p", {}, words));
   }
   const partition = counted(found);

@@ -1,0 +1,35 @@
+"""What the explorer's tests share."""
+
+from dataclasses import replace
+
+import pytest
+
+import small_explorer as small
+from noisyfl.analysis.frame import tidy, write_frame
+from noisyfl.analysis.runs import read_runs
+from noisyfl.specs.descriptions import Heading
+
+
+@pytest.fixture(scope="module")
+def two_papers(tmp_path_factory, runs_in):
+    """The small scale, whose second table is of a paper of its own and has two computed columns."""
+    folder = tmp_path_factory.mktemp("two_papers")
+    sources = small.small_scale(folder, runs_in(folder / "results"))
+    first, second = sources.tables
+    computed = (
+        Heading(name="Mean", mean_of=(small.LOW, small.HIGH)),
+        Heading(name="Average rank", average_rank=True),
+    )
+    second = replace(
+        second,
+        experiment="q",
+        columns=(*second.columns, *computed),
+        runs=tuple((*line, (), ()) for line in second.runs),
+        as_published=tuple((*line, False, False) for line in second.as_published),
+        labels=tuple((*line, {}, {}) for line in second.labels),
+        changed_options=tuple((*line, {}, {}) for line in second.changed_options),
+        remarks=tuple((*line, [], []) for line in second.remarks),
+    )
+    frame = folder / "q.parquet"
+    write_frame(frame, tidy(second, read_runs(sources.runs)))
+    return replace(sources, tables=[first, second], frames=[sources.frames[0], frame])
