@@ -294,6 +294,9 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     capsys.readouterr()
     scales.print_plan(scale, results, "cpu", cheapest=9)
     assert cell[0] not in capsys.readouterr().out
+    scale.write_text(f"{scale.read_text()}reproduced: false\n")
+    scales.print_plan(scale, results, "cpu", cheapest=9)
+    assert cell[0] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("file", ["rounds", "clients", "provenance"])

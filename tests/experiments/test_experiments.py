@@ -83,6 +83,12 @@ def test_a_figure_marks_the_round_that_an_option_of_its_runs_has(tmp_path):
         plan(tmp_path, paper)
 
 
+def test_a_setting_that_no_table_has_may_lack_what_others_lay_over_it(tmp_path):
+    spare = {"dataset": "mnist", "partition": "dirichlet", "schedule": {"rounds": 3}}
+    made = plan(tmp_path, edited(PAPER, ("settings", "spare"), spare))
+    assert made.runs == plan(tmp_path).runs
+
+
 def test_tables_that_share_runs_name_them_alike(tmp_path):
     paper = copy.deepcopy(PAPER)
     paper["tables"]["two"] = copy.deepcopy(PAPER["tables"]["one"])
@@ -152,6 +158,19 @@ SCHEDULE = ("settings", "base", "schedule")
         (("tables", "one", "colums"), [], "tables.one: unknown key 'colums'; did you mean"),
         (("tilte",), "x", "unknown key 'tilte'; did you mean 'title'?"),
         (("tables", "one", "rows", 1, "wiht"), {}, "unknown key 'wiht'; did you mean 'with'?"),
+        (("tables", "one", "rows", 1, "method_in"), {"bsae": "fedavg"},
+         "tables.one.rows[1].method_in: no setting is called 'bsae'; did you mean 'base'?"),
+        (("methods",), {"rofl": {"muu": 1}}, "yaml: methods.rofl: unknown option 'muu'"),
+        (("methods",), {"fedprox": {"muu": 1}},
+         "yaml: methods.fedprox: unknown option 'muu'; did you mean 'mu'?"),
+        (("methods",), {"fedprox": {"mu": -1}}, "yaml: methods.fedprox.mu: got -1, expected at"),
+        (("methods",), {"krum+fedprox": {"mu": -1}}, "yaml: methods.krum+fedprox.mu: got -1"),
+        (("settings", "spare"), {"dataset": "nope"},
+         "yaml: settings.spare.dataset: no dataset is called 'nope'"),
+        (("settings", "spare"), {"schedule": {"round": 1}},
+         "yaml: settings.spare.schedule: unknown option 'round'; did you mean 'rounds'?"),
+        (("settings", "spare"), {"partition": "dirichlet(alpha=0)"},
+         "yaml: settings.spare.partition.dirichlet.alpha: got 0, expected"),
         (("figures",), {"one": {"title": "t"}}, "figures.one: key 'kind' is missing"),
         (("figures",), {"one": {"knid": "features"}}, "unknown key 'knid'; did you mean 'kind'"),
         (("figures",), {"one": {"kind": "feature"}}, "one.kind: got 'feature', expected one of"),

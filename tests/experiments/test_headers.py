@@ -92,6 +92,26 @@ def test_a_column_of_means_has_no_runs(tmp_path):
         plan(tmp_path, paper)
 
 
+@pytest.mark.parametrize("computed", [{"mean_of": ["clean"]}, {"average_rank": True}])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("with", {"clients": 5}), ("setting", "base"), ("method", {"mu": 1})],
+)
+def test_a_column_without_runs_does_not_say_what_they_are(tmp_path, computed, key, value):
+    paper = copy.deepcopy(PAPER)
+    paper["tables"]["one"]["columns"].append({"name": "Whole", **computed, key: value})
+    message = rf"tables\.one\.columns\[2\]\.{key}: got .*, expected none in a column with "
+    with pytest.raises(BadInput, match=message + next(iter(computed))):
+        plan(tmp_path, paper)
+
+
+def test_a_product_of_columns_has_none_without_runs(tmp_path):
+    columns = [[{"name": "a"}], [{"name": "b"}, {"name": "Mean", "mean_of": ["a, b"]}]]
+    message = r"tables\.one\.columns\[1\]\[1\]\.mean_of: got it in a product of columns, expected"
+    with pytest.raises(BadInput, match=message):
+        plan(tmp_path, edited(PAPER, ("tables", "one", "columns"), columns))
+
+
 def test_a_scale_keeps_some_rows_and_what_figures_have_of_them(tmp_path):
     paper = edited(
         PAPER,

@@ -142,6 +142,50 @@ def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
         printed("paper_too")
 
 
+def test_a_scale_that_takes_no_tracked_runs_does_not_count_them(
+    place, tmp_path, monkeypatch, capsys
+):
+    tracked = Results(tmp_path / "reproduced")
+    monkeypatch.setattr(scales, "REPRODUCED", tracked)
+    config = scale_of(tmp_path)
+    table = place.plan.tables["paper/two"]
+    for run in table.run_ids():
+        done(SimpleNamespace(plan=place.plan, results=tracked), run)
+
+    def counted():
+        scales.print_progress(config, "paper_two", place.results.root, "auto", None)
+        scales.print_plan(config, place.results.root, "cpu", "paper_two")
+        lines = capsys.readouterr().out.splitlines()
+        progress, plan = (line.split() for line in lines if line.startswith("paper_two"))
+        return progress[2], plan[3]
+
+    assert counted() == ("4", "4")
+    config.write_text(f"{config.read_text()}reproduced: false\n")
+    assert counted() == ("0", "0")
+
+
+def test_following_a_scale_that_takes_no_tracked_runs_waits_for_its_own(
+    place, tmp_path, monkeypatch
+):
+    tracked = Results(tmp_path / "reproduced")
+    monkeypatch.setattr(scales, "REPRODUCED", tracked)
+    config = scale_of(tmp_path)
+    config.write_text(f"{config.read_text()}reproduced: false\n")
+    runs = place.plan.tables["paper/two"].run_ids()
+    for run in runs:
+        done(SimpleNamespace(plan=place.plan, results=tracked), run)
+    waited = []
+
+    def wait(seconds):
+        waited.append(seconds)
+        for run in runs:
+            done(place, run)
+
+    monkeypatch.setattr(scales.time, "sleep", wait)
+    scales.print_progress(config, "paper_two", place.results.root, "auto", 3)
+    assert waited == [3]
+
+
 def test_following_ends_when_all_is_done(place, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)

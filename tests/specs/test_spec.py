@@ -3,7 +3,7 @@
 import pytest
 
 from noisyfl.core.options import BadInput
-from noisyfl.specs.spec import canonical_run
+from noisyfl.specs.spec import canonical_run, check_run
 
 SETTING = {
     "dataset": "digits",
@@ -68,3 +68,11 @@ def test_a_noise_level_is_left_out_where_no_label_noise_needs_one():
         canonical_run(given, "here")
     given["label_noise"] = "none"
     assert canonical_run(given, "here") == canonical_run({**given, "noise_level": level}, "here")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), {1}])
+def test_a_spec_that_json_cannot_have_is_none(value):
+    spec = canonical_run({**SETTING, "method": "fedavg", "schedule": SCHEDULE}, "here")
+    check_run(spec, "my.json")
+    with pytest.raises(BadInput, match=r"^my\.json: not a run's spec \("):
+        check_run({**spec, "surplus": value}, "my.json")

@@ -87,6 +87,16 @@ def test_another_scale_takes_the_place_of_the_papers(folder):
     assert snakemake(folder, "--profile", "profiles/gpus", *smoke)["scale"] == "smoke"
 
 
+@pytest.mark.parametrize("profile", ["profiles/gpus", "slurm"])
+def test_a_profile_finds_the_papers_scale_from_any_folder(folder, tmp_path_factory, profile):
+    shutil.copytree(ROOT / "slurm", folder / "slurm")
+    scale(folder, "paper", "paper.yaml", "gpu_memory_mb", [1])
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    shutil.copy(folder / "Snakefile", elsewhere)
+    words = ["-n", "--profile", str(folder / profile), "--cores", "1"]
+    assert snakemake(elsewhere, *words)["scale"] == "paper"
+
+
 @pytest.mark.slow
 def test_a_laptop_has_cores_and_memory_left(folder):
     whole = limit("laptop", "mem_mb")

@@ -22,6 +22,7 @@ from noisyfl.experiments.config import (
     EXECUTORS,
     TRACKERS,
     check_device,
+    check_folder,
     check_trackers,
     load_config,
 )
@@ -282,6 +283,7 @@ def main() -> None:
             check_device(arguments["device"], "--device")
         if "results" in arguments:
             arguments["results"] = Path(arguments["results"])
+            check_folder(arguments["results"], "--results")
         if arguments.get("data", ...) is None:
             arguments["data"] = data_roots(settings)
         check_trackers(arguments.get("trackers", ()), "--trackers")

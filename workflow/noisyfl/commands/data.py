@@ -12,6 +12,7 @@ from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
+from noisyfl.experiments.config import check_folder
 from noisyfl.runs.archive import REPRODUCED
 
 
@@ -36,6 +37,7 @@ def export_partition(
     """
     from noisyfl.data.export import export
 
+    check_folder(to, "--to")
     found = noisy_partition.read(partition_file(partition, results))
     train, test = prepared(found.spec["dataset"], OwnFiles(data, results), download)
     for written in export(partition, found, read_part(train), read_part(test), to):

@@ -9,6 +9,7 @@ from pathlib import Path
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
+from noisyfl.experiments.config import check_folder
 from noisyfl.methods import METHODS
 from noisyfl.models import MODELS
 from noisyfl.specs.catalogue import methods
@@ -49,6 +50,7 @@ def new_method(name: str, outside: Path | None = None) -> None:
             raise BadInput(f"new-method: {ROOT} is an installed copy; give --outside FOLDER")
         print(write_new_method(name))
         return
+    check_folder(outside, "--outside")
     for path in write_package(name, outside):
         print(path)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles, read_json, read_table
+from noisyfl.core.checked_yaml import check_values
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance
 from noisyfl.data import noisy_partition
@@ -17,7 +18,7 @@ from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.config import DEFAULTS
+from noisyfl.experiments.config import DEFAULTS, check_folder
 from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.edited import is_edited
 from noisyfl.runs.evaluate import evaluate_model
@@ -158,8 +159,9 @@ def _read_spec(path: Path) -> dict[str, Any]:
         spec = json.loads(path.read_text())
     except FileNotFoundError as error:
         raise BadInput(f"{path}: there is no such file") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not a spec ({error})") from error
+    check_values(spec, str(path))
     check_run(spec, str(path))
     return spec
 
@@ -169,6 +171,7 @@ def list_runs(results: Path) -> None:
 
     A run that cannot be read is named at the end, and the exit status says that there is one.
     """
+    check_folder(results, "--results", to_be_made=False)
     damaged = []
     for path in sorted((results / "runs").glob("*/provenance.json")):
         run = path.parent.name

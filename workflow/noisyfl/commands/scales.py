@@ -8,22 +8,27 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE
-from noisyfl.experiments.config import load_config
+from noisyfl.experiments.config import check_folder, load_config
 from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
 from noisyfl.experiments.editor_schemas import write_schemas
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.progress import progress_text
+from noisyfl.experiments.scale import layouts_of
 from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
 from noisyfl.runs.archive import REPRODUCED, archive
 from noisyfl.runs.edited import edited_runs
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.specs.spec import describe_run
 from noisyfl.specs.speeds import measured_speed
+
+LONGEST = 86_400.0
+"""Most seconds between two prints of the progress: a day."""
 
 
 def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] = ()) -> Plan:
@@ -38,13 +43,18 @@ def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] 
     def say(line: str) -> None:
         print(line, file=sys.stderr)
 
-    given = load_config(config)
-    given["results"] = str(results or given["results"])
+    given = _scale(config, results)
     given["plugins"] = [*dict.fromkeys([*given["plugins"], *plugins])]
     plan = PlanFile(given, str(config)).plan(say)
     for why in plan.left_out.values():
         say(f"left out: {why}")
     return plan
+
+
+def _scale(config: Path, results: Path | None) -> dict[str, Any]:
+    """The configuration of a scale, with another folder of all artifacts if one is given."""
+    given = load_config(config)
+    return {**given, "results": str(results or given["results"])}
 
 
 def print_plan(
@@ -66,6 +76,8 @@ def print_plan(
     With --cheapest print files to ask Snakemake for instead: the missing cells with a published
     number that cost least, as many as the device should train in so many hours.
     """
+    if cheapest is not None and not cheapest > 0:
+        raise BadInput(f"--cheapest: got {cheapest:g}, expected hours above 0")
     beside = {"--target": target, "--claims": claims, "--gpu": gpu}
     if cheapest is not None and (given := [name for name, value in beside.items() if value]):
         raise BadInput(
@@ -73,7 +85,7 @@ def print_plan(
             "the usual devices"
         )
     plan, layout = read_plan(config, results, plugins), Results(results)
-    done = done_in(layout, REPRODUCED)
+    done = done_in(*layouts_of(_scale(config, results), REPRODUCED))
     if cheapest is None:
         speeds = None if gpu is None else dict([measured_speed(gpu)])
         out_of_reach: list[str] = []
@@ -102,11 +114,15 @@ def print_progress(
     plugins: Sequence[str] = (),
 ) -> None:
     """Print how far each table is while runs are trained, and when all should be done."""
+    if follow is not None and not 0 < follow <= LONGEST:
+        raise BadInput(
+            f"--follow: got {follow:g}, expected seconds above 0 and at most {LONGEST:g}"
+        )
     plan = read_plan(config, results, plugins)
     wanted = runs_of(tables_and_figures(plan, target).values())
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
-    layouts = [Results(results), REPRODUCED]
+    layouts = layouts_of(_scale(config, results), REPRODUCED)
     print(progress_text(plan, layouts, device, counted))
     done = done_in(*layouts)
     while follow is not None and not all(map(done, wanted)):
@@ -123,6 +139,7 @@ def done_in(*layouts: Results) -> Callable[[str], bool]:
 
 def write_specs(target: str, folder: Path, config: Path, plugins: Sequence[str] = ()) -> None:
     """Write the canonical spec of every run that a target needs as <id>.json."""
+    check_folder(folder, "FOLDER")
     plan = read_plan(config, plugins=plugins)
     runs = runs_of(tables_and_figures(plan, target).values())
     for run in runs:
@@ -139,6 +156,7 @@ def archive_runs(
     """
     if not IN_A_CLONE:
         raise BadInput(f"archive: {REPRODUCED.root} is an installed copy, expected a clone")
+    check_folder(results, "--results", to_be_made=False)
     plan = read_plan(config, results, plugins)
     moved = 0
     for run, spec in plan.runs.items():

@@ -108,6 +108,7 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             find_plugins(given["plugins"])
     check_trackers(given["trackers"], f"{where}: trackers")
     results = checked_folder(given["results"], f"{where}: results", to_be_made=True)
+    check_folder(Path(results), f"{where}: results")
     if set(results) & set("{}"):
         raise BadInput(
             f"{where}: results: got {given['results']!r}, expected a folder without braces, which "
@@ -158,6 +159,28 @@ def check_device(name: str, where: str) -> None:
     """Raise :class:`BadInput` unless ``name`` can be a device, on this machine or another one."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
         raise BadInput(f"{where}: got {name!r}, expected auto, cpu, cuda or cuda:<number>")
+
+
+def check_folder(path: Path, where: str, to_be_made: bool = True) -> None:
+    """Check that a path is a folder.
+
+    Args:
+        path: of the folder.
+        where: what an error calls it.
+        to_be_made: the folder need not exist yet.
+
+    Raises:
+        BadInput: there is something else, or nothing, in its place.
+    """
+    got = f"{where}: got {str(path)!r}, expected a folder"
+    try:
+        there = next(one for one in (path, *path.absolute().parents) if one.exists())
+        if not there.is_dir():
+            raise BadInput(f"{got}, and {there} is none")
+    except OSError as error:
+        raise BadInput(f"{got} that can be read ({error.strerror})") from error
+    if there != path and not to_be_made:
+        raise BadInput(f"{got}, and there is none")
 
 
 def scale_file(name: str | None, folder: Path) -> Path:

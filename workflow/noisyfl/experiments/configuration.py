@@ -64,8 +64,9 @@ class Configuration(Typed):
 
     scale: Name = Field(description="names results/<scale>/")
     note: str = Field("", description="what the scale's numbers are worth; printed with each table")
-    experiments: Annotated[Names, AfterValidator(each_once)] = Field(
-        description="files of config/papers/, or of the experiment_folders, without .yaml"
+    experiments: Annotated[list[Name], AfterValidator(each_once)] = Field(
+        min_length=1,
+        description="files of config/papers/, or of the experiment_folders, without .yaml",
     )
     experiment_folders: Folders = Field(
         [],

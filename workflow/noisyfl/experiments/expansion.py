@@ -29,7 +29,7 @@ from noisyfl.experiments.experiment import (
 )
 from noisyfl.experiments.experiment import Mark as FileMark
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
-from noisyfl.experiments.overlay import component_of, key_to_blame
+from noisyfl.experiments.overlay import check_methods, check_setting, key_to_blame
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs, merge
 from noisyfl.specs.catalogue import canonical_method, methods
@@ -91,8 +91,9 @@ class Expansion:
         self.experiment = as_model(read_yaml(path), Experiment, self.where)
         self.specs = RunSpecs(config, own, config_name, name, self.experiment.methods)
         self.settings = {key: one.given() for key, one in self.experiment.settings.items()}
-        for key in self.experiment.methods:
-            component_of(key, f"{self.where}: methods")
+        for key, setting in self.settings.items():
+            check_setting(setting, f"{self.where}: settings.{key}")
+        check_methods(self.experiment.methods, f"{self.where}: methods")
 
     def expand(self) -> Plan:
         """The plan of every table and figure, and of what they are made from."""
@@ -108,6 +109,9 @@ class Expansion:
         where = f"{self.where}: tables.{name}"
         columns = self._select("columns", name, columns_of(entry.columns, f"{where}.columns"))
         every = rows_of(entry.rows, f"{where}.rows")
+        for row in every:
+            for setting in row.method_in:
+                find(self.settings, setting, "setting", f"{row.place}.method_in")
         rows = self._select("rows", name, every)
         own = self.overlay.get("trials", {}).get(f"{self.name}/{name}")
         trials = own or self.trials or entry.trials

@@ -74,6 +74,17 @@ class Column(RowOrColumn):
     mean_of: Names = Field([])
     average_rank: bool = Field(False, description="of the rows in the columns with runs")
 
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if a column without runs says what its runs are."""
+        computed = "mean_of" if self.mean_of else "average_rank" if self.average_rank else ""
+        runs = {"with": self.with_.given(), "setting": self.setting, "method": self.method}
+        for key, value in runs.items():
+            if computed and value:
+                raise BadInput(
+                    f"got {value!r}, expected none in a column with {computed}, which has no runs",
+                    key,
+                )
+
 
 class Row(RowOrColumn):
     """A row."""

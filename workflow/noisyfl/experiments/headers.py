@@ -47,7 +47,8 @@ def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list
     """A table's columns: as listed, or the product of several lists, the outermost list first.
 
     Raises:
-        BadInput: two columns have the same name, or one averages columns without runs of that name.
+        BadInput: two columns have the same name, or one averages columns without runs of that name,
+            or is to be computed from others in a product.
     """
     columns, axes = [], []
     for n, part in enumerate(entries):
@@ -55,6 +56,12 @@ def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list
             columns.append(_column(part, f"{where}[{n}]"))
         else:
             axes.append([_column(one, f"{where}[{n}][{m}]") for m, one in enumerate(part)])
+    for column in itertools.chain(*axes):
+        if not column.has_runs:
+            key = "mean_of" if column.mean_of else "average_rank"
+            raise BadInput(
+                f"{column.place}.{key}: got it in a product of columns, expected it in a list"
+            )
     columns += [_joined(parts) for parts in itertools.product(*axes) if parts]
     _distinct(columns, where)
     averaged = [column.name for column in columns if column.has_runs]

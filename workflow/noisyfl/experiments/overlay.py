@@ -1,4 +1,6 @@
-"""Check what a scale lays over experiments, and name the key that a run's error comes from."""
+"""Check settings and options of methods, of experiments and of what a scale lays over them, and
+name the key that a run's error comes from.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ REGISTRIES: dict[str, Registry[Any]] = {
 """By key of a setting, the components that may stand there."""
 
 
-class Overlaid(Setting):
-    """A setting that a scale lays over those of experiments; all of it is checked at once.
+class CheckedSetting(Setting):
+    """A setting of an experiment, or what a scale lays over one; all of it is checked at once.
 
     A component without a name changes single options of the component that is there.
     """
@@ -89,11 +91,16 @@ def check_overlay(overlay: Mapping[str, Any], where: str) -> None:
     with within(where=f"{where}.datasets"):
         for name in overlay.get("datasets", {}):
             dataset(name)
-    Overlaid.read(overlay.get("setting", {}), f"{where}.setting")
+    check_setting(overlay.get("setting", {}), f"{where}.setting")
     for kind in ("datasets", "experiments"):
         for name, setting in overlay.get(kind, {}).items():
-            Overlaid.read(setting, f"{where}.{kind}.{name}")
+            check_setting(setting, f"{where}.{kind}.{name}")
     check_methods(overlay.get("methods", {}), f"{where}.methods")
+
+
+def check_setting(raw: Mapping[str, Any], where: str) -> None:
+    """Raise :class:`BadInput` if a value of a setting is wrong; keys and options may be missing."""
+    CheckedSetting.read(raw, where)
 
 
 def check_methods(raw: Mapping[str, Any], where: str) -> None:

@@ -25,6 +25,7 @@ from noisyfl.experiments.expansion import USED, Expansion
 from noisyfl.experiments.headers import only
 from noisyfl.experiments.overlay import check_overlay
 from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.targets import check_names
 from noisyfl.specs.catalogue import method_source
 from noisyfl.specs.changed import changed_options
 from noisyfl.specs.extent import remarks_of, work_key, work_of
@@ -66,12 +67,16 @@ def make_plan(
         with reading(str(path)):
             return Expansion(used, own, where, name, path, numbers()).expand()
 
-    for name in config["experiments"]:
-        path = find(known, name, "experiment", f"{where}: experiments")
+    files = {
+        name: find(known, name, "experiment", f"{where}: experiments")
+        for name in config["experiments"]
+    }
+    for name, path in files.items():
         try:
             plan.add(_expanded(partial(expand, name, path), own))
         except LabelsMissing as error:
             plan.left_out[name] = str(error)
+    check_names(plan, files)
     plan.own_files, plan.own_images = own.stamps, own.fingerprints
     if plan.left_out and not (plan.tables or plan.figures):
         raise BadInput(next(iter(plan.left_out.values())))

@@ -32,6 +32,16 @@ GRAND = ("grand/common", "grand/memorised")
 """The tables of every method in common settings, of which the evidence is written."""
 
 
+def layouts_of(config: Mapping[str, Any], tracked: Results) -> list[Results]:
+    """The folders in which runs and noisy partitions may lie; they are trained in the first.
+
+    Args:
+        config: as :func:`noisyfl.experiments.config.check_config` returns it.
+        tracked: where the tracked ones lie, which the configuration may not want.
+    """
+    return [Results(Path(config["results"])), *([tracked] if config["reproduced"] else [])]
+
+
 class Scale:
     """What a configuration asks for, as files.
 
@@ -72,7 +82,7 @@ class Scale:
     @property
     def layouts(self) -> list[Results]:
         """The folders in which runs and noisy partitions may lie."""
-        return [self.results, *([self.reproduced] if self.config["reproduced"] else [])]
+        return layouts_of(self.config, self.reproduced)
 
     @cached_property
     def edited(self) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, did_you_mean
@@ -63,6 +64,31 @@ def tables_and_figures(plan: Plan, target: str | None) -> dict[str, Description]
 def name_of(part: Description) -> str:
     """What a person types to have a table or a figure."""
     return f"{part.experiment}_{part.name}"
+
+
+def check_names(plan: Plan, files: Mapping[str, Path]) -> None:
+    """Check that experiments, tables and figures all have targets of their own.
+
+    Args:
+        plan: of a scale.
+        files: by experiment, its file.
+
+    Raises:
+        BadInput: two have the same; names both.
+    """
+    kinds: dict[str, Mapping[str, Description]] = {"tables": plan.tables, "figures": plan.figures}
+    places = [(name, f"{file}") for name, file in files.items()]
+    for kind, parts in kinds.items():
+        for part in parts.values():
+            places.append((name_of(part), f"{files[part.experiment]}: {kind}.{part.name}"))
+    known: dict[str, str] = {}
+    for target, place in places:
+        if target in known:
+            raise BadInput(
+                f"{place}: got the target {target!r}, which {known[target]} has too, expected "
+                "another name"
+            )
+        known[target] = place
 
 
 def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:

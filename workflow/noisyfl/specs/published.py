@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -97,7 +99,8 @@ def read_published(*paths: Path) -> list[Published]:
     """Every row of files of published numbers; those of a paper come from the first that has any.
 
     Raises:
-        BadInput: a row is not a number in a known unit, or two of a file have the same labels.
+        BadInput: a row has not a value for each column or is not a number in a known unit, or two
+            of a file have the same labels.
     """
     found: list[Published] = []
     for path in paths:
@@ -108,11 +111,19 @@ def read_published(*paths: Path) -> list[Published]:
 
 def _rows(path: Path) -> list[Published]:
     with path.open(newline="", encoding="utf-8") as file:
-        rows = csv.DictReader(file)
+        rows = csv.reader(file)
+        columns = next(rows, [])
         for column in (*KEY, *PRINTED):
-            if column not in (rows.fieldnames or ()):
+            if column not in columns:
                 raise BadInput(f"{path}, line 1: got no column {column!r}, expected one")
-        found = [Published(rows.line_num, row) for row in rows]
+        found = []
+        for values in filter(None, rows):  # a blank line has none
+            if len(values) != len(columns):
+                raise BadInput(
+                    f"{path}, line {rows.line_num}: number of values: got {len(values)}, expected "
+                    f"{len(columns)}, one for each column, even if it is empty"
+                )
+            found.append(Published(rows.line_num, dict(zip(columns, values, strict=True))))
     lines: dict[tuple[str, ...], int] = {}
     for row in found:
         if row.fields["unit"] not in SCALES:
@@ -121,12 +132,12 @@ def _rows(path: Path) -> list[Published]:
             raise BadInput(f"{path}, line {row.line}: unit: got {got!r}, expected {known}")
         for column, read in (("value", float), ("std", float), ("trials", int)):
             text = row.fields[column]
-            try:
-                read(text) if text or column == "value" else None
-            except ValueError:
-                raise BadInput(
-                    f"{path}, line {row.line}: {column}: got {text!r}, expected a number"
-                ) from None
+            expected = "a number"
+            with suppress(ValueError):
+                if (not text and column != "value") or math.isfinite(read(text)):
+                    continue
+                expected = "a finite number"
+            raise BadInput(f"{path}, line {row.line}: {column}: got {text!r}, expected {expected}")
         key = tuple(row.fields[column] for column in KEY)
         if lines.setdefault(key, row.line) != row.line:
             raise BadInput(

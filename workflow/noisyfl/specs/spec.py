@@ -198,16 +198,26 @@ def check_run(spec: Any, where: str) -> None:
     A spec of another revision is refused, since it names a run that the present code cannot make.
     """
     try:
+        text = canonical_json(spec)
         partition = spec["noisy_partition"]
         keys = [key for key in RunSpec.model_fields if key != "probes" or key in spec]
         given = {key: partition[key] if key in partition else spec[key] for key in keys}
         given["seed"] = spec["seed"]
         given["method"] = without_revisions(spec["method"])
         canonical = canonical_run(given, where)
-    except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+    except BadInput:
+        raise
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         raise BadInput(f"{where}: not a run's spec ({error!r})") from error
     # Compared as texts, from which the id is made: as values, 4.0 would equal 4.
-    if canonical_json(canonical) != canonical_json(spec):
+    if canonical_json(canonical) != text:
         surplus = [key for key in spec if key not in canonical]
         if surplus:
             raise BadInput(

@@ -1,0 +1,86 @@
+"""What is wrong on the command line ends in one line that names it."""
+
+import json
+import re
+import sys
+
+import pytest
+import yaml
+
+from noisyfl.__main__ import main
+from noisyfl.commands import runs, scales
+from noisyfl.core.options import BadInput
+from noisyfl.experiments.config import check_folder
+from small_paper import PAPER
+
+
+@pytest.fixture
+def scale(tmp_path, monkeypatch):
+    """The file of a small scale; ``FILE`` in the working folder is no folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FILE").write_text("text")
+    (tmp_path / "paper.yaml").write_text(yaml.safe_dump(PAPER))
+    given = {"scale": "tiny", "experiments": ["paper"], "experiment_folders": ["."]}
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(given))
+    return "tiny.yaml"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("progress --follow -1", "--follow: got -1, expected seconds above 0 and at most 86400"),
+        ("progress --follow nan", "--follow: got nan, expected seconds above 0 and at most"),
+        ("progress --follow 100000", "--follow: got 100000, expected seconds above 0 and at most"),
+        ("plan --cheapest nan", "--cheapest: got nan, expected hours above 0"),
+        ("plan --results FILE", "--results: got 'FILE', expected a folder, and FILE is none"),
+        ("plan --results FILE/x", r"--results: got 'FILE/x', expected a folder, and .*/FILE is "),
+        ("runs --results typo", "--results: got 'typo', expected a folder, and there is none"),
+        ("archive --results typo", "--results: got 'typo', expected a folder, and there is none"),
+        ("specs paper FILE", "FOLDER: got 'FILE', expected a folder, and FILE is none"),
+        ("specs paper FILE/x", r"FOLDER: got 'FILE/x', expected a folder, and .*/FILE is none"),
+        ("new-method mine --outside FILE", "--outside: got 'FILE', expected a folder, and FILE "),
+        ("export 0123 --to FILE", "--to: got 'FILE', expected a folder, and FILE is none"),
+    ],
+)
+def test_a_bad_argument_is_told_in_a_line(scale, monkeypatch, words, said):
+    command, *others = words.split()
+    config = ["--config", scale] if command in ("plan", "progress", "specs", "archive") else []
+    monkeypatch.setattr(sys, "argv", ["noisyfl", command, *others, *config])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert re.match(f"error: {said}", ended.value.code)
+    assert "\n" not in ended.value.code
+
+
+def test_a_folder_that_is_there_or_can_be_made_is_taken(tmp_path):
+    check_folder(tmp_path, "here", to_be_made=False)
+    check_folder(tmp_path / "a" / "b", "here")
+    with pytest.raises(BadInput, match=r"here: got .*, expected a folder, and there is none"):
+        check_folder(tmp_path / "a", "here", to_be_made=False)
+    with pytest.raises(BadInput, match=r"here: got .*, expected a folder that can be read"):
+        check_folder(tmp_path / ("a" * 300), "here")
+
+
+def test_a_results_folder_without_runs_is_listed_in_no_line(tmp_path, capsys):
+    runs.list_runs(tmp_path)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("place", [("seed",), ("surplus",), ("method", "mu")])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_spec_with_a_number_that_is_not_finite_is_not_trained(scale, tmp_path, place, value):
+    scales.write_specs("paper", tmp_path / "specs", tmp_path / scale)
+    spec = json.loads(next((tmp_path / "specs").glob("*.json")).read_text())
+    *outer, last = place
+    (spec[outer[0]] if outer else spec)[last] = float(value)
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(spec))
+    message = rf"bad\.json: {'.'.join(place)}: got {value}, expected a finite number"
+    with pytest.raises(BadInput, match=message):
+        runs.train_specs([file], tmp_path / "results", [], False, "cpu", "fast")
+
+
+def test_a_spec_that_is_nested_too_deeply_is_no_spec(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(BadInput, match=r"deep\.json: not a spec \("):
+        runs.train_specs([tmp_path / "deep.json"], tmp_path, [], False, "cpu", "fast")
