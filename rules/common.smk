@@ -58,6 +58,8 @@ try:
         (PLAN_FILE.load if IN_A_JOB else PLAN_FILE.plan)(logger.warning),
         REPRODUCED,
     )
+    if not IN_A_JOB:
+        PLAN_FILE.keep()
     if "snakemake" in Path(sys.argv[0]).parts[-2:] and not (IN_A_JOB or IMPORTED):
         SCALE.check_targets(sys.argv[1:], typed_targets)
 except BadInput as error:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,6 +188,20 @@ def test_a_job_loads_the_plan_of_its_own_snakemake_whatever_has_changed_since(pl
     monkeypatch.setattr(plan_file, "digest_of", lambda *parts: "other sources")
     monkeypatch.setattr(planning, "make_plan", None)
     assert place.file().load(pytest.fail) == made
+
+
+def test_a_job_loads_the_plan_that_its_snakemake_has_kept(place, monkeypatch):
+    monkeypatch.setenv(plan_file.KEPT, "")
+    made = place.plan()
+    place.file().keep()
+    other = place.plan(edited(PAPER, ("settings", "base", "clients"), 3))  # edited meanwhile
+    assert made.runs.keys() != other.runs.keys()
+    assert place.file().load(pytest.fail) == made
+    # What is kept is of one configuration; without it, the job takes what there is.
+    few = place.plan(config={**CONFIG, "trials": 1})
+    assert place.file(config={**CONFIG, "trials": 1}).load(pytest.fail) == few
+    Path(os.environ[plan_file.KEPT]).unlink()
+    assert place.file().load(pytest.fail) == other
 
 
 def test_a_job_without_a_plan_makes_it(place):

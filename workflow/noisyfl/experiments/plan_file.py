@@ -1,17 +1,21 @@
 """The plan of a scale as a file: one process makes it, all others load it.
 
-It lies in ``<results>/<scale>/plans/`` under a name that follows from the configuration, so that a
-job loads the plan of its own Snakemake even if another one plans the same scale with other
-``--config`` values. The first line holds checksums of what the plan was made from and of the plan,
-which is the second line; both together are one JSON object.
+It lies in ``<results>/<scale>/plans/`` under a name that follows from the configuration, so that
+scales with other ``--config`` values have other plans. Snakemake keeps it under a further name for
+its jobs, so that these load its own plan even if somebody plans anew while they wait: after an
+experiment was edited, say. The first line holds checksums of what the plan was made from and of the
+plan, which is the second line; both together are one JSON object.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +44,9 @@ SOURCES = (
     *("methods", "models", "simulation", "specs"),
 )
 """The rooms whose sources decide a plan."""
+
+KEPT = "NOISYFL_PLAN"
+"""The environment variable that tells Snakemake's jobs the name that their plan is kept under."""
 
 PLAN = ', "plan":'
 """The end of the first line."""
@@ -76,7 +83,7 @@ class PlanFile:
         """
         inputs = self._digest()
         try:
-            found, plan = self._read()
+            found, plan = self._read(self.path)
             own = OwnFiles(data_roots(self.config), Path(self.config["results"]))
             if found == inputs and not own.stale(plan.own_files, plan.own_images):
                 return plan
@@ -89,14 +96,30 @@ class PlanFile:
         return self._make(inputs, say)
 
     def load(self, say: Callable[[str], None]) -> Plan:
-        """The plan that another process has made, whatever has changed since.
+        """The plan that another process has made, whatever has changed since; in a job, the plan
+        that its Snakemake has kept.
 
         Only if the file is missing or damaged, it is made here.
         """
+        kept = Path(os.environ.get(KEPT, ""))
         try:
-            return self._read()[1]
+            of_this = kept.name.startswith(f"{self.path.stem}.") and kept.exists()
+            return self._read(kept if of_this else self.path)[1]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return self.plan(say)
+
+    def keep(self) -> None:
+        """Keep the plan for the jobs that are started from this process, which are told where."""
+        with suppress(OSError):  # no file could be written, and every job plans for itself
+            with self.path.open() as file:
+                sums = json.loads(file.readline().rstrip().removesuffix(PLAN) + "}")
+            kept = self.path.with_suffix(f".{sums['inputs'][:16]}.json")
+            with replacing(kept) as draft:
+                try:
+                    os.link(self.path, draft)
+                except OSError:
+                    shutil.copyfile(self.path, draft)
+            os.environ[KEPT] = str(kept)
 
     def _make(self, inputs: str, say: Callable[[str], None]) -> Plan:
         # Here alone, since it imports every method and model, and with them torch.
@@ -113,14 +136,14 @@ class PlanFile:
             say(f"{self.path}: cannot be written ({error.strerror}), so every job plans for itself")
         return plan
 
-    def _read(self) -> tuple[str, Plan]:
-        """The digest of what the plan in the file was made from, and the plan.
+    def _read(self, path: Path) -> tuple[str, Plan]:
+        """The digest of what the plan in a file was made from, and the plan.
 
         Raises:
             OSError: the file cannot be read.
             ValueError: it was altered; or another error that altered JSON leads to.
         """
-        head, text, _ = self.path.read_text().split("\n", 2)
+        head, text, _ = path.read_text().split("\n", 2)
         sums = json.loads(head.removesuffix(PLAN) + "}")
         if sums["checksum"] != _sha256(text):
             raise ValueError("the plan does not fit its checksum")
