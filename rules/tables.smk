@@ -1,12 +1,3 @@
-def foreign_cells(table):
-    """Which cells with runs are not in the paper's setting: `none`, `some` or `all` of them."""
-    lines = zip(table.runs, table.as_published)
-    own = {same for line in lines for runs, same in zip(*line) if runs}
-    if False not in own:
-        return "none"
-    return "some" if True in own else "all"
-
-
 # Tables: the runs of each cell in a paper's layout, beside the published numbers. These are part of
 # a table's description, so a corrected number prints only those tables anew that show it.
 rule table:
@@ -31,7 +22,7 @@ rule table:
         sources=PRINTING,
         title=lambda wildcards: in_restructured_text(SCALE.part(wildcards).title),
         compared=lambda wildcards: SCALE.part(wildcards).published is not None,
-        foreign=lambda wildcards: foreign_cells(SCALE.part(wildcards)),
+        foreign=lambda wildcards: SCALE.part(wildcards).foreign,
         description=lambda wildcards: SCALE.text(SCALE.part(wildcards)),
         folders=lambda wildcards: SCALE.folders(SCALE.part(wildcards)),
     message:

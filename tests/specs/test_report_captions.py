@@ -87,14 +87,6 @@ PRECISION = {"setting": {"schedule": {"precision": "tf32"}}}
 """What the scales `paper` and `own_size` lay over every setting."""
 
 
-def foreign_cells(table):
-    """What the rule of tables tells its caption of a table."""
-    text = (ROOT / "rules" / "tables.smk").read_text()
-    found = {}
-    exec(re.search(r"^def foreign_cells.*?\n\n\n", text, re.MULTILINE | re.DOTALL)[0], found)
-    return found["foreign_cells"](table)
-
-
 @pytest.mark.parametrize(
     ("as_published", "runs", "told"),
     [
@@ -116,7 +108,7 @@ def test_a_tables_own_cells_decide_whether_its_settings_are_the_papers(as_publis
             "as_published": [as_published],
         }
     )
-    assert foreign_cells(table) == told
+    assert table.foreign == told
     # The overlay of a scale says nothing: one may have only a precision, or only single tables.
     for overlay in ({}, PRECISION):
         given = {"title": "t", "compared": True, "foreign": told}

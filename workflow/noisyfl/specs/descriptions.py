@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -134,6 +134,15 @@ class TableDescription:
     def run_ids(self) -> list[str]:
         """Every run of the table once, in order."""
         return list(dict.fromkeys(run for row in self.runs for cell in row for run in cell))
+
+    @property
+    def foreign(self) -> Literal[none, some, all]:
+        """How many of its cells with runs are not in the paper's setting."""
+        lines = zip(self.runs, self.as_published, strict=True)
+        own = {same for line in lines for runs, same in zip(*line, strict=True) if runs}
+        if False not in own:
+            return "none"
+        return "some" if True in own else "all"
 
     def part(self, rows: Sequence[int], columns: Sequence[int]) -> TableDescription:
         """The table of some of its rows and columns, by number, without the published numbers."""
