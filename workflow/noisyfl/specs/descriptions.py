@@ -136,7 +136,7 @@ class TableDescription:
         return list(dict.fromkeys(run for row in self.runs for cell in row for run in cell))
 
     @property
-    def foreign(self) -> Literal[none, some, all]:
+    def foreign(self) -> Literal["none", "some", "all"]:
         """How many of its cells with runs are not in the paper's setting."""
         lines = zip(self.runs, self.as_published, strict=True)
         own = {same for line in lines for runs, same in zip(*line, strict=True) if runs}
