@@ -126,14 +126,13 @@ def clock(device: str) -> float:
 @contextlib.contextmanager
 def precision(tf32: bool) -> Iterator[None]:
     """Let a GPU compute with TF32 or not; torch's default is yes in convolutions, no elsewhere."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    torch.backends.cudnn.allow_tf32 = tf32
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
+    products.allow_tf32 = convolutions.allow_tf32 = tf32
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
+        products.allow_tf32, convolutions.allow_tf32 = before
 
 
 @contextlib.contextmanager

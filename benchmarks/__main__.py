@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import platform
+import signal
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -52,6 +53,7 @@ def main() -> None:
         help="with pfl-research, installed if missing; by default on a GPU alone",
     )
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that MPS is ended, too
     unknown = set(arguments.cases) - set(CASES)
     if unknown:
         parser.error(f"no case is called {unknown.pop()!r} (known: {', '.join(CASES)})")
@@ -79,9 +81,13 @@ def show(case: Case, device: str, repeat: int, rounds: int, python: Path | None)
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
                 turn = process.submit(measure, case, name, device, rounds, python)
                 try:
-                    speeds.setdefault(name, []).append(turn.result())
+                    speed = turn.result()
                 except RuntimeError as error:
                     print(f"{name}: {error}", file=sys.stderr)
+                    continue
+            # At once, for whoever has only minutes: the table is printed at the end.
+            print(f"{name}: {speed.samples_per_second:,.0f} samples/s", file=sys.stderr)
+            speeds.setdefault(name, []).append(speed)
     base = median(speed.samples_per_second for speed in speeds["repositories' loop"])
     for name, measured in speeds.items():
         samples = median(speed.samples_per_second for speed in measured)
@@ -107,16 +113,23 @@ def show(case: Case, device: str, repeat: int, rounds: int, python: Path | None)
         side_by_side.show(case, device, "tf32", rounds)
 
 
-def install_pfl() -> Path:
-    """The Python of an environment with pfl-research and this one's torch, installed if missing."""
+def install_pfl() -> Path | None:
+    """The Python of an environment with pfl-research and this one's torch, installed if missing;
+    None if that fails.
+    """
     python = PFL / "bin" / "python"
     if pfl_fedavg.missing(str(python)):
         print(f"Installing pfl-research into {PFL}", file=sys.stderr)
         uv = [sys.executable, "-m", "uv"]
-        same = [f"{name}=={version(name)}" for name in ("torch", "torchvision")]
-        subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, PFL], check=True)
+        # What follows a plus, as in 2.13.0+cu126, is of a build that the index may not have.
+        same = [f"{name}=={version(name).split('+')[0]}" for name in ("torch", "torchvision")]
         into = ["--quiet", "--python", str(python)]
-        subprocess.run([*uv, "pip", "install", *into, "pfl", *same], check=True)
+        try:
+            subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, PFL], check=True)
+            subprocess.run([*uv, "pip", "install", *into, "pfl", *same], check=True)
+        except subprocess.CalledProcessError as error:
+            print(f"without pfl-research, which cannot be installed: {error}", file=sys.stderr)
+            return None
     return python
 
 

@@ -84,14 +84,14 @@ def test_participants_are_distinct_and_decided_by_the_seed() -> None:
 
 
 def test_precision_is_put_back() -> None:
-    def state() -> tuple[str, bool]:
-        return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    def state() -> tuple[bool, bool]:
+        return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
     before = state()
     with precision(tf32=True):
-        assert state() == ("high", True)
+        assert state() == (True, True)
         with precision(tf32=False):
-            assert state() == ("highest", False)
+            assert state() == (False, False)
     assert state() == before
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 from noisyfl.claims.labels import Place, among, but, since, until
 from noisyfl.claims.numbers import Entry, Numbers
+from noisyfl.claims.spread import fisher
 from noisyfl.core.options import BadInput
 
 NAN = float("nan")
@@ -232,6 +233,12 @@ def test_a_correlation_over_few_clients_leaves_a_range_open():
     assert (low, high) == pytest.approx(expected, abs=0.02)
     assert [case.holds for case in (x.pearson(y) < -0.93).decide()] == [None]
     assert [case.holds for case in (x.pearson(y) < -0.3).decide()] == [True]
+
+
+def test_two_numbers_over_clients_are_drawn_independently():
+    for values, count in ((0.5, -0.5), 20), ((0.9, 0.1), 3):
+        one, other = (fisher(value, count, "pearson")[1:] for value in values)
+        assert abs(np.corrcoef(one, other)[0, 1]) < 0.15
 
 
 def test_means_and_deviations_over_clients_are_off_by_as_much_as_clients_differ():

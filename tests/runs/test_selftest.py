@@ -95,12 +95,13 @@ def test_products_that_are_rounded_are_found(monkeypatch):
 def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
     """Of a GPU on which eight slots are nearly as good as sixteen, and channels last is better."""
 
-    def said(device, say, work, precision, slots, captured=True, channels_last=None):
+    def said(device, say, work, precision, slots, channels_last=None):
         return (1000.0 if channels_last else 800.0) * (1 if slots >= 8 else slots / 8)
 
     monkeypatch.setattr(timing, "_measure_speed", said)
     monkeypatch.setattr(timing, "images_tested_per_second", lambda device, model: 5000.0)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     path = tmp_path / "gpu.json"
     path.write_text(json.dumps(timing.measure(torch.device("cuda"), str)))
     facts = GpuFacts.read_file(path)
@@ -112,6 +113,24 @@ def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
     assert speed.flops["tf32"] == pytest.approx(1000 * 6 * speeds.IMAGE, rel=0.01)
     # 200 steps a second, each of the kernels of four layers.
     assert speed.launch == pytest.approx(1 / 200 / (4 * speeds.KERNELS))
+
+
+def test_bfloat16_is_not_measured_where_a_gpu_cannot_compute_in_it(monkeypatch):
+    measured = []
+
+    def said(device, say, work, precision, slots, channels_last=None):
+        measured.append(precision)
+        return 800.0
+
+    monkeypatch.setattr(timing, "_measure_speed", said)
+    monkeypatch.setattr(timing, "images_tested_per_second", lambda device, model: 5000.0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    found = timing.measure(torch.device("cuda"), str)
+    rates = found["factors"]["matrix_flops"]
+    assert "bfloat16" not in measured
+    assert rates["bfloat16"] == rates["float32"]
+    assert found["layout"]["bfloat16"] == found["layout"]["float32"]
 
 
 def test_a_run_takes_slots_and_layout_of_its_own_kind_of_gpu(tmp_path, monkeypatch):
@@ -167,11 +186,16 @@ def driver(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: props)
     for module in (torch.cuda, torch.cuda.memory):
         monkeypatch.setattr(module, "_lazy_init", lambda: None)
+    for name in ("_exchange_device", "_maybe_exchange_device"):
+        monkeypatch.setattr(torch.cuda, name, lambda index: 0)
     answers = {
         "_cuda_getDevice": lambda: 1,
         "_cuda_setMemoryFraction": lambda share, device: said.fraction.update({device: share}),
         "_cuda_getMemoryFraction": lambda device: said.fraction[device],
         "_cuda_resetPeakMemoryStats": lambda device: None,
+        "_cuda_clearCublasWorkspaces": lambda: None,
+        "_cuda_synchronize": lambda: None,
+        "_cuda_emptyCache": lambda: None,
     }
     for name, answer in answers.items():
         monkeypatch.setattr(torch._C, name, answer)

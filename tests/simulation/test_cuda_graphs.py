@@ -1,6 +1,7 @@
 """What captures real graphs, held against a driver that is as strict as CUDA and torch are."""
 
 import gc
+import weakref
 from collections import Counter
 
 import pytest
@@ -18,6 +19,7 @@ class Driver:
         self.capturing = None
         self.ends = self.begins = self.emptied = 0
         self.fail_begin = self.fail_end = False
+        self.ended_by_hand = []
 
     def graph(self):
         return Graph(self)
@@ -68,7 +70,12 @@ def driver(monkeypatch):
         assert driver.capturing is None
         driver.emptied += 1
 
+    def over(device, pool):
+        driver.ended_by_hand.append((device, pool))
+
     monkeypatch.setattr(torch.cuda, "empty_cache", empty)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", over)
     return driver
 
 
@@ -123,6 +130,7 @@ def test_after_a_capture_that_could_not_be_ended_there_is_no_other(driver):
     with pytest.raises(RuntimeError, match="an earlier capture could not be ended"):
         capture(lambda: None)
     assert driver.begins == begins
+    assert driver.ended_by_hand == [(0, 0)]
     gc.collect()
     assert driver.users[0] == 2  # the failed graph is alive, beside the one of nothing
 
@@ -146,6 +154,23 @@ def test_a_capture_without_room_is_tried_again_once_the_cache_is_empty(driver):
         capture(never)
     assert tries == [0, 1, "never", "never"]
     assert driver.capturing is None
+
+
+def test_the_second_try_has_the_memory_of_the_first(driver, monkeypatch):
+    tensors, alive = [], []
+
+    class Activation:
+        pass
+
+    def work():
+        activation = Activation()
+        tensors.append(weakref.ref(activation))
+        if len(tensors) == 1:
+            raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: alive.append(tensors[0]()))
+    CudaGraphs()(work)
+    assert alive == [None]
 
 
 # ---------------------------------------------------------------- which replays are checked

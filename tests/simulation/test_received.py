@@ -8,6 +8,7 @@ import torch
 from test_executors import CAPTURING
 
 from noisy_digits import run_on_digits
+from noisyfl.checks.recorded_graphs import RecordedGraphs
 from noisyfl.methods import METHODS
 from noisyfl.models import build_model
 from noisyfl.simulation.checkpoint import Checkpoint
@@ -132,7 +133,7 @@ def test_rofl_asks_it_on_both_executors_alike(options, counted, data, tmp_path):
     method = {"name": "rofl", "pseudo_label_round": 3, "forget_ramp_rounds": 2, **options}
     plan = {**SETTING["schedule"], "rounds": 4, "local_epochs": 2}
     ends = []
-    for executor, given in (("loop", {}), ("fast", CAPTURING)):
+    for executor, given in (("loop", {}), ("fast", {"slots": 2, "capturing": RecordedGraphs})):
         spec = spec_of(method, schedule=plan)
         federation, server, client = federation_of(spec, data, tmp_path, executor, **given)
         checkpoint = Checkpoint(tmp_path / "run.pt", {}, every=math.inf)

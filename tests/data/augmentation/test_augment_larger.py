@@ -235,7 +235,10 @@ def test_a_gpu_shows_the_same(augmentation: str) -> None:
     draws = seen.draw("weak", 40, np.random.default_rng(0))
     expected = shown(seen, "weak", images, draws)
     seen.mean, seen.std = seen.mean.cuda(), seen.std.cuda()
-    assert torch.equal(shown(seen, "weak", images.cuda(), draws).cpu(), expected)
+    found = shown(seen, "weak", images.cuda(), draws).cpu()
+    # Resized images may be a grey level apart (:func:`noisyfl.data.augmentation.crops.resized`).
+    apart = (found.int() - expected.int()).abs().max()
+    assert apart <= (augmentation == "resized_crop_flip")
 
 
 @pytest.mark.parametrize("augmentation", ["none", "crop", "resized_crop_flip"])

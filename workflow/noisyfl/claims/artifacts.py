@@ -21,7 +21,7 @@ from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
 from noisyfl.claims.query import Query
 from noisyfl.claims.sources import Source
-from noisyfl.claims.spread import DRAWS, Spread, unknown_error
+from noisyfl.claims.spread import Spread
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
 from noisyfl.core.randomness import stream
@@ -87,14 +87,10 @@ class Artifacts:
         return own if own.freedom else self._of_dataset(dataset, metric)
 
     def errors(self, line: Line, metric: str, std: float, trials: int) -> np.ndarray:
-        """How far a mean over a line's trials may be off, see :meth:`Spread.errors`; that of a
-        share of a single trial is not known without a spread.
-        """
+        """How far a mean over a line's trials may be off, see :meth:`Spread.errors`."""
         place = line.place
         spread = self.spread(place.table, place.column, self._dataset(line), metric)
-        if unknown_error(metric, trials, spread):
-            return np.append(0.0, np.full(DRAWS, np.nan))
-        return spread.errors(std, trials, stream(0, line.runs[0]))
+        return spread.errors(metric, std, trials, stream(0, line.runs[0], metric))
 
     @functools.cache  # noqa: B019
     def _of_dataset(self, dataset: str, metric: str) -> Spread:

@@ -20,7 +20,7 @@ from noisyfl.analysis.room import ACCURACY
 from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
-from noisyfl.claims.spread import DRAWS, Spread, deviations, unknown_error
+from noisyfl.claims.spread import Spread, deviations
 from noisyfl.core.randomness import stream
 from noisyfl.specs.published import KEY, Published
 
@@ -132,11 +132,9 @@ def _our_entries(
         cell = [row[name] for name in (*KEY, "shown_in", "row", "column")]
         spread = spread_of(row, spreads)
         own = math.nan if _averages(row) else std
-        values = spread.draws(mean, own, count, stream(0, "mean", *cell))
-        if unknown_error(row["metric"], count, spread):
-            values = np.append(mean, np.full(DRAWS, np.nan))
+        errors = spread.errors(row["metric"], own, count, stream(0, "mean", *cell))
         stds = deviations(std, count, stream(0, "standard deviation", *cell))
-        found += _entries_of(row, values, stds, starred)
+        found += _entries_of(row, mean + errors, stds, starred)
     return found
 
 

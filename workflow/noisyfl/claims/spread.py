@@ -9,6 +9,8 @@ from typing import Literal
 
 import numpy as np
 
+from noisyfl.core.randomness import stream
+
 DRAWS = 1000
 """How many draws say what a number might be as well, given its spread."""
 
@@ -38,42 +40,26 @@ class Spread:
                 squares, freedom = squares + (trials - 1) * std**2, freedom + trials - 1
         return cls(math.sqrt(squares / freedom), freedom) if freedom else cls()
 
-    def draws(self, mean: float, std: float, trials: int, rng: np.random.Generator) -> np.ndarray:
-        """A mean over trials, and draws of what it might be over others, float64 [1 + draws].
+    def errors(self, metric: str, std: float, trials: int, rng: np.random.Generator) -> np.ndarray:
+        """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0.
 
         The draws are from Student's t distribution, scaled by the standard error of the pooled
         standard deviation, or of the cell's own if that is larger: a few trials may agree by
-        chance. If no cell of the group has several trials the mean is taken as it is.
+        chance. If no cell of the group has several trials the mean is taken as it is, since papers
+        print accuracies and times of single trials, too; but a share of labels or detections of a
+        single trial may then be anything.
 
         Args:
-            mean: the mean over the cell's trials.
-            std: see :meth:`errors`, as of the others.
-            trials: likewise.
-            rng: likewise.
-        """
-        return mean + self.errors(std, trials, rng)
-
-    def errors(self, std: float, trials: int, rng: np.random.Generator) -> np.ndarray:
-        """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0.
-
-        Args:
+            metric: what the mean is of, see :data:`noisyfl.analysis.metrics.METRICS`.
             std: the standard deviation over the trials; NaN if it is not known.
             trials: how many they are.
             rng: makes the draws.
         """
-        if not (self.freedom and trials):
-            return np.zeros(1 + DRAWS)
-        error = np.fmax(self.std, std) / math.sqrt(trials)
-        draws = rng.standard_t(self.freedom, size=DRAWS)
-        return np.append(0.0, error * draws)
-
-
-def unknown_error(metric: str, trials: int, spread: Spread) -> bool:
-    """Whether nothing is known of how far a mean may be off: of shares of labels or detections of a
-    single trial, where no trials say how far such shares lie apart. Papers print accuracies and
-    times of single trials, too, which are taken as they are.
-    """
-    return metric.startswith(SHARES) and trials == 1 and not spread.freedom
+        if self.freedom and trials:
+            error = np.fmax(self.std, std) / math.sqrt(trials)
+            return np.append(0.0, error * rng.standard_t(self.freedom, size=DRAWS))
+        unknown = metric.startswith(SHARES) and trials == 1
+        return np.append(0.0, np.full(DRAWS, math.nan if unknown else 0.0))
 
 
 def mean_over(values: np.ndarray, count: int) -> np.ndarray:
@@ -89,7 +75,7 @@ def mean_over(values: np.ndarray, count: int) -> np.ndarray:
     mean = float(values.mean())
     if math.isnan(mean) or count < 2:
         return np.append(mean, np.full(DRAWS, np.nan))
-    draws = np.random.default_rng(abs(hash(mean))).standard_t(count - 1, size=DRAWS)
+    draws = _stream(mean, count).standard_t(count - 1, size=DRAWS)
     return np.append(mean, mean + values.std(ddof=1) / math.sqrt(count) * draws)
 
 
@@ -100,7 +86,7 @@ def std_over(values: np.ndarray, count: int) -> np.ndarray:
     std = float(values.std())
     if math.isnan(std) or count < 2:
         return np.append(std, np.full(DRAWS, np.nan))
-    return deviations(std, count, np.random.default_rng(abs(hash(std))))
+    return deviations(std, count, _stream(std, count))
 
 
 def deviations(std: float, trials: int, rng: np.random.Generator) -> np.ndarray:
@@ -132,11 +118,16 @@ def fisher(found: float, count: int, method: Literal["pearson", "spearman"]) -> 
     """
     if math.isnan(found):
         return np.full(1 + DRAWS, found)
+    rng = _stream(found, count)
     if count <= 3:
-        return np.append(found, np.random.default_rng(count).uniform(-1, 1, DRAWS))
+        return np.append(found, rng.uniform(-1, 1, DRAWS))
     variance = (1 + (found**2 / 2 if method == "spearman" else 0)) / (count - 3)
-    rng = np.random.default_rng(abs(hash(found)))
     draws = np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12)) + math.sqrt(variance) * (
         rng.standard_normal(DRAWS)
     )
     return np.append(found, np.tanh(draws))
+
+
+def _stream(found: float, count: int) -> np.random.Generator:
+    """Always the same draws for a number over clients, and others for every other number."""
+    return stream(0, "over clients", repr(found), count)

@@ -20,8 +20,8 @@ from noisyfl.specs.identity import identity
 def evaluate_model(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
     """Test the model that a run has saved, in the way in which the run tested it.
 
-    On a device of the same kind and with the same version of torch, the results are the same to the
-    last digit.
+    On the same kind of processor and with the same version of torch the results are the same to the
+    last digit, on a GPU up to rounding: it may have other layouts and algorithms in use.
 
     Returns:
         The same as :func:`noisyfl.simulation.rounds.evaluate_models`.

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from noisyfl.core.options import BadInput
+from noisyfl.simulation.graphs import free_unused_memory
 from noisyfl.simulation.stream_slots import CONTEXT_MB
 from noisyfl.specs.gpu_facts import GpuFacts
 
@@ -62,8 +63,7 @@ def limit_memory(device: torch.device, megabytes: float | None) -> None:
         device: a GPU.
         megabytes: how much is claimed, including what CUDA itself takes; None if nothing is.
     """
-    # Memory that an earlier run of this process left in the cache would count.
-    torch.cuda.empty_cache()
+    free_unused_memory(device)  # what an earlier run of this process left would count
     share = 1.0
     if megabytes is not None:
         total = torch.cuda.get_device_properties(device).total_memory / 1e6

@@ -35,6 +35,7 @@ from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.graphs import free_unused_memory
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Task
@@ -299,9 +300,7 @@ def check_memory(device: torch.device) -> str:
     """Compare the most GPU memory that a run took with what it would claim."""
     if device.type != "cuda":
         return "not on a CPU"
-    # What earlier checks left: cuBLAS keeps a workspace for each stream.
-    torch._C._cuda_clearCublasWorkspaces()
-    torch.cuda.empty_cache()
+    free_unused_memory(device)  # what earlier checks left
     torch.cuda.reset_peak_memory_stats(device)
     _train(device, "fedavg", "fast")
     taken = gpu.facts_of(device)["peak_gpu_memory_mb"] * 2**20 / 1e6  # recorded in MiB

@@ -25,6 +25,9 @@ SLOTS = (1, 2, 4, 8, 16)
 LARGE, SMALL = ("resnet18", 10), ("cnn4conv", 50)
 """Models and batch sizes of the papers, by which layouts, slots and matrix rates are measured."""
 
+BFLOAT16 = 8, 0
+"""The compute capability from which on cuDNN has convolutions in bfloat16."""
+
 TINY = ("cnn", 4)
 """A model and batch size whose steps consist of little but kernel launches."""
 
@@ -41,6 +44,10 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
         return {}
     layout, rates = {}, {}
     for precision in PRECISIONS:
+        if precision == "bfloat16" and torch.cuda.get_device_capability(device) < BFLOAT16:
+            say("speed   bfloat16 is not measured: this GPU has no fast way to compute in it")
+            layout[precision], rates[precision] = layout["float32"], rates["float32"]
+            continue
         speeds = {
             name: _measure_speed(
                 device, say, LARGE, precision, 8, channels_last=name == "channels_last"
@@ -49,7 +56,6 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
         }
         layout[precision] = max(speeds, key=speeds.__getitem__)
         rates[precision] = 3 * flops(LARGE[0]) * max(speeds.values())
-        _measure_speed(device, say, LARGE, precision, 8, captured=False)
     slots = {
         count: _measure_speed(device, say, SMALL, "tf32", count, channels_last=True)
         for count in SLOTS
@@ -78,11 +84,9 @@ def _measure_speed(
     work: tuple[str, int],
     precision: str,
     slots: int,
-    captured: bool = True,
     channels_last: bool | None = None,
 ) -> float:
     """Measure samples per second, and say a line about it."""
-    options: dict[str, Any] = {} if captured else {"capturing": lambda: None}
     speed = samples_per_second(
         device,
         *work,
@@ -91,12 +95,10 @@ def _measure_speed(
         precision=precision,
         slots=slots,
         channels_last=channels_last,
-        **options,
     )
-    how = "captured" if captured else "as they are"
     layout = {None: "", True: ", channels last", False: ", contiguous"}[channels_last]
     say(
-        f"speed   {work[0]}, batches of {work[1]}, {precision}, {slots} slots, {how}{layout}: "
+        f"speed   {work[0]}, batches of {work[1]}, {precision}, {slots} slots{layout}: "
         f"{speed:,.0f} samples/s"
     )
     return speed

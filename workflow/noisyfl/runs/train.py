@@ -42,7 +42,7 @@ from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
 from noisyfl.simulation.model import Networks
-from noisyfl.simulation.rounds import Report, simulate, unreported
+from noisyfl.simulation.rounds import Report, simulate, unreported, with_room
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
@@ -239,7 +239,7 @@ def train_run(
     if finished and (probed := spec.get("probes", [])):
         log(f"measuring {', '.join(probed)}")
         with checkpoint.guard(server.rounds(federation), federation):
-            probes.measure(probed, federation, server, client)
+            with_room(federation, partial(probes.measure, probed, federation, server, client))
 
     provenance = {
         "status": status,

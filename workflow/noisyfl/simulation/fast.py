@@ -20,7 +20,7 @@ from noisyfl.data.augmentation.augment import View
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import NO_DRAWS, LoopExecutor
-from noisyfl.simulation.graphs import Capture, CudaGraphs
+from noisyfl.simulation.graphs import Capture, CudaGraphs, free_unused_memory
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.outputs import Images, Outputs
 from noisyfl.simulation.schedule import Schedule
@@ -257,9 +257,7 @@ class FastExecutor(LoopExecutor):
         networks = [slot.networks for slot in self._slots[: self._most_slots]]
         # Captured steps have memory of their own, which is freed with the slots.
         self._slots = []
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-            torch.cuda.empty_cache()
+        free_unused_memory(self.device)
         self._slots = [self._new_slot(each) for each in networks]
 
 

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +46,24 @@ Capture = Callable[[Work], Work]
 Capturing it does not do it yet."""
 
 
+def free_unused_memory(device: torch.device) -> None:
+    """Give back what torch keeps of a GPU though nothing uses it; on a CPU do nothing.
+
+    Slots and models refer to each other, so that only the garbage collector frees them. cuBLAS has
+    workspaces for each stream that was ever used, up to 64 MiB a stream: they may go only if no
+    captured graph uses them any longer.
+    """
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.synchronize(device)
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+
+
 class CudaGraphs:
     """Captures work on the current stream, as graphs that run one by one and share their memory.
 
-    Once a capture could not be ended, nothing else is captured: torch goes on to serve allocations
-    from the memory of that capture.
+    Once a capture could not be ended, nothing else is captured: the GPU may still be capturing.
     """
 
     def __init__(self) -> None:
@@ -67,12 +81,12 @@ class CudaGraphs:
         if self._keeper is None:
             # A graph of nothing: torch gives a pool up with its last graph, for good.
             self._keeper = self._captured(lambda: None)
-        try:
+        with suppress(torch.OutOfMemoryError):
             return self._captured(work).replay
-        except torch.OutOfMemoryError:
-            # Blocks that torch has cached outside of the pool cannot be freed during a capture.
-            torch.cuda.empty_cache()
-            return self._captured(work).replay
+        # Here no traceback keeps the tensors of the first attempt alive. Blocks that torch has
+        # cached outside of the pool cannot be freed during a capture.
+        torch.cuda.empty_cache()
+        return self._captured(work).replay
 
     def _captured(self, work: Work) -> torch.cuda.CUDAGraph:
         if self._failed is not None:
@@ -99,7 +113,11 @@ class CudaGraphs:
                 warnings.filterwarnings("ignore", "The CUDA Graph is empty")
                 graph.capture_end()
         except RuntimeError:
-            self._failed = graph  # kept alive, since torch asks it about every allocation
+            self._failed = graph  # kept alive, since torch may ask it about every allocation
+            # Until torch knows that the capture is over it frees no cached memory. Some versions
+            # end it themselves, and refuse to do it twice.
+            with suppress(RuntimeError):
+                torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)
             raise
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +29,8 @@ NOT_EVALUATED = {
 }
 """The evaluation columns of a round that is not evaluated."""
 
+
+T = TypeVar("T")
 
 Report = Callable[[int, int, float | None], None]
 """Takes the rounds done, all rounds, and the seconds left, if these are known."""
@@ -72,7 +75,9 @@ def simulate(
     begun = time.perf_counter()
     for round in range(start, total):
         with checkpoint.guard(round, federation):
-            finite, evaluation, counted = _round_with_room(federation, server, client, round, total)
+            finite, evaluation, counted = with_room(
+                federation, partial(_round, federation, server, client, round, total)
+            )
         left, spent = left - counted, spent + counted
         elapsed = time.perf_counter() - begun
         accuracy = evaluation["test_accuracy"]
@@ -90,10 +95,9 @@ def simulate(
     return "finished"
 
 
-def _round_with_room(
-    federation: Federation, server: ServerSide, client: ClientSide, round: int, total: int
-) -> tuple[bool, Mapping[str, Any], int]:
-    """Run one round; if the device runs out of memory, start it anew with less work at a time.
+def with_room(federation: Federation, work: Callable[[], T]) -> T:
+    """Do what changes a federation; if the device runs out of memory, start anew with fewer clients
+    at a time.
 
     What the failed attempt changed is undone, which is possible because a round replaces what it
     changes, and writes to no tensor in place.
@@ -104,10 +108,10 @@ def _round_with_room(
     while True:
         snapshot = federation.snapshot()
         try:
-            return _round(federation, server, client, round, total)
+            return work()
         except torch.OutOfMemoryError as error:
             why = " ".join(str(error).split())
-        # Outside of the handler, where no traceback keeps the round's tensors alive.
+        # Outside of the handler, where no traceback keeps the tensors of the work alive.
         federation.restore(snapshot)
         federation.executor.use_less_memory(why)
 

@@ -32,8 +32,8 @@ ROOM_MB = 24_000.0
 GPU, a share of a larger one."""
 
 SLOT_MB = 96.0
-"""GPU memory that a slot takes by itself: cuBLAS's workspaces (on a Hopper 32 MiB for its stream,
-and as much for the default one), and its captured graphs."""
+"""GPU memory that a slot takes by itself: cuBLAS's workspaces (on a Hopper 64 MiB for its stream),
+and its captured graphs."""
 
 SLACK = 1.2
 """Bytes that the GPU's allocator takes for each byte requested of it."""
