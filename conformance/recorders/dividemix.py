@@ -188,7 +188,7 @@ class WarmUpLoss(Step):
 
 
 class _Loader:
-    """Batches, and a data set of which only the size is asked for."""
+    """Batches, and a dataset of which only the size is asked for."""
 
     def __init__(self, batches: list[Any], size: int) -> None:
         self.batches, self.dataset = batches, range(size)

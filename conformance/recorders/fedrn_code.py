@@ -60,7 +60,7 @@ class Orders:
         return _Loader(self, dataset, batch_size, shuffle)
 
     def next(self, kind: str) -> Any:
-        """The next order, of a data set's kind."""
+        """The next order, of a dataset's kind."""
         return next(self.orders) if self.told is None else self.told.order(kind)
 
 
@@ -82,7 +82,7 @@ class Halves:
         self._mixed_with = iter(mixed_with)
 
     def order(self, kind: str) -> Any:
-        """Of all samples, for a loader of a data set's kind."""
+        """Of all samples, for a loader of a dataset's kind."""
         return next(self.unlabelled) if kind == "PairDataset" else self.labelled
 
     def drawn(self) -> ExitStack:

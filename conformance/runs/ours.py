@@ -36,8 +36,8 @@ def run(pair: Pair, seed: int, data: Path, folder: Path) -> dict[str, Any]:
     Args:
         pair: what is run.
         seed: of the trial.
-        data: where the data set's official files lie.
-        folder: for the artifact, the partition and the data set's parts.
+        data: where the dataset's official files lie.
+        folder: for the artifact, the partition and the dataset's parts.
 
     Returns:
         ``accuracy``, of each round that was evaluated; and ``decided``, by name.

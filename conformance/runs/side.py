@@ -23,7 +23,7 @@ def run(
             after it.
         seed: of the trial.
         official: the folder of checkouts.
-        data: where data sets' official files lie.
+        data: where datasets' official files lie.
         results: for our artifacts.
 
     Returns:

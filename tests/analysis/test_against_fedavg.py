@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 
-from noisyfl.analysis.against_fedavg import differences, holm, measure
+from noisyfl.analysis.against_fedavg import Against, _chance, differences, holm, measure
 from noisyfl.analysis.runs import read_runs
 
 CLIENTS = (
@@ -52,6 +53,42 @@ def test_what_a_cell_says_is_the_mean_of_its_trials(runs):
     assert found.base == pytest.approx(100 * (0.75 + 0.5 + 1 + 0 + 0.25) / 5)
     assert np.isnan(found.recall)
     assert found.backward == 200
+
+
+def test_a_run_is_best_in_the_first_of_its_best_evaluated_rounds(runs):
+    accuracies = [None, 0.5, None, 0.7, None, 0.7]
+    precisions = [0.1, 0.3, *[0.5] * 10]
+    made = [
+        runs.add(accuracies, seed=1, columns={"samples_backward": [1.0] * 6}),
+        runs.add(
+            [0.5] * 12,
+            seed=2,
+            columns={"label_precision": precisions, "samples_backward": [1.0] * 12},
+        ),
+    ]
+    found = measure(list(read_runs({run: runs.files[run] for run in made}).values()))
+    assert found["best_round"].tolist() == [4, 1]
+    assert found.loc[2, "precision"] == pytest.approx(50)  # of the last ten rounds
+
+
+def test_a_difference_counts_on_both_sides():
+    """Of two methods in two seeds, 4 ± 1 and 0 ± 1 points ahead: t = 4 / (1 / √2) = 5.66."""
+    accuracies = {
+        (0, 0): pd.Series([50.0, 50.0], [1, 2]),
+        (1, 0): pd.Series([54 + 0.5**0.5, 54 - 0.5**0.5], [1, 2]),
+        (2, 0): pd.Series([50 - 0.5**0.5, 50 + 0.5**0.5], [1, 2]),
+    }
+    found = differences(accuracies, 0)
+    assert found.deviations[0] == pytest.approx(1)
+    for place, chance in (((1, 0), 2 * student.sf(4 * 2**0.5, 1)), ((2, 0), 1.0)):
+        assert _chance(found.mean(place), 0.5**0.5, 1) == pytest.approx(chance)
+
+
+def test_what_gains_nothing_is_not_ahead():
+    against = Against({0: 3.0, 1: 0.0, 2: -2.0, 3: 1.0}, {0, 2})
+    assert (against.ahead, against.clearly_ahead, against.clearly_behind) == (2, 1, 1)
+    assert against.extremes() == [0, 2]
+    assert Against({1: 3.0}, set()).extremes() == [1]
 
 
 def test_many_differences_are_clear_at_what_one_alone_would_need_not_reach():

@@ -12,7 +12,7 @@ Q = {
     0.10: (1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920),
 }
 
-# Table 6: the ranks of C4.5, C4.5+m, C4.5+cf and C4.5+m+cf on 14 data sets.
+# Table 6: the ranks of C4.5, C4.5+m, C4.5+cf and C4.5+m+cf on 14 datasets.
 RANKS = np.array(
     [
         [4, 3, 2, 1],

@@ -100,7 +100,7 @@ def test_curves_are_means_over_trials(table):
 
 
 def test_a_single_trial_is_as_sure_as_trials_of_its_data_set_elsewhere(runs):
-    """Also where a column has cells of several data sets; shares of labels decide nothing alone."""
+    """Also where a column has cells of several datasets; shares of labels decide nothing alone."""
 
     def table(rows, trials):
         return {

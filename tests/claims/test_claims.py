@@ -265,7 +265,7 @@ def test_a_single_trial_varies_as_others_of_its_column(accuracy):
     elsewhere = [cell(name, 79, noise="b", std=1, trials=9) for name in ("own", "one")]
     rows = [cell("own", 79.2, trials=1), cell("one", 79, trials=1), *elsewhere]
     assert [case.holds for case in ahead(accuracy(*rows)).checks[0].cases] == [None, None]
-    # Of another data set's trials nothing follows.
+    # Of another dataset's trials nothing follows.
     rows = rows[:2] + [{**row, "dataset": "mnist"} for row in elsewhere]
     cases = ahead(accuracy(*rows, dataset="digits")).checks[0].cases
     assert [case.holds for case in cases] == [True]

@@ -1,4 +1,4 @@
-"""A noisy partition is held against the data set that it is of."""
+"""A noisy partition is held against the dataset that it is of."""
 
 import dataclasses
 
@@ -50,8 +50,8 @@ def test_what_was_made_from_the_data_set_fits(partition):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("samples", len(LABELS), "its data set has 1437 samples"),
-        ("samples", -1, "its data set has 1437 samples"),
+        ("samples", len(LABELS), "its dataset has 1437 samples"),
+        ("samples", -1, "its dataset has 1437 samples"),
         ("given_label", 10, "a given label is none of 10 classes"),
         ("given_label", -1, "a given label is none of 10 classes"),
     ],
@@ -70,7 +70,7 @@ def test_a_sample_on_two_clients_is_refused(partition):
 
 
 def test_the_labels_of_other_data_are_refused(partition):
-    with pytest.raises(DamagedArtifact, match="a true label is not the data set's"):
+    with pytest.raises(DamagedArtifact, match="a true label is not the dataset's"):
         check(partition, np.roll(LABELS, 1))
 
 

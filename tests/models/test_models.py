@@ -9,7 +9,7 @@ from torch import nn
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.download import NotDownloaded
-from noisyfl.models import MODELS, WeightFiles, build_model, check_model, pretrained
+from noisyfl.models import MODELS, WeightFiles, build_model, pretrained
 
 CIFAR = (32, 32, 3)
 FASHION = (28, 28, 1)
@@ -59,20 +59,20 @@ def test_smallest_images(model: str) -> None:
 
     small = smallest - 1
     with pytest.raises(BadInput) as error:
-        check_model({"name": model}, (smallest, small, 3), "fmnist.model")
+        build_model(model, (smallest, small, 3), 4, seed=0)
     assert str(error.value) == (
-        f"fmnist.model: {model} cannot take images of {smallest}x{small}, expected at least "
+        f"model: {model} cannot take images of {smallest}x{small}, expected at least "
         f"{smallest}x{smallest}"
     )
-    with pytest.raises(BadInput):
+    with pytest.raises(BadInput, match=f"cannot take images of {small}x{smallest}"):
         build_model(model, (small, smallest, 3), 4, seed=0)
 
 
 def test_unknown_model_and_option() -> None:
     with pytest.raises(BadInput, match="no model is called 'resnet19'; did you mean 'resnet"):
-        check_model("resnet19", CIFAR, "model")
+        build_model("resnet19", CIFAR, 10, seed=0)
     with pytest.raises(BadInput, match="unknown option 'pretraind'; did you mean 'pretrained'"):
-        check_model("resnet50(pretraind=1)", CIFAR, "model")
+        build_model("resnet50(pretraind=1)", CIFAR, 10, seed=0)
 
 
 def weights(*arguments: int) -> torch.Tensor:
@@ -258,10 +258,10 @@ def test_the_file_of_imagenets_weights_is_the_one_of_the_papers_time() -> None:
 def test_pretrained_weights_need_three_channels() -> None:
     message = r"model.pretrained: got 'imagenet', but .* 3 channels .* have 1"
     with pytest.raises(BadInput, match=message):
-        check_model("resnet50(pretrained='imagenet')", (64, 64, 1), "model")
-    check_model("resnet50", (64, 64, 1), "model")
+        build_model("resnet50(pretrained='imagenet')", (64, 64, 1), 10, seed=0)
+    build_model("resnet50", (64, 64, 1), 10, seed=0)
     with pytest.raises(BadInput, match="expected one of 'none', 'imagenet'"):
-        check_model("resnet50(pretrained='cifar')", (64, 64, 3), "model")
+        build_model("resnet50(pretrained='cifar')", (64, 64, 3), 10, seed=0)
 
 
 def test_cnn_learns_digits() -> None:

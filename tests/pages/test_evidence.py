@@ -255,6 +255,18 @@ def test_a_trial_without_a_value_has_no_best_round(table, runs):
             run.all_rounds["test_accuracy"] *= float("nan")
     (cell,) = own_size(found, runs_of)
     assert cell.best_rounds == (2, 2)
+    assert cell.hours == pytest.approx(300 / 3600)  # of all three
+
+
+def test_a_trial_that_diverged_has_no_best_round(table, runs):
+    table.description["as_published"] = [[True, False], [False, False]]
+    found, runs_of = content(table).description, read_runs(runs.files)
+    for run in runs_of.values():
+        if run.spec["seed"] == 1:
+            run.provenance["status"] = "diverged"
+    (cell,) = own_size(found, runs_of)
+    assert cell.best_rounds == (2, 2)
+    assert cell.seeds == (1, 2, 3)
 
 
 def test_each_papers_lead_over_fedavg_is_beside_ours(table, runs, tmp_path):

@@ -221,6 +221,10 @@ def test_verdicts_of_what_cannot_be_compared():
     assert verdict(paper, ours, "percent", True, True) == "diverged"
     assert verdict(Number(10.0), Ours(10.9), "seconds", True, False) == "reproduced"
     assert verdict(Number(10.0), Ours(12.9), "seconds", True, False) == "close"
+    assert verdict(Number(10.0), Ours(13.1), "seconds", True, False) == "differs"
+    # Three published spreads and one standard error: 3 x 0.1 + 0.4 / 2.
+    assert verdict(Number(10.0, 0.1), Ours(10.49, 0.4, 4), "percent", True, False) == "close"
+    assert verdict(Number(10.0, 0.1), Ours(10.51, 0.4, 4), "percent", True, False) == "differs"
 
 
 # ---------------------------------------------------------------- groups, LaTeX

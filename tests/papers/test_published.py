@@ -75,7 +75,7 @@ def test_a_table_of_other_readings_has_the_papers_numbers_beside_each(name):
 # ---------------------------------------------------------------- noises
 
 REAL = ("clothing1m", "mini_webvision")
-"""Data sets whose labels are wrong as they come."""
+"""Datasets whose labels are wrong as they come."""
 
 GROUPS = {
     **dict.fromkeys([(kind, (0.3, 0.5, 0.6, 0.8)) for kind in ("pair", "client_pair")], "high"),

@@ -1,6 +1,7 @@
 """The loop against a loop written for these tests alone, and the fast executor against the loop."""
 
 import dataclasses
+import json
 import math
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+import recorded_runs
 from gpu_checks import GPUS
 from noisyfl.checks.fast import compare
 from noisyfl.checks.recorded_graphs import RecordedGraphs
@@ -297,7 +299,9 @@ OFTEN = [name_of(row) for row in ROWS if not {"parts", "variant"} & row.keys()]
 @pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize("method", by_name(ROWS, OFTEN))
 def test_every_method_on_a_gpu(method, gpu, data, tmp_path):
-    compare(method, data, tmp_path, gpu)
+    loop, _ = compare(method, data, tmp_path, gpu)
+    recorded = json.loads(recorded_runs.FILE.read_text(encoding="utf-8"))[name_of(method)]
+    assert recorded_runs.figures_of(loop) == pytest.approx(recorded, rel=1e-6)
 
 
 def test_every_registered_method_is_among_them():

@@ -1,4 +1,4 @@
-"""Small data sets of real JPEGs and PNGs, laid out as their makers give them."""
+"""Small datasets of real JPEGs and PNGs, laid out as their makers give them."""
 
 from pathlib import Path
 
@@ -94,7 +94,7 @@ def covidx(data, train=12, test=6):
 
 
 def prepared(data: Path, results: Path, name: str) -> dict[str, Path]:
-    """The files of a data set's parts, made from the official ones."""
+    """The files of a dataset's parts, made from the official ones."""
     paths = {part: results / name / f"{part}.parquet" for part in ("train", "test")}
     prepare(name, data, False, paths["train"], paths["test"])
     return paths

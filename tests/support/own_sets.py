@@ -1,4 +1,4 @@
-"""One small data set of one's own, in every format that is read."""
+"""One small dataset of one's own, in every format that is read."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""A data set of one's own: in every format the same, and refused where something is wrong."""
+"""A dataset of one's own: in every format the same, and refused where something is wrong."""
 
 import json
 

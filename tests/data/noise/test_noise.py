@@ -71,6 +71,13 @@ def test_given_labels_are_labels_and_true_labels_are_left_alone(text, seed, leve
     assert all((a == b).all() for a, b in zip(given_labels, again, strict=True))
 
 
+def test_a_whole_number_of_labels_is_flipped_though_its_product_is_just_below_it():
+    assert 0.29 * 100 < 29
+    (true,) = same_clients(1, 10)
+    (flipped,) = flip("symmetric", [true], [0.29])
+    assert (true != flipped).sum() == 29
+
+
 @pytest.mark.parametrize("text", EVERY_FLIPPING)
 def test_the_flips_of_a_client_depend_on_the_seed_and_its_number_alone(text):
     clients = same_clients(8, 20)

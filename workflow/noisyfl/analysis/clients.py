@@ -39,7 +39,7 @@ def features(partition: NoisyPartition) -> dict[str, np.ndarray]:
     """The features of a noisy partition's clients.
 
     The imbalance of a client is ``1 - H / log K``, with the entropy ``H`` of its true labels and
-    the data set's ``K`` classes: 0 if it has as many samples of each class, 1 if it has only one
+    the dataset's ``K`` classes: 0 if it has as many samples of each class, 1 if it has only one
     class.
 
     Returns:

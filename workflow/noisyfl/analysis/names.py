@@ -1,4 +1,4 @@
-"""Names for data sets, and for the lines of a paper's table that are not trained here."""
+"""Names for datasets, and for the lines of a paper's table that are not trained here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATASETS = {
     "mini_webvision": "mini-WebVision",
     "covidx": "COVIDx",
 }
-"""What the papers call their data sets."""
+"""What the papers call their datasets."""
 
 NAMES = {
     "apfl": "APFL",

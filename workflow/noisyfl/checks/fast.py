@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -124,7 +124,19 @@ def rounds_of(
     return federation
 
 
-def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> Usage:
+class Compared(NamedTuple):
+    """A small run on both executors.
+
+    Attributes:
+        loop: the federation after its rounds by the loop on a CPU.
+        usage: what the fast executor captured.
+    """
+
+    loop: Federation
+    usage: Usage
+
+
+def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> Compared:
     """Check that the fast executor on a GPU ends with what the loop on a CPU ends with, in float64;
     and that nothing mixes devices, waits where it may not, or cannot be captured.
 
@@ -134,8 +146,8 @@ def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> 
         folder: where partitions go.
         kind: of the GPU.
 
-    Returns:
-        What was captured.
+    Raises:
+        Failed: something is otherwise.
     """
     torch.set_default_dtype(torch.float64)
     tolerance = 1e-6 if kind == "real" else 1e-9
@@ -158,7 +170,7 @@ def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> 
         rows = zip(getattr(loop.records, table), getattr(quick.records, table), strict=True)
         for one, other in rows:
             _check_row(one, other, 100 * tolerance)
-    return usage
+    return Compared(loop, usage)
 
 
 def check_close(one: Weights, other: Weights, tolerance: float) -> None:

@@ -164,7 +164,7 @@ def agrees(method: Method, data: Results, folder: Path) -> str:
         folder: where partitions go.
     """
     with torch_as_it_was():
-        usage = compare(method, data, folder)
+        usage = compare(method, data, folder).usage
     return f"the same; {usage.captured} steps captured"
 
 

@@ -74,7 +74,7 @@ class Artifacts:
     def spread(self, table: str, column: str, dataset: str, metric: str) -> Spread:
         """How far trials of the cells of a column, or of the lines of a panel, lie apart.
 
-        Where none of them has several trials, it is that of all tables' cells of a data set.
+        Where none of them has several trials, it is that of all tables' cells of a dataset.
 
         Args:
             table: the table or figure, as ``<experiment>/<name>``.
@@ -94,7 +94,7 @@ class Artifacts:
 
     @functools.cache  # noqa: B019
     def _of_dataset(self, dataset: str, metric: str) -> Spread:
-        """How far trials of the cells of a data set lie apart, in the tables of all papers."""
+        """How far trials of the cells of a dataset lie apart, in the tables of all papers."""
         lines = itertools.chain(*(cells_and_lines(*part) for part in self.parts.items()))
         several = (line for line in lines if line.statistic and len(line.runs) > 1)
         return self._pool([one for one in several if self._dataset(one) == dataset], metric)

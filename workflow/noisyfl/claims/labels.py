@@ -51,6 +51,12 @@ def cell_labels(row: Mapping[str, str]) -> dict[str, Label]:
     return labels_of({"table": f"{row['paper']}/{row['table']}", **texts})
 
 
+def printed_place(row: Mapping[str, Any], table: str) -> Place:
+    """Where a published number stands, by its table, ``<paper>/<table>``, its line and setting."""
+    line = " ".join(filter(None, (row["method"], row["variant"], row["setting_scope"])))
+    return Place(table, line, ", ".join((row["dataset"], row["partition"], row["noise"])))
+
+
 def labels_of(texts: Mapping[str, Any]) -> dict[str, Label]:
     """Labels, and those of the parts that their values are made of; a value of None is left out."""
     labels = {key: as_label(value) for key, value in texts.items() if value is not None}

@@ -17,7 +17,7 @@ import numpy as np
 
 from noisyfl.analysis.published_cells import read_cells
 from noisyfl.analysis.room import ACCURACY
-from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels
+from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels, printed_place
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
 from noisyfl.claims.spread import Spread, deviations
@@ -162,12 +162,9 @@ def _entries_of(
     converged = math.nan if starred is None else float(not starred)
     as_published = float(row.get("ours_as_published", "True") == "True")
     labels = {**cell_labels(row), "converged": converged, AS_PUBLISHED: as_published}
-    line = " ".join(filter(None, (row["method"], row["variant"], row["setting_scope"])))
-    setting = ", ".join((row["dataset"], row["partition"], row["noise"]))
     shown = (row.get("shown_in"), row.get("row"), row.get("column"))
-    cell = Place(
-        *(a or b for a, b in zip(shown, (str(labels["table"]), line, setting), strict=True))
-    )
+    printed = printed_place(row, str(labels["table"]))
+    cell = Place(*(a or b for a, b in zip(shown, printed, strict=True)))
     for measure, known in (
         ("value", values),
         ("std", std),
@@ -183,7 +180,7 @@ def _averages(row: Mapping[str, str]) -> bool:
 
 def _groups(row: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
     """The groups of cells over which a cell's spread may be pooled, the smallest first: its column,
-    and all cells of its data set.
+    and all cells of its dataset.
     """
     return (row["shown_in"], row["column"], row["metric"]), (row["dataset"], row["metric"])
 

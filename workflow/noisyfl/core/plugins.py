@@ -1,4 +1,4 @@
-"""Plugins: methods, models, data sets and other components from outside this package.
+"""Plugins: methods, models, datasets and other components from outside this package.
 
 A plugin is an installed package that names its components as entry points in the groups
 ``noisyfl.methods``, ``noisyfl.models``, ... (:data:`COMPONENTS`), or a single Python file. Whoever

@@ -18,13 +18,10 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
 from noisyfl.core.places import PACKAGE
 from noisyfl.core.plugins import COMPONENTS, add, plugin_of
-from noisyfl.core.typed import Typed, choices_of, extra_of, type_of
+from noisyfl.core.typed import LIMITS, Typed, choices_of, extra_of, type_of
 
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
-
-BOUNDS = ("ge", "gt", "le", "lt")
-"""What pydantic calls the bounds of a field."""
 
 NEARLY = 0.85
 """From this likeness on (:mod:`difflib`), a function's name is taken for a hook's with a slip."""
@@ -203,7 +200,7 @@ class Registry(Generic[C]):
         fields: Mapping[str, Any] = getattr(cls, "model_fields", {})
         for option, field in fields.items():
             origins = [get_origin(one) for one in (field.annotation, *get_args(field.annotation))]
-            bounded = any(hasattr(one, by) for one in field.metadata for by in BOUNDS)
+            bounded = any(hasattr(one, by) for one in field.metadata for by in LIMITS)
             if bounded and list in origins:
                 raise BadInput(
                     f"{self.kind} {name!r}: {option}: got bounds for a list, expected them for "

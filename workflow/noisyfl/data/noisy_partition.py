@@ -376,9 +376,9 @@ def check_content(
                 f"{samples[np.argmax(wrong)]}); delete it to have it made again"
             )
 
-    refuse((samples < 0) | (samples >= len(labels)), f"its data set has {len(labels)} samples")
+    refuse((samples < 0) | (samples >= len(labels)), f"its dataset has {len(labels)} samples")
     refuse(repetitions(samples), "a sample is there twice")
-    refuse((true != UNKNOWN) & (true != labels[samples]), "a true label is not the data set's")
+    refuse((true != UNKNOWN) & (true != labels[samples]), "a true label is not the dataset's")
     refuse((given < 0) | (given >= classes), f"a given label is none of {classes} classes")
 
 

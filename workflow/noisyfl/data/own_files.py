@@ -38,7 +38,7 @@ Stamp = list[int] | None
 """Size and time of the last change (nanoseconds) of a file; None if there is none."""
 
 RECORD = "images.json"
-"""Beside the parts of a data set of one's own: what is known of it, and what it was read from.
+"""Beside the parts of a dataset of one's own: what is known of it, and what it was read from.
 
 Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, and the digest of the
 ``given`` labels among them.
@@ -64,7 +64,7 @@ class OwnFiles:
     Attributes:
         stamps: of every file of labels or clients that was looked for, there or not, and of every
             file that is kept, by path.
-        fingerprints: of every data set of one's own that was read, by the JSON of its options.
+        fingerprints: of every dataset of one's own that was read, by the JSON of its options.
     """
 
     def __init__(self, roots: Roots, results: Path) -> None:
@@ -90,7 +90,7 @@ class OwnFiles:
     # Images.
 
     def images(self, wanted: Images) -> dict[str, Any]:
-        """What specs have of a data set of one's own, which is read and prepared if it is new.
+        """What specs have of a dataset of one's own, which is read and prepared if it is new.
 
         Raises:
             BadInput: see :func:`noisyfl.data.datasets.own_images.read_images`.
@@ -104,7 +104,7 @@ class OwnFiles:
         return dict(self._known[options])
 
     def facts(self, wanted: Images) -> Dataset:
-        """What is known of a data set of one's own, with the digest of its given labels if it names
+        """What is known of a dataset of one's own, with the digest of its given labels if it names
         some; see :meth:`images`.
         """
         known = dataset(self.images(wanted))
@@ -112,7 +112,7 @@ class OwnFiles:
         return replace(known, given=self._given[options] or "")
 
     def prepare_again(self, name: str) -> None:
-        """Make the parts of a data set of one's own again, as they were.
+        """Make the parts of a dataset of one's own again, as they were.
 
         Args:
             name: of the dataset, with the first digits of its digest.
@@ -123,7 +123,7 @@ class OwnFiles:
         path = self._folder(name) / RECORD
         if not path.is_file():
             raise BadInput(
-                f"{name}: a data set of one's own, and there is no {path}; plan its scale again, "
+                f"{name}: a dataset of one's own, and there is no {path}; plan its scale again, "
                 f"or copy the folder {path.parent} from where it was planned"
             )
         source = read_json(path)["sources"][-1]
@@ -180,7 +180,7 @@ class OwnFiles:
         """The digest of given labels, which are kept.
 
         Args:
-            path: of the file in a data folder; None: the given labels of a data set of one's own.
+            path: of the file in a data folder; None: the given labels of a dataset of one's own.
             key: name of the array or column; None if the file is a single array.
             facts: about the dataset.
 
@@ -217,7 +217,7 @@ class OwnFiles:
         return sha256
 
     def _given_with(self, facts: Dataset) -> str:
-        """The digest of the given labels that a data set of one's own has beside the true ones."""
+        """The digest of the given labels that a dataset of one's own has beside the true ones."""
         given = facts.given
         if not given:
             raise BadInput(

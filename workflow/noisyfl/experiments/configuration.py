@@ -16,7 +16,7 @@ Folders = Annotated[list[str], AfterValidator(each_once)]
 
 
 class Data(Typed):
-    """Where data sets are."""
+    """Where datasets are."""
 
     folder: str | Annotated[Folders, Field(min_length=1)] = Field(
         "data",

@@ -227,7 +227,7 @@ class Expansion:
     def _figure_of_a_table(self, entry: OfTable | OfCell, where: str) -> dict[str, Any]:
         """The content of a figure drawn from a table of this experiment, or from a part of one."""
         prefix = f"{self.name}/"
-        tables = {k.removeprefix(prefix): t for k, t in self.plan.tables.items() if prefix in k}
+        tables = {k.removeprefix(prefix): t for k, t in self.plan.tables.items()}
         table = find(tables, entry.table, "table", f"{where}.table")
         file = self.experiment.tables[table.name]
         rows = _places(rows_of(file.rows, where), table.rows, entry.rows, f"{where}.rows")

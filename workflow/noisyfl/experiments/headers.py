@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.core.options import BadInput, find
 from noisyfl.experiments.experiment import Column, Row, RowOrColumn
 from noisyfl.specs.descriptions import Heading
 
@@ -82,13 +82,9 @@ def only(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> N
     Raises:
         BadInput: a wanted name is not known.
     """
-    known = list(known)
+    there = dict.fromkeys(known)
     for name in names:
-        if name not in known:
-            raise BadInput(
-                f"{where}: no {kind} is called {name!r}{did_you_mean(name, known)} "
-                f"(known: {', '.join(known)})"
-            )
+        find(there, name, kind, where)
 
 
 def _row(entry: Row, where: str) -> Header:

@@ -41,7 +41,7 @@ class Plan:
         claim_parts: the tables and figures that the papers' claims are about, by name.
         own_files: a user's own files that were looked for, and those that are kept of them, with
             their stamps.
-        own_images: a user's own data sets, by the JSON of their options, with their fingerprints.
+        own_images: a user's own datasets, by the JSON of their options, with their fingerprints.
     """
 
     scale: str

@@ -11,6 +11,7 @@ from typing import Any
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import dataset
+from noisyfl.experiments.config import RULES
 from noisyfl.experiments.partial import partial_plan
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import name_of, runs_of, unknown_target
@@ -18,12 +19,6 @@ from noisyfl.runs.edited import edited_runs
 from noisyfl.specs.cost import Estimate
 from noisyfl.specs.descriptions import Description, TableDescription, description_text
 from noisyfl.specs.identity import canonical_json
-
-RULES = (
-    *("all", "data", "partition", "train", "table", "figure"),
-    *("cells", "claims", "evidence", "explorer"),
-)
-"""Names of rules, which are targets too, besides those of experiments, tables and figures."""
 
 TABLE_ENDINGS = ("parquet", "csv", "md", "html", "tex")
 FIGURE_ENDINGS = ("png", "pdf")

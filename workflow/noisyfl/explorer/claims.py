@@ -11,7 +11,7 @@ from noisyfl.claims.labels import Place
 from noisyfl.pages.claims import TELLING, case_text, condition_text, count_cases, in_short
 from noisyfl.specs.published import PAPERS
 
-Places = Mapping[tuple[str, str, str], int]
+Places = Mapping[Place, int]
 """The page's numbers of cells by (table, row, column), each under the names that our tables use and
 under those of the published numbers."""
 

@@ -55,7 +55,7 @@ def describe_option(
     field = method.model_fields[option]
     default = method.defaults().get(option, "required")
     if share := method.extras("share_of").get(option):
-        default = f"{default} of {share[1]:g} {share[0]}"
+        default = f"{default} of {share[1]:g} {share[0].replace('_', ' ')}"
     return {
         "name": option,
         "default": default,

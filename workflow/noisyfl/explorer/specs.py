@@ -56,10 +56,9 @@ def describe(spec: Spec) -> dict[str, Any]:
 def _noise(raw: Spec) -> str:
     """The label noise and its level in words, without options that have their default."""
     noise = in_words(raw["label_noise"], LABEL_NOISES.classes)
-    level = raw.get("noise_level") or {"name": "none"}
-    if level["name"] == "none":
+    if raw["noise_level"]["name"] == "none":
         return noise
-    return f"{noise} at {in_words(level, NOISE_LEVELS.classes)}"
+    return f"{noise} at {in_words(raw['noise_level'], NOISE_LEVELS.classes)}"
 
 
 def _method(part: Spec, spec: Spec) -> dict[str, Any]:

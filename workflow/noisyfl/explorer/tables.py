@@ -7,12 +7,11 @@ from typing import Any
 
 from noisyfl.analysis.cells import Cell, Content
 from noisyfl.analysis.metrics import SYMBOLS
+from noisyfl.claims.labels import Place, printed_place
 from noisyfl.explorer.specs import Spec, Specs
 from noisyfl.pages import settings
 from noisyfl.pages import table as page
 from noisyfl.specs.descriptions import TableDescription
-
-Places = dict[tuple[str, str, str], int]
 
 
 class Tables:
@@ -47,7 +46,7 @@ class Tables:
         self.metrics_of: dict[str, list[str]] = {}
         self.specs = Specs()
         self.errors = errors
-        self.places: Places = {}
+        self.places: dict[Place, int] = {}
         self._scale, self._papers, self._plan = scale_tables, paper_tables, plan
 
     def add(self, content: Content) -> None:
@@ -97,9 +96,10 @@ class Tables:
     ) -> int:
         facts, column = cell.facts, content.columns[at[1]]
         number = len(self.cells)
-        self.places[name, row, column] = number
+        self.places[Place(name, row, column)] = number
         if cell.published is not None:
-            self.places.setdefault(printed_place(facts), number)
+            printed = printed_place(facts, f"{facts['paper']}/{facts['paper_table']}")
+            self.places.setdefault(printed, number)
         wanted = self._ids(self._scale, name, row, column) or cell.runs
         paper = self._ids(self._papers, name, row, column)
         spec = self._plan.get(wanted[0]) if wanted else None
@@ -163,10 +163,3 @@ def is_computed(content: Content, cell: Cell) -> bool:
     """Whether a cell of ours has no runs of its own, but is computed from other cells."""
     column = content.description.columns[cell.facts["column_number"]]
     return bool(cell.facts["trained"]) and not column.has_runs
-
-
-def printed_place(facts: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The table, line and setting of a published number, by the names that claims use."""
-    line = " ".join(filter(None, (facts["method"], facts["variant"], facts["setting_scope"])))
-    setting = ", ".join((facts["dataset"], facts["partition"], facts["noise"]))
-    return f"{facts['paper']}/{facts['paper_table']}", line, setting

@@ -1,4 +1,4 @@
-"""Every method, one file each, of the five papers.
+"""Every method of the five papers and beside them, one file each.
 
 Every file in this folder is imported automatically, so the methods that it registers need not be
 listed anywhere.

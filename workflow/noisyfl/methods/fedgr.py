@@ -75,7 +75,6 @@ class FedGR(ServerSide, ClientSide):
         "Tian et al., Learning Locally, Revising Globally: Global Reviser for Federated Learning "
         "with Noisy Labels, ICML 2026"
     )
-    revision = 1
     cost = Cost(effort=1.9, models_kept=1)
     partner = ""
     by_sample = (RIGHT, GUESS, TARGETS)
@@ -88,7 +87,7 @@ class FedGR(ServerSide, ClientSide):
     )
     teaching_round: int = option(
         100,
-        doc="round from which on the teacher teaches; before it, it is the received model",
+        doc="rounds until the teacher teaches; before, it is the received model",
         at_least=0,
         share_of=("rounds", 500),
     )
@@ -316,7 +315,7 @@ def noise_of(client: Client) -> float:
 
 def clean_probability(losses: Tensor, steps: int) -> Tensor:
     """float64 [n], the probability of the lower component given each mean loss [n], of a mixture
-    that is fitted in so many steps; 1 where a loss is not finite.
+    that is fitted in so many steps; all 1 if a loss is not finite.
     """
     if not bool(losses.isfinite().all()):
         return torch.ones_like(losses)

@@ -71,7 +71,6 @@ class FedNed(ServerSide, ClientSide):
         "Lu et al., Federated Learning with Extremely Noisy Clients via Negative Distillation, "
         "AAAI 2024"
     )
-    revision = 1
     cost = Cost(effort=2.0)
     partner = ""
 

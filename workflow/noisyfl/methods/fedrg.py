@@ -80,7 +80,6 @@ class FedRG(SymmetricCrossEntropy):
         "Wen et al., FedRG: Unleashing the Representation Geometry for Federated Learning with "
         "Noisy Clients, CVPR 2026"
     )
-    revision = 1
     cost = Cost(effort=3.3)
     by_sample = (CLEAN,)
 

@@ -71,7 +71,6 @@ class FedSIR(ServerSide, ClientSide):
         "Gholami et al., FedSIR: Spectral Client Identification and Relabeling for Federated "
         "Learning with Noisy Labels, arXiv 2604.20825, 2026"
     )
-    revision = 1
     cost = Cost(effort=1.4, models_kept=1)
     partner = ""
     by_sample = (DISTILLED,)
@@ -226,7 +225,9 @@ class FedSIR(ServerSide, ClientSide):
             client.labels = client.given
             federation.report_selection(client, labels == client.given)
             client.labels = labels
-            client.state[DISTILLED] = ~agree if self.distilled == "disagreeing" else agree | ~agree
+            client.state[DISTILLED] = (
+                ~agree if self.distilled == "disagreeing" else torch.ones_like(agree)
+            )
             federation.report(client, label_accuracy=client.accuracy_of(labels))
         direction = answers[0].features.element_size() * answers[0].features.shape[1]
         sent = [one for of_client in spectra for one in of_client.values()]

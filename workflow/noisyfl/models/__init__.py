@@ -19,24 +19,8 @@ __all__ = [
     "Model",
     "WeightFiles",
     "build_model",
-    "check_model",
     "check_module",
 ]
-
-
-def check_model(spec: str | Mapping[str, Any], shape: Shape, where: str) -> None:
-    """Check that a model can be built for images of a shape.
-
-    Args:
-        spec: the model's name and options.
-        shape: of an image.
-        where: what the error messages call the model.
-
-    Raises:
-        BadInput: unknown model or option, or images that the model cannot take.
-    """
-    with within(where=where):
-        MODELS.build(spec).check(shape)
 
 
 def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
@@ -93,7 +77,8 @@ def build_model(
         files: where published weights are looked for, if the model starts from them.
 
     Raises:
-        BadInput: as :func:`check_model`; or published weights are asked for and cannot be had.
+        BadInput: unknown model or option, images that the model cannot take, or published weights
+            that are asked for and cannot be had.
     """
     model = MODELS.build(spec, "model")
     with within("model"):

@@ -90,7 +90,7 @@ def _beside(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[Beside]:
         by_column = line.set_index("column")[["paper", "ours"]].reindex(columns).fillna("")
         pairs = zip(by_column["paper"], by_column["ours"], strict=True)
         rows.append((str(row), *(text for pair in pairs for text in pair)))
-    # The mean of different data sets' rooms would be that of none.
+    # The mean of different datasets' rooms would be that of none.
     alone = run.groupby("column")["dataset"].transform("nunique") == 1
     accurate = run[(run["metric"] == ACCURACY) & alone]
     rooms = accurate.groupby("column")["room"].mean().reindex(columns)

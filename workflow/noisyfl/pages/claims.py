@@ -41,7 +41,7 @@ NOTES = (
     "Ours are means over trials. A case is decided only if it comes out the same in 95 % of what "
     "these means may as well be: draws from Student's t, scaled by the standard error. The "
     "standard deviation is that of all cells of a column pooled, or the cell's own if it is "
-    "larger; where no cell of the column has several trials, that of all cells of the data set. A "
+    "larger; where no cell of the column has several trials, that of all cells of the dataset. A "
     "curve is off by as much along all of its rounds. Correlations over clients are drawn as "
     "Fisher's z.",
     "A case without room is not decided: in all of its settings of which that is known, the "

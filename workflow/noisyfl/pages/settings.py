@@ -313,7 +313,7 @@ def _doubts(runs: Mapping[str, Run], digests: Mapping[str, str]) -> dict[str, li
 
 
 def origin(run: Run) -> str:
-    """The remark after a run's id if it is one of the origin runs; else empty."""
+    """The remark after a run's id if it is of the tracked ones; else empty."""
     return " (reproduced)" if run.folder.parents[1].name == "reproduced" else ""
 
 

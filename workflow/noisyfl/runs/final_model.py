@@ -86,7 +86,7 @@ class FinalModel(nn.Module):
         """The logits, [n, classes].
 
         Args:
-            images: uint8 [n, channels, height, width], as the data set's publisher has them.
+            images: uint8 [n, channels, height, width], as the dataset's publisher has them.
             network: the number of the network that computes them.
         """
         view = View(

@@ -42,7 +42,8 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
         speed = samples_per_second(device, *TINY, clients=2, samples=20)
         say(f"speed   {TINY[0]}, batches of {TINY[1]}: {speed:,.0f} samples/s")
         return {}
-    layout, rates = {}, {}
+    layout: dict[str, Layout] = {}
+    rates: dict[str, float] = {}
     for precision in PRECISIONS:
         if precision == "bfloat16" and torch.cuda.get_device_capability(device) < BFLOAT16:
             say("speed   bfloat16 is not measured: this GPU has no fast way to compute in it")

@@ -177,7 +177,7 @@ PROBES = {
         samples,
     ),
 }
-"""By the name that a spec gives it (:data:`noisyfl.specs.spec.PROBES`)."""
+"""By the name that a spec gives it (:data:`noisyfl.specs.spec.Probe`)."""
 
 
 # -------------------------------------------------------------------- what they share

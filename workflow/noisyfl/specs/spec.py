@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -29,8 +28,6 @@ SIMULATION_REVISION = 2
 """Increased when the simulation's own arithmetic changes, which makes every run stale."""
 
 Probe = Literal["features", "local_models", "samples"]
-
-PROBES: tuple[str, ...] = typing.get_args(Probe)
 """What may be measured after a run's last round (:mod:`noisyfl.simulation.probes`)."""
 
 

@@ -58,9 +58,9 @@ class Dataset:
         open_set: how many of the last training images are of no class of the task; their label is
             the number of classes.
         base: the dataset that has the same classes, of whose images it is made; empty for itself.
-        own: of a data set of one's own, what stands for it in a spec (:class:`OwnImages`).
-        given: the digest of the given labels that a data set of one's own names beside the true
-            ones; two that differ in nothing else are the same data set.
+        own: of a dataset of one's own, what stands for it in a spec (:class:`OwnImages`).
+        given: the digest of the given labels that a dataset of one's own names beside the true
+            ones; two that differ in nothing else are the same dataset.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Dataset:
 
 
 OWN = "images_"
-"""What the names of users' own data sets begin with; the first digits of the digest follow."""
+"""What the names of users' own datasets begin with; the first digits of the digest follow."""
 
 
 def is_own(name: str) -> bool:
@@ -110,7 +110,7 @@ def is_own(name: str) -> bool:
 
 
 class OwnImages(Typed):
-    """What is known of a data set of one's own, as specs have it.
+    """What is known of a dataset of one's own, as specs have it.
 
     Attributes:
         sha256: of its content (:func:`noisyfl.data.datasets.own_images.content_digest`); its first
@@ -147,7 +147,7 @@ class OwnImages(Typed):
 
 
 def _not_official(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    raise NotFound("images(...)", "a data set of one's own has no official files")
+    raise NotFound("images(...)", "a dataset of one's own has no official files")
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def dataset(raw: str | Mapping[str, Any], where: str = "") -> Dataset:
     """The facts about a dataset.
 
     Args:
-        raw: as a spec has it: a name, or what is known of a data set of one's own.
+        raw: as a spec has it: a name, or what is known of a dataset of one's own.
         where: what the error messages call it.
 
     Raises:

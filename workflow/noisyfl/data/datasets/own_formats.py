@@ -1,4 +1,4 @@
-"""The formats that a data set of one's own may come in: what a file or folder lists, by part.
+"""The formats that a dataset of one's own may come in: what a file or folder lists, by part.
 
 Images stay what they are, a path, encoded bytes or an array, until somebody decodes them.
 """

@@ -1,4 +1,4 @@
-"""A data set of one's own, ``images(path=...)``: what is asked for, and what it holds.
+"""A dataset of one's own, ``images(path=...)``: what is asked for, and what it holds.
 
 Whatever the format (:mod:`noisyfl.data.datasets.own_formats`), the same pixels, labels, classes and
 parts are the same dataset: it is named by the digest of its content.
@@ -33,7 +33,7 @@ Side = Annotated[int, Field(ge=1)]
 
 
 class Images(Component):
-    """A data set of one's own, from a folder of images, a .csv, an .npz or Parquet.
+    """A dataset of one's own, from a folder of images, a .csv, an .npz or Parquet.
 
     Its test part is what ``test`` names, or a share that is split off, or what the format itself
     says: subfolders ``train`` and ``test``, arrays ``train_image`` and ``test_image``, or Parquet
@@ -81,7 +81,7 @@ class Images(Component):
 
 @dataclass(frozen=True)
 class Content:
-    """What a data set of one's own holds.
+    """What a dataset of one's own holds.
 
     Attributes:
         known: what specs have of it (:class:`noisyfl.data.datasets.dataset.OwnImages`).
@@ -97,7 +97,7 @@ class Content:
 
 
 def read_images(wanted: Images, roots: Roots) -> Content:
-    """Read a data set of one's own.
+    """Read a dataset of one's own.
 
     Args:
         wanted: where it lies, and what of it is meant.
@@ -164,7 +164,7 @@ def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
 
 
 def fingerprint(wanted: Images, roots: Roots) -> str:
-    """SHA-256 of the paths, sizes and times of all files that a data set of one's own is read from,
+    """SHA-256 of the paths, sizes and times of all files that a dataset of one's own is read from,
     which tells cheaply whether it is still the same.
 
     Raises:

@@ -18,16 +18,13 @@ from noisyfl.data.own_files import OwnFiles
 PARTS = ("train.parquet", "test.parquet")
 
 
-def prepared(
-    raw: str | Mapping[str, Any], own: OwnFiles, download: bool, folders: Sequence[Path] = ()
-) -> tuple[Path, Path]:
+def prepared(raw: str | Mapping[str, Any], own: OwnFiles, download: bool) -> tuple[Path, Path]:
     """The files of a dataset's training and test part, which are made if they are missing.
 
     Args:
         raw: the dataset as a spec has it.
         own: the folders of official data files, and the results folder.
         download: fetch official files that are missing.
-        folders: where the dataset may lie prepared already.
 
     Raises:
         BadInput: official files are missing or damaged.
@@ -35,7 +32,7 @@ def prepared(
     name = dataset(raw).name
     train, test = own.results.data(name, "train"), own.results.data(name, "test")
     if not (train.exists() and test.exists()):
-        provide(name, own, download, folders)
+        provide(name, own, download, ())
     return train, test
 
 

@@ -117,7 +117,7 @@ def _from_file(
 
 @LABEL_NOISES.register("file")
 class OwnLabels(LabelNoise):
-    """Given labels of one's own, from a file, or the column ``given`` of a data set of one's own.
+    """Given labels of one's own, from a file, or the column ``given`` of a dataset of one's own.
 
     One label for each training sample, in the order of the dataset, which is checked if a column
     ``clean_label`` of the file has the true labels too. A spec names them by their digest, so that

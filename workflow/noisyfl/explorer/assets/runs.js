@@ -18,7 +18,7 @@ const COLUMNS = {
         .methods.map((one) => one.name)
         .join("+"),
   ],
-  dataset: ["Data set", (run) => spec(run).dataset],
+  dataset: ["Dataset", (run) => spec(run).dataset],
   partition: ["Partition", (run) => spec(run).words.partition],
   noise: ["Noise", (run) => spec(run).words.noise],
   seed: ["Seed", (run) => run.seed],

@@ -7,7 +7,7 @@ import { download } from "./csv.js";
 
 const FILTERS = {
   method: "Method",
-  dataset: "Data set",
+  dataset: "Dataset",
   partition: "Partition",
   noise: "Noise",
   verdict: "Verdict",

@@ -1,1 +1,1 @@
-"""Estimators that methods use: mixtures of Gaussians, local intrinsic dimensionality."""
+"""What several methods estimate by: mixtures, local intrinsic dimensionality and such."""
