@@ -8,7 +8,7 @@ from scipy import stats
 
 from noisyfl.claims.labels import Place, among, but, since, until
 from noisyfl.claims.numbers import Entry, Numbers
-from noisyfl.claims.spread import fisher
+from noisyfl.claims.spread import deviations, fisher
 from noisyfl.core.options import BadInput
 
 NAN = float("nan")
@@ -171,6 +171,19 @@ def test_curves():
     assert not told(curve().end())
 
 
+def test_each_curve_has_an_end_of_its_own():
+    found = Numbers.of(
+        [
+            Entry({"work": work, "m": m}, np.array([work]), Place("t", m, "c"))
+            for m, length in (("a", 2), ("b", 4))
+            for work in map(float, range(1, length + 1))
+        ],
+        ["work", "m"],
+        "here",
+    )
+    assert told(found.last(1)) == {(2, "a"): 2, (4, "b"): 4}
+
+
 @pytest.mark.parametrize(("level", "at"), [(1, 1), (3, 2), (8, 4), (9, np.inf)])
 def test_the_first_round_that_reaches_a_level(level, at):
     assert told(curve(1, 4, 2, 8).reach(numbers("m", a=level)["a"])) == {(): at}
@@ -233,6 +246,32 @@ def test_a_correlation_over_few_clients_leaves_a_range_open():
     assert (low, high) == pytest.approx(expected, abs=0.02)
     assert [case.holds for case in (x.pearson(y) < -0.93).decide()] == [None]
     assert [case.holds for case in (x.pearson(y) < -0.3).decide()] == [True]
+
+
+def test_ranks_of_clients_leave_more_open_than_their_values():
+    """By variances of z: (1 + 0.8² / 2) / 17 for ranks (Bonett and Wright), and 1 / 17."""
+    for method, variance in (("spearman", 1.32 / 17), ("pearson", 1 / 17)):
+        spread = np.arctanh(fisher(0.8, 20, method)[1:]).std()
+        assert spread == pytest.approx(variance**0.5, rel=0.06)
+
+
+def test_a_deviation_of_few_trials_may_be_much_larger_but_not_much_smaller():
+    """Of three trials: from 0.52 to 6.3 times (χ² of two degrees of freedom)."""
+    draws = deviations(1.0, 3, np.random.default_rng(0))[1:]
+    low, high = np.quantile(draws, [0.025, 0.975])
+    assert low == pytest.approx((2 / 7.378) ** 0.5, rel=0.1)
+    assert high == pytest.approx((2 / 0.0506) ** 0.5, rel=0.4)
+
+
+def test_pairs_of_clients_count_as_their_clients():
+    """190 pairs are of 20 clients: the mean is off by a twentieth of the variance."""
+    values = np.random.default_rng(0).normal(0, 1, 190)
+    rows = [
+        Entry({"pair": float(n)}, np.array([value]), Place("t", "r", "c"))
+        for n, value in enumerate(values)
+    ]
+    (mean,) = Numbers.of(rows, ["pair"], "here").mean().values
+    assert mean.std() == pytest.approx(values.std() / 20**0.5, rel=0.15)
 
 
 def test_two_numbers_over_clients_are_drawn_independently():

@@ -311,6 +311,30 @@ def test_a_damaged_run_is_not_archived_and_stays(scale, file):
     assert not (scale.parent / "kept").exists()
 
 
+def test_a_run_goes_with_its_noisy_partition_and_out_of_the_store(scale):
+    results = Results(trained(scale))
+    run, kept = scales.read_plan(scale).tables["paper/one"].runs[0][1][0], scale.parent / "kept"
+    partition = results.partition(identity(scales.read_plan(scale).runs[run]["noisy_partition"]))
+    whole = partition.read_bytes()
+    partition.write_bytes(whole[:-9])
+    with pytest.raises(DamagedArtifact, match=partition.name):
+        archive.archive(run, results, Results(kept), "c0ffee")
+    assert not Results(kept).run(run).provenance.exists()
+    assert results.run(run).provenance.exists()
+    partition.write_bytes(whole)
+    assert archive.archive(run, results, Results(kept), "c0ffee")
+    assert not results.stored(run).folder.exists()
+
+
+def test_a_run_that_is_tracked_already_stays_where_it_is(scale):
+    results, kept = Results(trained(scale)), Results(scale.parent / "kept")
+    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
+    shutil.copytree(results.run(run).folder, kept.run(run).folder)
+    assert not archive.archive(run, results, kept, "c0ffee")
+    assert results.run(run).provenance.exists()
+    assert "commit" not in read_provenance(kept.run(run).provenance, run)
+
+
 def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkeypatch):
     monkeypatch.setattr(archive, "commit_of_sources", lambda: "c0ffee")
     results = trained(scale)

@@ -307,6 +307,23 @@ def test_a_lead_of_a_papers_own_size_is_told_with_the_deviation_of_smaller_trial
     assert lead.error == pytest.approx(2.086 * 2 * 2**0.5, rel=1e-3)
 
 
+def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_path):
+    """Its deviation is its own where that is larger, and all is of the paper's size if both are."""
+    cells = tmp_path / "cells.csv"
+    cells.write_text(with_labels(CELLS))
+    rows = [row for row in read_rows(cells) if row["column"] == "pair" and row["ours"]]
+    own, level = rows[:2]
+    variant = {**own, "row": "A2", "variant": "v", "value": "0.85", "ours": "99", "room": "5"}
+    (lead,) = leads([variant, own, level])
+    assert (lead.published, lead.ours) == (pytest.approx(10), pytest.approx(80 - 85.04))
+    assert lead.room.points == 29.6
+    (far,) = leads([{**own, "ours_std": "9"}, level])
+    (near,) = leads([{**own, "ours_std": "0.1"}, level])
+    assert far.error > 2 * near.error
+    (one,) = leads([{**own, "ours_as_published": "True"}, {**level, "ours_as_published": "False"}])
+    assert not one.as_published
+
+
 def test_every_reason_is_of_what_the_desk_scale_can_print():
     plan = read_plan(ROOT / "config" / "desk.yaml")
     papers, methods = read_reasons(ROOT / "reproduced" / "reasons")

@@ -1,9 +1,11 @@
 """A checkpoint's file, and what else may lie in its place."""
 
 import errno
+import math
 import os
 import random
 import signal
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -70,9 +72,52 @@ def restored(path):
 
 
 def test_what_was_saved_is_restored(path):
-    fresh, rounds, line = restored(path)
-    assert (rounds, line) == (ROUNDS, "resuming after round 5")
+    fresh, checkpoint = federation(1), Checkpoint(path, KEY, 0)
+    fresh.records.counted = 99
+    assert checkpoint.restore(fresh, TOTAL) == (ROUNDS, "resuming after round 5")
+    assert checkpoint.rounds_saved == ROUNDS
     assert content(fresh) == content(federation(2))
+
+
+def test_a_run_that_ends_within_a_round_goes_on_from_before_it(tmp_path):
+    path, under_way = tmp_path / "run.pt", federation(2)
+    checkpoint = Checkpoint(path, KEY, math.inf)
+
+    def ended_round():
+        under_way.state["noted"] = 1
+        under_way.clients[0].state["losses"] = [9]
+        under_way.report(under_way.clients[0], loss=9.0)
+        under_way.close_round(ROUNDS, "training", 2, [], (9, 9), NOT_EVALUATED, 9.0)
+        checkpoint._ask_to_end(signal.SIGTERM, None)
+
+    with pytest.raises(Interrupted), checkpoint.guard(ROUNDS, under_way):
+        ended_round()
+    fresh, rounds, _ = restored(path)
+    assert (rounds, content(fresh)) == (ROUNDS, content(federation(2)))
+
+
+def test_a_run_of_other_plugins_starts_over(path):
+    fresh = federation(1)
+    rounds, line = Checkpoint(path, {**KEY, "plugin mine": "89"}, 0).restore(fresh, TOTAL)
+    assert rounds == 0
+    assert line.startswith("checkpoint of another plugin mine set aside as ")
+
+
+def test_checkpoints_take_a_twentieth_of_the_time(tmp_path, monkeypatch):
+    clock, saved = [0.0], []
+
+    def save(content, draft):
+        saved.append(clock[0])
+        clock[0] += 3.0
+        draft.touch()
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(torch, "save", save)
+    checkpoint, made = Checkpoint(tmp_path / "run.pt", KEY, 10), federation(2)
+    while clock[0] < 200:
+        checkpoint.after_round(ROUNDS, made)
+        clock[0] += 1.0
+    assert saved == [10, 73, 136, 199]  # after ten seconds, and then after sixty
 
 
 def test_a_resumed_run_keeps_on_the_host_what_was_there(path, monkeypatch):

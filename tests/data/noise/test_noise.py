@@ -74,7 +74,7 @@ def test_given_labels_are_labels_and_true_labels_are_left_alone(text, seed, leve
 def test_a_whole_number_of_labels_is_flipped_though_its_product_is_just_below_it():
     assert 0.29 * 100 < 29
     (true,) = same_clients(1, 10)
-    (flipped,) = flip("symmetric", [true], [0.29])
+    (flipped,) = flip("symmetric(count='floor')", [true], [0.29])
     assert (true != flipped).sum() == 29
 
 
