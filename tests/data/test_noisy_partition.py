@@ -169,6 +169,11 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, noise, split, seed):
     assert len(partition.clients) == partition.spec["partition"]["clients"]
     together = np.concatenate([client.samples for client in partition.clients])
     assert len(np.unique(together)) == len(together)
+    true, given = (
+        np.concatenate([getattr(client, name) for client in partition.clients])
+        for name in ("true_label", "given_label")
+    )
+    assert partition.overall_noise == pytest.approx((true != given).mean())
     for client, realised in zip(partition.clients, partition.realised, strict=True):
         assert (client.true_label == LABELS[client.samples]).all()
         assert (client.given_label != client.true_label).mean() == realised

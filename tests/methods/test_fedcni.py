@@ -98,6 +98,16 @@ def test_thresholds_are_equations_7_and_8():
     assert torch.equal(method.thresholds(outputs, client, clean & False), first)
 
 
+def test_a_pseudo_label_is_as_sure_as_its_own_class_asks_for():
+    """Equations 9 and 10, of labels 1, 1, 0 and 0, of which the last is taken for clean."""
+    labels = torch.tensor([1, 1, 0, 0])
+    client = Client(0, torch.arange(4), labels, labels.clone())
+    client.state["thresholds"] = torch.tensor([0.7, 0.5])
+    similarity = torch.tensor([[0.6, 0.1], [0.8, 0.1], [0.1, 0.6], [0.1, 0.9]])
+    clean = torch.tensor([False, False, False, True])
+    assert fedcni().guesses(similarity, client, clean).tolist() == [-1, 0, 1, -1]
+
+
 def test_what_samples_are_mixed_with():
     labels = np.array([0] * 10 + [1] * 10 + [2] * 5)
     clean = np.array(([True] * 5 + [False] * 5) * 2 + [False] * 5)

@@ -17,8 +17,8 @@ SMALL = defaultdict(
         "coteaching": {"ramp_rounds": 2},
         "coteaching_plus": {"ramp_rounds": 2, "warm_up_rounds": 2},
         "dividemix": {"ramp_rounds": 2, "warm_up_rounds": 3},
-        "fedcni": {"aggregation_round": 3, "pseudo_label_round": 3},
-        "fedcorr": {"finetuning_rounds": 2, "preprocessing_iterations": 2},
+        "fedcni": {"aggregation_round": 3, "mixup_alpha": 0.5, "pseudo_label_round": 3},
+        "fedcorr": {"finetuning_rounds": 2, "preprocessing_iterations": 2, "relabel_ratio": 0.35},
         "feddiv": {"warm_up_rounds": 3},
         "fedelc": {"warm_up_rounds": 3},
         "fedfixer": {"selection_round": 2},
@@ -28,6 +28,7 @@ SMALL = defaultdict(
         "fednoil": {
             "clean_share": 0.55,
             "confidence": 0.3,
+            "guesses": 3,
             "least_epochs": 2,
             "least_from": 4,
             "most_epochs": 4,
