@@ -112,6 +112,19 @@ def test_a_row_a_run_with_its_labels_and_its_value(frame, table):
     assert first["status"] == "finished"
 
 
+def test_a_rows_metric_comes_before_its_columns_and_that_before_the_tables(table):
+    plain = Heading(name="plain")
+    row = Heading(name="row", metric="label_recall", statistic="mean_last_10")
+    column = Heading(name="column", metric="label_precision", statistic="last")
+    assert table.metric_of(row, column) == "label_recall"
+    assert table.statistic_of(row, column) == "mean_last_10"
+    assert table.metric_of(plain, column) == table.metric_of(None, column) == "label_precision"
+    assert (table.metric_of(plain, plain), table.statistic_of(plain, plain)) == (
+        "test_accuracy",
+        "best",
+    )
+
+
 def test_a_number_is_joined_to_the_cell_whose_labels_it_has(frame):
     found = frame.drop_duplicates(["row", "column"]).set_index(["row", "column"])
     known = found[found["published"].notna()]

@@ -13,6 +13,7 @@ def test_a_stream_is_known_by_its_name_alone():
 
 def test_streams_differ_by_seed_word_and_index():
     keys = [(1, "a"), (2, "a"), (1, "b"), (1, "a", 0), (1, "a", 1), (1, "a", 0, 1), (1, "a", 1, 0)]
+    keys += [(1, "a", 2**power) for power in (8, 16, 31)]
     draws = {float(stream(*key).random()) for key in keys}
     assert len(draws) == len(keys)
 

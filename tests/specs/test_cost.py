@@ -86,6 +86,20 @@ def test_seconds_are_linear_in_what_a_run_does():
     assert seconds(evaluate_every=1) > seconds()
 
 
+def test_a_method_takes_its_effort_and_a_combination_that_of_both(monkeypatch):
+    for name, effort in (("krum", 2.0), ("gce", 3.0)):
+        declared = dataclasses.replace(methods()[name].cost, effort=effort)
+        monkeypatch.setattr(methods()[name], "cost", declared)
+
+    def seconds(method):
+        spec = run({"evaluate_every": 10**6, "rounds": 10**5}, method=method)
+        return likely_seconds(spec, DEVICES["H100"])
+
+    usual = seconds("fedavg")
+    assert seconds("krum") == pytest.approx(2 * usual, rel=1e-2)
+    assert seconds("krum+gce") == pytest.approx(6 * usual, rel=1e-2)
+
+
 @pytest.mark.parametrize(
     ("method", "every", "passes"),
     [
