@@ -20,6 +20,15 @@ def chromium():
         browser.close()
 
 
+SHOW = """fragment => new Promise(shown => {
+    if (decodeURIComponent(location.hash) === decodeURIComponent(fragment)) return shown();
+    // The page's own listener is called first, and makes it busy.
+    addEventListener("hashchange", () => shown(), { once: true });
+    location.hash = fragment;
+})"""
+"""Goes to an address within the page, and ends when the page knows of it."""
+
+
 class Visit:
     """A page that is open, what it asked for, and what it complained of."""
 
@@ -43,10 +52,5 @@ class Visit:
 
     def show(self, fragment):
         """Another view."""
-        self.page.evaluate("fragment => { location.hash = fragment; }", fragment)
-        self.page.wait_for_function(
-            "fragment => decodeURIComponent(location.hash) === decodeURIComponent(fragment)",
-            arg=fragment,
-        )
-        self.page.wait_for_timeout(50)
+        self.page.evaluate(SHOW, fragment)
         return self.wait()
