@@ -9,7 +9,7 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.sgd import SGD
 
 
-def schedule(momentum=0.0, weight_decay=0.0):
+def schedule(momentum=0.0, weight_decay=0.0, clip_norm=None):
     return Schedule(
         **{
             "rounds": 1,
@@ -19,6 +19,7 @@ def schedule(momentum=0.0, weight_decay=0.0):
             "learning_rate": 0.1,
             "momentum": momentum,
             "weight_decay": weight_decay,
+            "clip_norm": clip_norm,
         }
     )
 
@@ -41,6 +42,20 @@ def test_equals_torch_bit_for_bit(momentum, weight_decay):
         reference.step()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize("norm", [0.1, 100.0])
+def test_gradients_are_clipped_as_torch_does_it(norm):
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+    theirs, images = copy.deepcopy(ours), torch.randn(4, 6)
+    SGD(dict(ours.named_parameters()), schedule(clip_norm=norm)).step(ours(images).square().mean())
+    theirs(images).square().mean().backward()
+    whole = nn.utils.clip_grad_norm_(theirs.parameters(), norm)
+    assert 0.1 < whole < 100
+    torch.optim.SGD(theirs.parameters(), lr=0.1).step()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine, other)
 
 
 def test_only_what_learns_moves_momentum_included():

@@ -86,6 +86,29 @@ def test_seconds_are_linear_in_what_a_run_does():
     assert seconds(evaluate_every=1) > seconds()
 
 
+@pytest.mark.parametrize(
+    ("partition", "samples"),
+    [
+        ("iid(clients=100)", 500),
+        ("iid(clients=100, samples=20000)", 200),
+        ("iid_subset(clients=20, per_client=600)", 600),
+        ("dirichlet(clients=20, alpha=0.5, per_client=300)", 300),
+    ],
+)
+def test_a_run_trains_on_the_samples_of_its_partition(partition, samples):
+    assert work_of(run(partition=partition)).samples == samples
+
+
+def test_a_last_step_of_few_samples_is_a_step():
+    """Of 500 samples a client has ten steps of 50, and eleven of 48."""
+    slow = dataclasses.replace(DEVICES["H100"], step=1.0)
+
+    def seconds(size):
+        return likely_seconds(run({"batch_size": size, "evaluate_every": 10**6}), slow)
+
+    assert seconds(48) / seconds(50) == pytest.approx(1.1, rel=1e-3)
+
+
 def test_a_method_takes_its_effort_and_a_combination_that_of_both(monkeypatch):
     for name, effort in (("krum", 2.0), ("gce", 3.0)):
         declared = dataclasses.replace(methods()[name].cost, effort=effort)
