@@ -1,5 +1,6 @@
 """The checks of a method find what they are for, each planted alone."""
 
+import dataclasses
 import inspect
 import re
 from typing import ClassVar
@@ -56,6 +57,46 @@ class OtherArguments(Sound):
 
     def epoch(self, client):
         return super().epoch(client, None)
+
+
+class Undocumented(Sound):
+    strength: float = option(1.0, doc="of nothing", at_least=0)
+
+
+class OnTheWrongSide(ClientSide):
+    """Aggregates, which clients do not."""
+
+    reference: ClassVar[str] = "nobody, 2026"
+
+    def aggregate(self, updates, federation):
+        return updates[0].weights
+
+
+class OfNoMeasure(Sound):
+    """Its default scales with nothing."""
+
+    pause: int = option(100, doc="of nothing", share_of=("round", 500))
+
+
+class SelectingFlags(Sound):
+    """Says of each client whether it takes part."""
+
+    def select(self, round, federation):
+        return [client.id % 2 == 0 for client in federation.clients]
+
+
+class OfNoSize(Sound):
+    """Forgets to return."""
+
+    def size(self, client):
+        len(client)
+
+
+class OddView(Sound):
+    """Shows images in a view that there is not."""
+
+    def epoch(self, client, turn):
+        return dataclasses.replace(super().epoch(client, turn), views=("Strong",))
 
 
 class WrongVariant(Sound):
@@ -117,6 +158,16 @@ class OnTheHost(Sound):
         (checks.declares, Undescribed, "strength is not declared by"),
         (checks.declares, Misspelled, "no hook 'after_update'; did you mean 'after_updates'?"),
         (checks.declares, OtherArguments, "epoch takes self, client, expected self, client, turn"),
+        (checks.declares, Undocumented, "planted: its class has no docstring"),
+        (checks.declares, OnTheWrongSide, "aggregate is a hook of a ServerSide, and OnTheWrongSi"),
+        (checks.declares, OfNoMeasure, "pause: share_of: no measure is called 'round'; did you m"),
+        (
+            checks.trains,
+            SelectingFlags,
+            "select: got True, expected numbers of clients, from 0",
+        ),
+        (checks.trains, OfNoSize, "size: got None, expected a finite number of at least 0"),
+        (checks.trains, OddView, r"Epoch.views: got \('Strong',\), expected a tuple of"),
         (checks.declares, WrongVariant, "planted: got {'variant': 'weak'}, expected at least 0"),
         (checks.declares, BoundedList, "planted': rates: got bounds for a list, expected them for"),
         (checks.trains, Exploding, "the run is diverged"),

@@ -134,17 +134,17 @@ def test_a_default_that_is_a_share_goes_by_the_measure_and_a_given_number_does_n
 @FRUITS.register("grape")
 class Grape(Component):
     eaten: int | None = option(None, doc="how many", at_most_of="grown")
-    grown: int = option(8, doc="how many", at_most_of="weeks")
+    grown: int = option(8, doc="how many", at_most_of="visits")
 
 
 def test_a_value_is_bounded_by_another_option_or_by_a_measure_of_the_run():
-    assert Grape.read({"eaten": 8}, measures={"weeks": 8}).eaten == 8
-    assert Grape.read({}, measures={"weeks": 8}).eaten is None
+    assert Grape.read({"eaten": 8}, measures={"visits": 8}).eaten == 8
+    assert Grape.read({}, measures={"visits": 8}).eaten is None
     assert Grape.read({"grown": 9}).grown == 9  # of a run nothing is known
     with pytest.raises(BadInput, match=r"here\.eaten: got 9, expected at most 8 \(grown\)"):
         Grape.read({"eaten": 9}, "here")
-    with pytest.raises(BadInput, match=r"here\.grown: got 8, expected at most 7 \(weeks\)"):
-        Grape.read({}, "here", measures={"weeks": 7})
+    with pytest.raises(BadInput, match=r"here\.grown: got 8, expected at most 7 \(visits\)"):
+        Grape.read({}, "here", measures={"visits": 7})
 
 
 def test_a_key_that_stands_twice_in_a_text_is_refused():

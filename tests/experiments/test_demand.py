@@ -12,6 +12,7 @@ import yaml
 
 from noisyfl.__main__ import main, parser
 from noisyfl.claims.catalogue import all_claims
+from noisyfl.commands import runs as train_commands
 from noisyfl.commands import scales
 from noisyfl.commands.runs import train_job, train_specs
 from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
@@ -258,6 +259,25 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(scale, cap
         train_specs(files[:2], results, [scale.parent / "data"], False, "cpu", "fast")
     assert Results(results).run(run).whole()
     assert "mnist" in capsys.readouterr().err
+
+
+def test_nor_does_one_that_a_plugins_mistake_ends(scale, capsys, monkeypatch):
+    plan, results = scales.read_plan(scale), scale.parent / "results"
+    runs = plan.tables["paper/one"].runs[0][1]
+    files = [scale.parent / f"{run}.json" for run in runs]
+    for file, run in zip(files, runs, strict=True):
+        write_json(file, plan.runs[run])
+    tried = []
+
+    def train_job(job, data):
+        tried.append(job.spec["seed"])
+        return {}["a plugin's key"] if len(tried) == 1 else ""
+
+    monkeypatch.setattr(train_commands, "train_job", train_job)
+    with pytest.raises(SystemExit, match=f"1 of {len(runs)} runs failed"):
+        train_specs(files, results, [scale.parent / "data"], False, "cpu", "fast")
+    assert len(tried) == len(runs) > 1
+    assert 'KeyError: "a plugin\'s key"' in capsys.readouterr().err
 
 
 def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):

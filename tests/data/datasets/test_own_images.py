@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import own_sets
 from noisyfl.core.options import BadInput
@@ -260,6 +261,15 @@ def empty_folder(folder):
     return "images(path='empty', test_share=0.5)"
 
 
+def a_folder_above(folder):
+    """The part of a set without its test part, whose classes are a folder further down."""
+    place = folder / "above" / "train" / "ant"
+    place.mkdir(parents=True)
+    for number in range(4):
+        Image.new("L", (4, 4)).save(place / f"{number}.png")
+    return "images(path='above', test_share=0.5)"
+
+
 def no_known_format(folder):
     (folder / "a.zip").write_bytes(b"")
     return "images(path='a.zip', test_share=0.5)"
@@ -318,6 +328,10 @@ def a_mean_too_many(folder):
         (
             edited(lambda a: a.update(train_label=a["train_label"][1:])),
             r"one name or number of a cla",
+        ),
+        (
+            a_folder_above,
+            r"label: .*got the classes \['train'\], expected two or more, each with a",
         ),
         (edited(lambda a: a.pop("test_image")), r"image: got 'test_image'.*set\.npz has "),
     ],

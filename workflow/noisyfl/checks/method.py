@@ -82,7 +82,7 @@ def declares(method: Method, data: Results, folder: Path) -> str:
         of = f"{part['name']}: "
         if not getattr(declared, "reference", ""):
             raise Failed(f"{of}it has no `reference`, which says where it comes from")
-        if not inspect.getdoc(declared):
+        if not declared.__doc__:
             raise Failed(f"{of}its class has no docstring")
         undescribed = [name for name, f in declared.model_fields.items() if not f.description]
         if undescribed:

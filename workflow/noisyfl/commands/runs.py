@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ def train_specs(
             error = train_job(job, data)
         except (BadInput, DamagedArtifact) as bad:
             error = f"error: {bad}"
+        except Exception:  # of a plugin, say; the other runs do not suffer from it
+            error = traceback.format_exc().rstrip()
         if error:
             print(error, file=sys.stderr)
             failed += 1

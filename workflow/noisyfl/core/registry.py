@@ -23,6 +23,9 @@ from noisyfl.core.typed import LIMITS, Typed, choices_of, extra_of, type_of
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
 
+MEASURES = ("rounds", "visits", "local_epochs", "clients")
+"""What options scale with and are bounded by, of a run (:func:`noisyfl.specs.spec.measures_of`)."""
+
 NEARLY = 0.85
 """From this likeness on (:mod:`difflib`), a function's name is taken for a hook's with a slip."""
 
@@ -206,6 +209,12 @@ class Registry(Generic[C]):
                     f"{self.kind} {name!r}: {option}: got bounds for a list, expected them for "
                     "its items, such as list[Annotated[float, Field(ge=0)]]"
                 )
+        for extra, known in (("share_of", MEASURES), ("at_most_of", (*MEASURES, *fields))):
+            found = cls.extras(extra) if issubclass(cls, Component) else {}
+            for option, given in found.items():
+                measure = given if isinstance(given, str) else given[0]
+                what = f"{self.kind} {name!r}: {option}: {extra}"
+                find(dict.fromkeys(known), measure, "measure", what)
         if cls.__module__.partition(".")[0] != PACKAGE.name:  # ours are tested
             check_hooks(cls, self.bases, f"{self.kind} {name!r}: ")
 
@@ -252,12 +261,11 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
     Raises:
         BadInput: one of the functions would never be called, or be called with other arguments.
     """
-    hooks = {
-        name: value
-        for base in bases
-        for name, value in inspect.getmembers(base, inspect.isfunction)
-        if name[0] != "_"
-    }
+    hooks, of_base = {}, {}
+    for base in sorted(bases, key=lambda base: issubclass(cls, base)):
+        for name, value in inspect.getmembers(base, inspect.isfunction):
+            if name[0] != "_":
+                hooks[name], of_base[name] = value, base
     for name, function in vars(cls).items():
         if not inspect.isfunction(function) or name[0] == "_":
             continue
@@ -265,6 +273,10 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
             if close := difflib.get_close_matches(name, hooks, 1, NEARLY):
                 raise BadInput(f"{of}there is no hook {name!r}; did you mean {close[0]!r}?")
             continue
+        if not issubclass(cls, of_base[name]):
+            raise BadInput(
+                f"{of}{name} is a hook of a {of_base[name].__name__}, and {cls.__name__} is none"
+            )
         takes = [*inspect.signature(function).parameters]
         given = [*inspect.signature(hooks[name]).parameters]
         if takes != given:

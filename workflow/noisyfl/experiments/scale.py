@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import Results, RunFiles
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, find
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.config import RULES
 from noisyfl.experiments.partial import partial_plan
@@ -183,7 +183,7 @@ class Scale:
 
     def part(self, wildcards: Any) -> Description:
         """The table or figure that files with these wildcards belong to."""
-        return self.parts[f"{wildcards.experiment}/{wildcards.name}"]
+        return find(self.parts, f"{wildcards.experiment}/{wildcards.name}", "table or figure")
 
     def text(self, part: Description) -> str:
         """What a table or a figure says and shows, as the canonical JSON that jobs are given."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from noisyfl.core.options import BadInput
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
@@ -116,6 +120,15 @@ def with_room(federation: Federation, work: Callable[[], T]) -> T:
         federation.executor.use_less_memory(why)
 
 
+def _client(number: Any, federation: Federation) -> Client:
+    known = len(federation.clients)
+    if isinstance(number, bool | np.bool_) or not 0 <= operator.index(number) < known:
+        raise BadInput(
+            f"select: got {number!r}, expected numbers of clients, from 0 to {known - 1}"
+        )
+    return federation.clients[number]
+
+
 def _round(
     federation: Federation, server: ServerSide, client: ClientSide, round: int, total: int
 ) -> tuple[bool, Mapping[str, Any], int]:
@@ -128,7 +141,7 @@ def _round(
     begun = time.perf_counter()
     stage, counted = server.stage(round, federation), server.counted_updates(round, federation)
     server, client = server.sides(round, client, federation)
-    chosen = [federation.clients[number] for number in server.select(round, federation)]
+    chosen = [_client(number, federation) for number in server.select(round, federation)]
     federation.state[PARTICIPANTS] = [participant.id for participant in chosen]
     updates = local_updates(round, chosen, server, client, federation)
     federation.weights = server.aggregate(updates, federation)

@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from noisyfl.core.options import BadInput
+from noisyfl.data.augmentation.augment import KINDS
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.weights import Weights
 
@@ -48,6 +49,8 @@ class Epoch:
 
     def __post_init__(self) -> None:
         samples = len(self.targets)
+        if not isinstance(self.views, tuple) or not set(self.views) <= set(KINDS):
+            raise BadInput(f"Epoch.views: got {self.views!r}, expected a tuple of {KINDS}")
         for step in self.steps:
             check_positions(step, samples, "Epoch.steps")
 
@@ -124,6 +127,10 @@ class Update:
     loss: float
     forward: int
     backward: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.size, int | float | np.number) or not 0 <= self.size < np.inf:
+            raise BadInput(f"size: got {self.size!r}, expected a finite number of at least 0")
 
 
 def check_positions(given: np.ndarray, samples: int, where: str) -> None:

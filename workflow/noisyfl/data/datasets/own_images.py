@@ -110,6 +110,11 @@ def read_images(wanted: Images, roots: Roots) -> Content:
     """
     train, test = _parts(wanted, roots)
     classes = list(wanted.classes or train.classes or _classes_of(train.labels))
+    if len(classes) < 2 or "" in classes:
+        raise BadInput(
+            f"{train.place}: got the classes {classes}, expected two or more, each with a name",
+            "classes" if wanted.classes else "label",
+        )
     labels, given = _numbers(train, train.labels, classes), None
     if train.given is not None:
         given = _numbers(train, train.given, classes)
