@@ -41,10 +41,43 @@ tables:
     statistic: last
     columns: [{{name: noisy}}]
     rows:
-      - {{name: FedAvg, method: fedavg}}
+      - {{name: FedAvg, method: disturbed_fedavg}}
+"""
+# Things happen to a run while a file of its name and seed is there: in the same round everywhere.
+PLUGIN = f"""
+'''FedAvg to which things happen.'''
+
+import os
+import time
+
+from noisyfl.methods.fedavg import FedAvg
+from noisyfl.methods.registry import METHODS
+
+
+@METHODS.register("disturbed_fedavg")
+class Disturbed(FedAvg):
+    '''It waits, fills the memory, or fails.'''
+
+    reference = "these tests"
+
+    def begin(self, federation):
+        if os.path.exists(f"hungry{{federation.seed}}"):
+            federation.filled = bytearray(3_000_000_000)
+        assert not os.path.exists(f"broken{{federation.seed}}"), "broken on purpose"
+
+    def select(self, round, federation):
+        while round >= {HELD_AFTER} and os.path.exists(f"held{{federation.seed}}"):
+            time.sleep(0.1)
+        return super().select(round, federation)
 """
 # So rarely that a checkpoint is there only if a run was asked to end, in time.
-SCALE = "scale: tiny\nexperiments: [tiny]\ncheckpoint_seconds: 3600\ndevice: cpu\n"
+SCALE = """
+scale: tiny
+experiments: [tiny]
+plugins: [disturbed.py]
+checkpoint_seconds: 3600
+device: cpu
+"""
 TABLE = ["tiny_one", "--configfile", "config/tiny.yaml"]
 
 
@@ -69,25 +102,10 @@ def repository(folder: Path, runs: int, held: Sequence[int] = ()) -> Path:
     shutil.copy(REPOSITORY / "Snakefile", folder)
     (folder / "config/papers/tiny.yaml").write_text(EXPERIMENT)
     (folder / "config/tiny.yaml").write_text(f"{SCALE}trials: {runs}\n")
-    rounds = folder / "workflow/noisyfl/simulation/rounds.py"
-    waits = f'round >= {HELD_AFTER} and os.path.exists(f"held{{federation.seed}}")'
-    insert(
-        rounds,
-        "            finite, evaluation, counted = _round_with_room(",
-        f"while {waits}: time.sleep(0.1)",
-    )
-    insert(rounds, "import math\n", "import os")
+    (folder / "disturbed.py").write_text(PLUGIN)
     for seed in held:
         (folder / f"held{seed}").touch()
     return folder
-
-
-def insert(path: Path, before: str, statement: str) -> None:
-    """A statement before a line of a source file, indented as that is."""
-    text = path.read_text()
-    assert text.count(before) == 1
-    indent = " " * (len(before) - len(before.lstrip()))
-    path.write_text(text.replace(before, f"{indent}{statement}\n{before}"))
 
 
 def release(folder: Path, seed: int) -> None:
