@@ -59,11 +59,22 @@ def test_a_whole_run_leaves_neither_lock_nor_status_nor_checkpoint(results):
     provenance = json.loads(results.run(RUN).provenance.read_text())
     steps = provenance.pop("eager_steps")
     assert steps > 0
-    how = ("precision", "layout", "slots", "captured_steps", "fallbacks", "cudnn")
+    how = (
+        "precision",
+        "layout",
+        "slots",
+        "steps_a_graph",
+        "fused_update",
+        "captured_steps",
+        "fallbacks",
+        "cudnn",
+    )
     assert {key: provenance[key] for key in (*how, "peak_gpu_memory_mb")} == {
         "precision": "float32",
         "layout": "contiguous",
         "slots": 1,
+        "steps_a_graph": 1,
+        "fused_update": False,
         "captured_steps": 0,
         "fallbacks": [],
         "cudnn": None,

@@ -17,6 +17,8 @@ from noisyfl.specs.gpu_facts import GpuFacts
 FACTS = {
     "device": "NVIDIA H100",
     "slots": 8,
+    "steps_a_graph": 4,
+    "fused_update": True,
     "layout": {"float32": "contiguous", "tf32": "channels_last"},
     "factors": {
         "launch_seconds": 1e-5,
@@ -36,6 +38,7 @@ def test_every_check_holds_on_a_cpu(tmp_path):
         "batch normalisation, loop on the CPU against fast",
         "products in float32",
         "one slot against all",
+        "steps one by one against several in a graph",
         "an eager round under CUDA's sanitizer",
         "epochs that wait for nothing",
         "memory",
@@ -56,6 +59,7 @@ def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
     monkeypatch.setattr(selftest, "check_captures", lambda device, model: "as it should be")
     monkeypatch.setattr(selftest, "check_method", wrong)
     monkeypatch.setattr(selftest, "check_slots", wrong)
+    monkeypatch.setattr(selftest, "check_graphs", lambda device: "as it should be")
     monkeypatch.setattr(selftest, "check_batch_norm", lambda device: "as it should be")
     lines = []
     assert not selftest.selftest("cpu", tmp_path / "gpu.json", lines.append, ["rofl"], ["cnn"])
@@ -67,14 +71,13 @@ def test_checks_end_where_the_time_does(tmp_path, monkeypatch):
     clock = iter(range(0, 10_000, 25))  # a check takes 25 seconds
     monkeypatch.setattr(selftest.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(selftest, "check_captures", lambda device, model: "as it should be")
-    for name in ("check_batch_norm", "check_products", "check_slots"):
+    for name in ("check_batch_norm", "check_products", "check_slots", "check_graphs"):
         monkeypatch.setattr(selftest, name, lambda device: "as it should be")
     monkeypatch.setattr(timing, "measure", lambda device, say: {})
     lines = []
-    assert selftest.selftest("cpu", tmp_path, lines.append, ["rofl"], ["cnn"], minutes=6.5)
+    assert selftest.selftest("cpu", tmp_path, lines.append, ["rofl"], ["cnn"], minutes=7)
     assert lines[-2:] == [
-        "left out, as half of 6.5 minutes is over: cnn, captured; rofl, loop on the CPU against "
-        "fast",
+        "left out, as half of 7 minutes is over: cnn, captured; rofl, loop on the CPU against fast",
         "The checks that were made hold on this CPU. There is nothing to set.",
     ]
 
@@ -93,10 +96,15 @@ def test_products_that_are_rounded_are_found(monkeypatch):
 
 
 def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
-    """Of a GPU on which eight slots are nearly as good as sixteen, and channels last is better."""
+    """Of a GPU on which eight slots are nearly as good as sixteen and four steps a graph as many
+    more, and channels last and one kernel for an update are better.
+    """
 
-    def said(device, say, work, precision, slots, channels_last=None):
-        return (1000.0 if channels_last else 800.0) * (1 if slots >= 8 else slots / 8)
+    def said(device, say, work, precision, slots, channels_last=None, **options):
+        speed = 1000.0 if channels_last in (True, None) else 800.0
+        speed *= 1 if slots >= 8 else slots / 8
+        speed *= 1 if options.get("steps_a_graph", 4) >= 4 else 0.5
+        return speed * (1.1 if options.get("fused_update") else 1)
 
     monkeypatch.setattr(timing, "_measure_speed", said)
     monkeypatch.setattr(timing, "images_tested_per_second", lambda device, model: 5000.0)
@@ -106,19 +114,20 @@ def test_plans_and_runs_read_what_is_measured(tmp_path, monkeypatch):
     path.write_text(json.dumps(timing.measure(torch.device("cuda"), str)))
     facts = GpuFacts.read_file(path)
     assert (facts.device, facts.slots) == ("NVIDIA H100", 8)
+    assert (facts.steps_a_graph, facts.fused_update) == (4, True)
     assert facts.layout == dict.fromkeys(timing.PRECISIONS, "channels_last")
     name, speed = speeds.measured_speed(path)
     assert (name, speed.evaluation) == ("NVIDIA H100", 5000.0)
     # ResNet-18 multiplies 555 million times an image; three products, each of two operations.
     assert speed.flops["tf32"] == pytest.approx(1000 * 6 * speeds.IMAGE, rel=0.01)
-    # 200 steps a second, each of the kernels of four layers.
-    assert speed.launch == pytest.approx(1 / 200 / (4 * speeds.KERNELS))
+    # 275 steps a second, each of the kernels of four layers.
+    assert speed.launch == pytest.approx(1 / 275 / (4 * speeds.KERNELS))
 
 
 def test_bfloat16_is_not_measured_where_a_gpu_cannot_compute_in_it(monkeypatch):
     measured = []
 
-    def said(device, say, work, precision, slots, channels_last=None):
+    def said(device, say, work, precision, **options):
         measured.append(precision)
         return 800.0
 
@@ -139,15 +148,13 @@ def test_a_run_takes_slots_and_layout_of_its_own_kind_of_gpu(tmp_path, monkeypat
     assert gpu.measured_options(path, cuda, "tf32", log.append) == {}
     path.write_text(json.dumps(FACTS))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100")
-    assert gpu.measured_options(path, cuda, "tf32", log.append) == {
-        "slots": 8,
-        "channels_last": True,
-    }
-    assert gpu.measured_options(path, cuda, "float32", log.append) == {
-        "slots": 8,
-        "channels_last": False,
-    }
-    assert gpu.measured_options(path, cuda, "bfloat16", log.append) == {"slots": 8}
+    best = {"slots": 8, "steps_a_graph": 4, "fused_update": True}
+    for precision, layout in (
+        ("tf32", {"channels_last": True}),
+        ("float32", {"channels_last": False}),
+        ("bfloat16", {}),
+    ):
+        assert gpu.measured_options(path, cuda, precision, log.append) == {**best, **layout}
     assert gpu.measured_options(path, torch.device("cpu"), "tf32", log.append) == {}
     assert log == []
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
@@ -160,6 +167,7 @@ def test_a_run_takes_slots_and_layout_of_its_own_kind_of_gpu(tmp_path, monkeypat
     [
         ({"slots": 0}, "gpu.json: slots: got 0, expected at least 1"),
         ({"slots": "8"}, "slots: got '8'"),
+        ({"steps_a_graph": 0}, "gpu.json: steps_a_graph: got 0, expected at least 1"),
         (
             {"layout": {"tf32": "rows"}},
             "layout.tf32: got 'rows', expected one of 'contiguous', 'channels_last'",

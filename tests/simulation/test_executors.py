@@ -78,7 +78,7 @@ def test_a_last_single_sample_is_not_counted(make):
 
 # ---------------------------------------------------------------- the fast executor
 
-CAPTURING = {"slots": 2}
+CAPTURING = {"slots": 2, "steps_a_graph": 2, "fused_update": True}
 """Clients by turns, and steps that are replayed on tensors that stay where they are."""
 if not torch.cuda.is_available():
     CAPTURING["capturing"] = RecordedGraphs

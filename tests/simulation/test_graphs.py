@@ -123,7 +123,7 @@ class Counted(FastExecutor):
     def _new_slot(self, networks):
         slot = super()._new_slot(networks)
         slot._descend = lambda side, batch, learns: None
-        slot._captured_step = lambda capture, key, side, batch, learns: replay_of(slot, key)
+        slot._captured_steps = lambda capture, key, side, batch, learns: replay_of(slot, key)
         slot._check = lambda replay, *_: count(self.usage)
         return slot
 
@@ -244,7 +244,7 @@ def test_a_value_that_python_has_baked_in_is_found():
 def test_a_buffer_that_moves_is_found():
     usage, update, plain = one_client(MovesItsBuffer, lambda client: {"seen": torch.zeros(())})
     (line,) = usage.fallbacks
-    assert "ends with other memory than the step itself" in line
+    assert "ends with other memory than the work itself" in line
     close(update.weights, plain.weights, 1e-4)
     assert update.memory == plain.memory
 
@@ -272,6 +272,8 @@ def test_a_step_that_fails_leaves_the_others_captured():
         "precision": "float32",
         "layout": "contiguous",
         "slots": 1,
+        "steps_a_graph": 1,
+        "fused_update": False,
         "captured_steps": 8 - 1,
         "eager_steps": 24 + 1,
         "fallbacks": runner.usage.fallbacks,

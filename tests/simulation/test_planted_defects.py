@@ -16,6 +16,7 @@ from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.sgd import SGD
 from noisyfl.simulation.slot import StreamSlot
+from noisyfl.simulation.updates import Batch
 
 
 def edited(owner, name, line, other):
@@ -92,6 +93,19 @@ DEFECTS = {
     "batches that the host waits for": (
         (fast, "to_device", lambda tensor, device: tensor.to(device)),
         (check_method, "fedavg", "synchronizing .* a copy from one device to the other"),
+    ),
+    "steps of a graph that all see the first one's labels": (
+        edited(Batch, "step", "self.target[number]", "self.target[0]"),
+        (check_method, "fedavg", "not close"),
+    ),
+    "numbers of a graph that are all the first step's": (
+        edited(
+            FastExecutor,
+            "_stacks",
+            "values[step : step + count]",
+            "values[step : step + 1] * count",
+        ),
+        (check_method, "josrc", "not close"),
     ),
     "memory as long as the first client's": (
         edited(

@@ -77,16 +77,16 @@ class Hurried(FastExecutor):
         made.start, made.finish = _in_mode("error", made.start), _in_mode("error", made.finish)
         return made
 
-    def _batches(self, client: Any, epoch: Any, turn: Any, memory: Any) -> Any:
+    def _stacks(self, client: Any, epoch: Any, turn: Any, memory: Any) -> Any:
         torch.cuda.set_sync_debug_mode("error" if epoch.repeatable else "default")
-        yield from super()._batches(client, epoch, turn, memory)
+        yield from super()._stacks(client, epoch, turn, memory)
         torch.cuda.set_sync_debug_mode("default")
 
 
 @contextmanager
 def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
     """Context manager: a device, and options of the executor on it. On the fake one the executor is
-    :class:`Hurried`.
+    :class:`Hurried`, and captures steps in pairs, those that are left one by one.
     """
     if kind == "real":
         yield DEVICE, {"channels_last": True}
@@ -97,7 +97,7 @@ def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
             patches.enter_context(patch.object(module, name, waiting))
         patches.enter_context(patch.dict(EXECUTORS, {"fast": Hurried}))
         gpu = patches.enter_context(FakeGpu())
-        yield DEVICE, {"channels_last": True, "capturing": gpu.graphs}
+        yield DEVICE, {"channels_last": True, "steps_a_graph": 2, "capturing": gpu.graphs}
 
 
 def rounds_of(

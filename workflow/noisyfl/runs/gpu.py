@@ -92,7 +92,12 @@ def measured_options(
         return {}
     layout = facts.layout.get(precision)
     last = {} if layout is None else {"channels_last": layout == "channels_last"}
-    return {"slots": facts.slots, **last}
+    return {
+        "slots": facts.slots,
+        "steps_a_graph": facts.steps_a_graph,
+        "fused_update": facts.fused_update,
+        **last,
+    }
 
 
 def facts_of(device: torch.device) -> dict[str, Any]:

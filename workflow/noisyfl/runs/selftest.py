@@ -146,8 +146,10 @@ def selftest(
     write_json(facts, found)
     layouts = ", ".join(f"{precision} {layout}" for precision, layout in found["layout"].items())
     say(
-        f"{made} hold on {found['device']}. Runs take {found['slots']} stream slots and these "
-        f"layouts by themselves: {layouts} ({facts})."
+        f"{made} hold on {found['device']}. By themselves runs take what was fastest: "
+        f"{found['slots']} stream slots, {found['steps_a_graph']} steps a graph, "
+        f"{'one kernel' if found['fused_update'] else 'several kernels'} for an update, and these "
+        f"layouts: {layouts} ({facts})."
     )
     return True
 
@@ -157,6 +159,7 @@ def _checks(names: Sequence[str], models: Sequence[str]) -> Iterator[tuple[str, 
     yield "batch normalisation, loop on the CPU against fast", check_batch_norm
     yield "products in float32", check_products
     yield "one slot against all", check_slots
+    yield "steps one by one against several in a graph", check_graphs
     yield "an eager round under CUDA's sanitizer", check_streams
     yield "epochs that wait for nothing", check_no_waiting
     yield "memory", check_memory
@@ -255,6 +258,17 @@ def check_slots(device: torch.device) -> str:
     one, all_of_them = (_train(device, "fedprox", "fast", slots=slots) for slots in (1, 3))
     _check_close(one, all_of_them)
     return f"the same on {all_of_them.executor.facts()['slots']}"
+
+
+def check_graphs(device: torch.device) -> str:
+    """Compare the same rounds with a graph and some operations for each step, and with one graph
+    for three steps and one kernel for all weights.
+    """
+    torch.set_default_dtype(torch.float64)
+    plain = _train(device, "fedprox", "fast")
+    together = _train(device, "fedprox", "fast", steps_a_graph=3, fused_update=True)
+    _check_close(plain, together)
+    return f"the same with {together.executor.facts()['steps_a_graph']}"
 
 
 def check_streams(device: torch.device) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -20,10 +21,11 @@ from noisyfl.specs.extent import network_of
 from noisyfl.specs.gpu_facts import Layout
 from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer
 
-SLOTS = (1, 2, 4, 8, 16)
+COUNTS = {"slots": (1, 2, 4, 8, 16), "steps_a_graph": (1, 4, 16)}
+"""What is tried of the fast executor's options that are numbers."""
 
 LARGE, SMALL = ("resnet18", 10), ("cnn4conv", 50)
-"""Models and batch sizes of the papers, by which layouts, slots and matrix rates are measured."""
+"""Models and batch sizes of the papers, by which all is measured but launches."""
 
 BFLOAT16 = 8, 0
 """The compute capability from which on cuDNN has convolutions in bfloat16."""
@@ -39,9 +41,10 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
     is empty.
     """
     if device.type != "cuda":
-        speed = samples_per_second(device, *TINY, clients=2, samples=20)
-        say(f"speed   {TINY[0]}, batches of {TINY[1]}: {speed:,.0f} samples/s")
+        found = samples_per_second(device, *TINY, clients=2, samples=20)
+        say(f"speed   {TINY[0]}, batches of {TINY[1]}: {found:,.0f} samples/s")
         return {}
+    speed = partial(_measure_speed, device, say)
     layout: dict[str, Layout] = {}
     rates: dict[str, float] = {}
     for precision in PRECISIONS:
@@ -50,26 +53,28 @@ def measure(device: torch.device, say: Callable[[str], None]) -> dict[str, Any]:
             layout[precision], rates[precision] = layout["float32"], rates["float32"]
             continue
         speeds = {
-            name: _measure_speed(
-                device, say, LARGE, precision, 8, channels_last=name == "channels_last"
-            )
+            name: speed(LARGE, precision, slots=8, channels_last=name == "channels_last")
             for name in get_args(Layout)
         }
         layout[precision] = max(speeds, key=speeds.__getitem__)
         rates[precision] = 3 * flops(LARGE[0]) * max(speeds.values())
-    slots = {
-        count: _measure_speed(device, say, SMALL, "tf32", count, channels_last=True)
-        for count in SLOTS
-    }
-    # The fewest that reach nine tenths of the best speed: more of them take more memory.
-    best = next(count for count in SLOTS if slots[count] >= 0.9 * max(slots.values()))
-    steps = _measure_speed(device, say, TINY, "float32", best) / TINY[1]
+    last = layout["tf32"] == "channels_last"
+    plain, fused = (
+        speed(LARGE, "tf32", slots=8, channels_last=last, fused_update=at_once)
+        for at_once in (False, True)
+    )
+    options: dict[str, Any] = {"fused_update": fused > plain}
+    for name, counts in COUNTS.items():
+        tried = {count: speed(SMALL, "tf32", **options, **{name: count}) for count in counts}
+        # The fewest that reach nine tenths of the best speed: more of them take more memory.
+        options[name] = next(n for n in counts if tried[n] >= 0.9 * max(tried.values()))
+    steps = speed(TINY, "float32", **options) / TINY[1]
     kernels = KERNELS * len(_layers(TINY[0]))
     images = images_tested_per_second(device, LARGE[0])
     say(f"speed   {LARGE[0]}: {images:,.0f} images/s tested")
     return {
         "device": torch.cuda.get_device_name(device),
-        "slots": best,
+        **options,
         "layout": layout,
         "factors": {
             "launch_seconds": 1 / (steps * kernels),
@@ -84,24 +89,14 @@ def _measure_speed(
     say: Callable[[str], None],
     work: tuple[str, int],
     precision: str,
-    slots: int,
-    channels_last: bool | None = None,
+    **options: Any,
 ) -> float:
     """Measure samples per second, and say a line about it."""
     speed = samples_per_second(
-        device,
-        *work,
-        clients=16,
-        samples=20 * work[1],
-        precision=precision,
-        slots=slots,
-        channels_last=channels_last,
+        device, *work, clients=16, samples=20 * work[1], precision=precision, **options
     )
-    layout = {None: "", True: ", channels last", False: ", contiguous"}[channels_last]
-    say(
-        f"speed   {work[0]}, batches of {work[1]}, {precision}, {slots} slots{layout}: "
-        f"{speed:,.0f} samples/s"
-    )
+    how = ", ".join(f"{name}={value}" for name, value in options.items())
+    say(f"speed   {work[0]}, batches of {work[1]}, {precision}, {how}: {speed:,.0f} samples/s")
     return speed
 
 

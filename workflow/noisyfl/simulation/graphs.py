@@ -30,7 +30,7 @@ CHECKS = 2
 """How many replays of a key are compared with the work itself in any case. One does not suffice,
 since what Python computed during the capture is still right then."""
 
-NO_NUMBERS: Mapping[str, float] = {}
+NO_NUMBERS: Mapping[str, Sequence[float]] = {}
 
 GRAPHS = 32
 """How many graphs a slot keeps; a further one replaces the least recently used."""
@@ -188,7 +188,9 @@ class GraphCache:
             self._replays.popitem(last=False)
         self._replays[key] = replay
 
-    def is_to_be_checked(self, key: Hashable, numbers: Mapping[str, float] = NO_NUMBERS) -> bool:
+    def is_to_be_checked(
+        self, key: Hashable, numbers: Mapping[str, Sequence[float]] = NO_NUMBERS
+    ) -> bool:
         """Whether the next replay of a key is to be compared with the work itself.
 
         The first :data:`CHECKS` replays of a key on any slot are, and then the first whose extras
@@ -197,14 +199,15 @@ class GraphCache:
 
         Args:
             key: of the work.
-            numbers: those among the extras of the replay, by name.
+            numbers: those among the extras of the replay, by name: one a step.
         """
         checked = self._usage.checked[key]
         if not checked.times:
-            checked.first = dict(numbers)
+            checked.first = {name: values[0] for name, values in numbers.items()}
         kinds = {
             (name, (value > 0) - (value < 0), value == checked.first.get(name))
-            for name, value in numbers.items()
+            for name, values in numbers.items()
+            for value in values
         }
         if checked.times >= CHECKS and kinds <= checked.kinds:
             return False

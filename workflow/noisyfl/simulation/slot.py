@@ -38,6 +38,7 @@ class StreamSlot:
         device: where networks and buffers live.
         capture: what captures work; None if nothing is captured.
         usage: of the executor; all slots write to it.
+        fused: see :class:`~noisyfl.simulation.sgd.SGD`.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class StreamSlot:
         device: torch.device,
         capture: Capture | None,
         usage: Usage,
+        fused: bool = False,
     ) -> None:
         self.networks = networks
         self._device = device
@@ -54,7 +56,7 @@ class StreamSlot:
         weights = {name: value.clone() for name, value in networks.state_dict().items()}
         self.model = Model(networks, weights, schedule.precision)
         rate = next(iter(weights.values())).new_zeros(()) if capture else None
-        self._optimizer = SGD(self.model.weights, schedule, rate)
+        self._optimizer = SGD(self.model.weights, schedule, rate, fused)
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._capture = capture
         self._usage = usage
@@ -167,45 +169,50 @@ class StreamSlot:
 
     # ---------------------------------------------------------------- steps
 
-    def step(self, side: ClientSide, batch: Batch, epoch: Epoch, number: int) -> None:
-        """Make one step of an epoch, by a replay of captured work where there is one.
+    def steps(self, side: ClientSide, batches: Batch, epoch: Epoch, first: int) -> None:
+        """Make consecutive steps of an epoch, by a replay of captured work where there is one.
 
         Args:
             side: the client side, whose loss is minimised.
-            batch: of the step.
-            epoch: the epoch that the step belongs to.
-            number: of the step in the epoch, from 0.
+            batches: of the steps, stacked: each tensor has one more axis in front, the steps.
+            epoch: the epoch that the steps belong to.
+            first: the number of the first of them in the epoch, from 0.
         """
-        self._steps += 1
+        count = len(batches.positions)
+        self._steps += count
         learns = epoch.learns
         if self._capture is None or not epoch.repeatable:
-            return self._step_as_it_is(side, batch, learns)
-        inputs = _tensors(batch)
+            return self._steps_as_they_are(side, batches, learns)
+        inputs = _tensors(batches)
         read = self._optimizer.reads
         key = (side, read, learns, signature(inputs), signature(self.memory))
         replay = self._graphs.find(key)
         if replay is None and self._graphs.is_due(key):
-            replay = self._captured_step(self._capture, key, side, batch, learns)
+            replay = self._captured_steps(self._capture, key, side, batches, learns)
         if replay is None:
-            return self._step_as_it_is(side, batch, learns)
+            return self._steps_as_they_are(side, batches, learns)
         replay.load(inputs)
-        if self._graphs.is_to_be_checked(key, _numbers(epoch, number)):
-            return self._check(replay, key, side, batch, learns)
+        if self._graphs.is_to_be_checked(key, _numbers(epoch, range(first, first + count))):
+            return self._check(replay, key, side, batches, learns)
         replay.again()
         self.model.forward += replay.forward
         self.model.backward += replay.backward
-        self._usage.captured += 1
+        self._usage.captured += count
         return None
 
-    def _step_as_it_is(self, side: ClientSide, batch: Batch, learns: str | tuple[str, ...]) -> None:
-        self._usage.eager += 1
-        self._descend(side, batch, learns)
+    def _steps_as_they_are(
+        self, side: ClientSide, batches: Batch, learns: str | tuple[str, ...]
+    ) -> None:
+        self._usage.eager += len(batches.positions)
+        self._descend(side, batches, learns)
 
-    def _descend(self, side: ClientSide, batch: Batch, learns: str | tuple[str, ...]) -> None:
-        self._tune(len(batch.positions) == self._full)
-        loss = side.loss(self.model, batch)
-        self._optimizer.step(loss, learns)
-        self._loss += loss.detach()
+    def _descend(self, side: ClientSide, batches: Batch, learns: str | tuple[str, ...]) -> None:
+        count, size = batches.positions.shape
+        self._tune(size == self._full)
+        for number in range(count):
+            loss = side.loss(self.model, batches.step(number))
+            self._optimizer.step(loss, learns)
+            self._loss += loss.detach()
 
     def _tune(self, often: bool) -> None:
         """Let cuDNN try all its algorithms for batch sizes that come often; for others, the trial
@@ -214,26 +221,26 @@ class StreamSlot:
         if self._stream:
             torch.backends.cudnn.benchmark = often
 
-    def _captured_step(
+    def _captured_steps(
         self,
         capture: Capture,
         key: Hashable,
         side: ClientSide,
-        batch: Batch,
+        batches: Batch,
         learns: str | tuple[str, ...],
     ) -> Replay | None:
-        """Capture a step on copies of the batch's tensors, which later steps fill anew."""
+        """Capture steps on copies of the batches' tensors, which later steps fill anew."""
         held = Batch(
-            views=tuple(view.clone() for view in batch.views),
-            positions=batch.positions.clone(),
-            target=batch.target.clone(),
-            extras={name: value.clone() for name, value in batch.extras.items()},
+            views=tuple(view.clone() for view in batches.views),
+            positions=batches.positions.clone(),
+            target=batches.target.clone(),
+            extras={name: value.clone() for name, value in batches.extras.items()},
             memory=dict(self.memory),
         )
         model, inputs = self.model, _tensors(held)
         before = model.forward, model.backward
         replay = self._captured(
-            capture, key, _words(side, batch), inputs, lambda: self._descend(side, held, learns)
+            capture, key, _words(side, batches), inputs, lambda: self._descend(side, held, learns)
         )
         if replay is not None:
             replay.forward, replay.backward = model.forward - before[0], model.backward - before[1]
@@ -260,16 +267,16 @@ class StreamSlot:
         replay: Replay,
         key: Hashable,
         side: ClientSide,
-        batch: Batch,
+        batches: Batch,
         learns: str | tuple[str, ...],
     ) -> None:
-        """Make a step twice from the same start: one operation at a time, and as a replay. If the
+        """Make steps twice from the same start: one operation at a time, and as a replay. If the
         outcomes differ, keep that of the former, and stop replaying such steps.
         """
         held, dice = dict(self.memory), self._random_state()
         with self._on_default_stream():
             before = _copied(self._mutable_tensors())
-        self._descend(side, batch, learns)
+        self._descend(side, batches, learns)
         with self._on_default_stream():
             right = _copied(self._mutable_tensors())
             # The loss may have replaced tensors of the memory; a replay uses those that it was
@@ -282,15 +289,16 @@ class StreamSlot:
             wrong = differing(before, right, self._mutable_tensors(), TOLERANCES[self._precision])
             if wrong:
                 _restore(self._mutable_tensors(), right)
+        count = len(batches.positions)
         if wrong:
-            self._usage.eager += 1
+            self._usage.eager += count
             self._graphs.give_up(
                 key,
-                f"the replay of {_words(side, batch)} ends with other {' and '.join(wrong)} than "
-                "the step itself",
+                f"the replay of {_words(side, batches)} ends with other {' and '.join(wrong)} than "
+                "the work itself",
             )
         else:
-            self._usage.captured += 1
+            self._usage.captured += count
 
     def _mutable_tensors(self) -> dict[str, list[Tensor]]:
         """All that a step may change, by kind."""
@@ -360,16 +368,22 @@ def _tensors(batch: Batch) -> dict[str, Tensor]:
     return {**views, "positions": batch.positions, "target": batch.target, **extras}
 
 
-def _numbers(epoch: Epoch, number: int) -> dict[str, float]:
-    """The numbers among a step's extras, by name; those that are on a device are not read."""
-    found = {name: values[number] for name, values in epoch.extras.items()}
+def _numbers(epoch: Epoch, steps: range) -> dict[str, list[float]]:
+    """The numbers among the extras of steps, by name; those that are on a device are not read."""
+    found = {name: values[steps.start : steps.stop] for name, values in epoch.extras.items()}
     plain = bool | int | float | np.generic
-    return {name: float(value) for name, value in found.items() if isinstance(value, plain)}
+    return {
+        name: [float(value) for value in values]
+        for name, values in found.items()
+        if isinstance(values[0], plain)
+    }
 
 
-def _words(side: ClientSide, batch: Batch) -> str:
+def _words(side: ClientSide, batches: Batch) -> str:
     name = getattr(side, "name", type(side).__name__)
-    return f"a step of {name} on {_shape(batch.images)} images"
+    count = len(batches.positions)
+    steps = "a step" if count == 1 else f"{count} steps"
+    return f"{steps} of {name} on {_shape(batches.images[0])} images"
 
 
 def _shape(images: Tensor) -> str:

@@ -74,6 +74,16 @@ class Batch:
     extras: dict[str, Tensor]
     memory: Memory
 
+    def step(self, number: int) -> Batch:
+        """Of consecutive steps' batches, stacked along a further first axis, one step's."""
+        return Batch(
+            tuple(view[number] for view in self.views),
+            self.positions[number],
+            self.target[number],
+            {name: values[number] for name, values in self.extras.items()},
+            self.memory,
+        )
+
     @property
     def images(self) -> Tensor:
         """The first view."""

@@ -36,12 +36,16 @@ class GpuFacts(Typed):
     Attributes:
         device: its name.
         slots: the most stream slots that the fast executor should have.
+        steps_a_graph: how many steps of a local update it should capture as one graph.
+        fused_update: whether one kernel should update the weights.
         layout: of images and weights in memory, by precision.
         factors: see docs/speed.md.
     """
 
     device: str
     slots: int = Field(ge=1)
+    steps_a_graph: int = Field(ge=1)
+    fused_update: bool
     layout: dict[str, Layout]
     factors: Factors
 
