@@ -227,9 +227,9 @@ def test_the_speed_of_gpus_is_that_of_the_anchors():
         return likely_seconds(run(schedule, **changes), DEVICES["H100"]) / 1000
 
     assert 25_000 / 9000 < a_round("float32") < 25_000 / 6000
-    assert 25_000 / 25_000 < a_round("tf32") < 25_000 / 18_000
+    assert 25_000 / 16_000 < a_round("tf32") < 25_000 / 13_000
     small = run({"batch_size": 50, "evaluate_every": 10**6}, model="cnn4conv")
-    assert 25_000 / 300_000 < likely_seconds(small, DEVICES["H100"]) / 1000 < 25_000 / 230_000
+    assert 25_000 / 300_000 < likely_seconds(small, DEVICES["H100"]) / 1000 < 25_000 / 150_000
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -247,9 +247,17 @@ def test_a_device_has_the_factors_that_were_measured(tmp_path):
         "evaluation_images_per_second": 40_000,
     }
     path = tmp_path / "gpu.json"
-    facts = {"device": "Mine", "slots": 8, "layout": {}, "factors": factors}
+    facts = {
+        "device": "Mine",
+        "slots": 8,
+        "steps_a_graph": 1,
+        "fused_update": False,
+        "layout": {},
+        "factors": factors,
+    }
     path.write_text(json.dumps(facts))
-    assert measured_speed(path) == ("Mine", DEVICES["H100"])
+    # One step of a tiny network is measured, host and all.
+    assert measured_speed(path) == ("Mine", dataclasses.replace(DEVICES["H100"], step=0))
     path.write_text(json.dumps({**facts, "factors": {**factors, "launch_seconds": -1}}))
     with pytest.raises(BadInput, match=r"gpu.json: factors.launch_seconds: got -1"):
         measured_speed(path)

@@ -31,7 +31,8 @@ class Speed:
 
     Attributes:
         launch: seconds per kernel that a step starts, with several clients at a time.
-        step: seconds per local step in addition to its kernels, however small it is.
+        step: seconds per local step in addition to its kernels, however small it is: of a GPU's
+            host, which launches the steps of all clients one after the other.
         weight: seconds per local step for each weight that it changes.
         flops: floating-point operations per second in training, by precision.
         evaluation: CIFAR images per second on which ResNet-18 is tested.
@@ -74,10 +75,10 @@ def _rates(float32: float, tf32: float, bfloat16: float) -> dict[str, float]:
 CPU = "CPU core"
 
 DEVICES = {
-    "H100": Speed(flops=_rates(30e12, 80e12, 100e12), evaluation=40_000, launch=5e-7),
-    "A100": Speed(flops=_rates(10e12, 45e12, 60e12), evaluation=12_000, launch=6e-7),
-    "RTX 4090": Speed(flops=_rates(25e12, 40e12, 60e12), evaluation=30_000, launch=5e-7),
-    "T4": Speed(flops=_rates(3e12, 3e12, 3e12), evaluation=3_000, launch=2e-6),
+    "H100": Speed(flops=_rates(30e12, 80e12, 100e12), evaluation=40_000, launch=5e-7, step=1e-4),
+    "A100": Speed(flops=_rates(10e12, 45e12, 60e12), evaluation=12_000, launch=6e-7, step=1e-4),
+    "RTX 4090": Speed(flops=_rates(25e12, 40e12, 60e12), evaluation=30_000, launch=5e-7, step=1e-4),
+    "T4": Speed(flops=_rates(3e12, 3e12, 3e12), evaluation=3_000, launch=2e-6, step=1e-4),
     CPU: Speed(flops=_rates(7e10, 7e10, 7e10), evaluation=63, step=1e-3, weight=2e-9, start=15),
 }
 """By name. A CPU core was measured on one thread of a server, with a margin for slower ones."""
