@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpu_checks import check_method, check_normalized, check_products, check_streams
-from noisyfl.runs.selftest import Failed
+from noisyfl.checks.small_run import Failed
 from noisyfl.simulation import fast, losses
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor

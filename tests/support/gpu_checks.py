@@ -3,10 +3,10 @@
 import torch
 from torch import nn
 
+from noisyfl.checks import selftest
 from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
 from noisyfl.checks.fast import PARTITION, SCHEDULE, compare, rounds_of
 from noisyfl.models.cnn import Cnn
-from noisyfl.runs import selftest
 from small_runs import spec_of
 from streams import Streams
 

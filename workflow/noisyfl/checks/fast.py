@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 
-import numpy as np
 import torch
 
 from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
-from noisyfl.checks.small_run import SETTING, Method, federation_of, spec_of
+from noisyfl.checks.small_run import (
+    SETTING,
+    Failed,
+    Method,
+    check_alike,
+    rounds_of,
+    spec_of,
+)
 from noisyfl.core.artifacts import Results
 from noisyfl.data.augmentation import mild
-from noisyfl.runs.selftest import Failed
 from noisyfl.runs.train import EXECUTORS
 from noisyfl.simulation import slot
-from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.usage import Usage
-from noisyfl.simulation.weights import Weights
 
 Gpu = Literal["fake", "real"]
 
@@ -100,30 +101,6 @@ def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
         yield DEVICE, {"channels_last": True, "steps_a_graph": 2, "capturing": gpu.graphs}
 
 
-def rounds_of(
-    spec: Mapping[str, Any],
-    data: Results,
-    folder: Path,
-    executor: str,
-    device: torch.device | str = "cpu",
-    **options: Any,
-) -> Federation:
-    """The federation after a run's rounds; the arguments are those of :func:`federation_of`.
-
-    Args:
-        spec: canonical.
-        data: results that hold the digits.
-        folder: where the partition goes.
-        executor: its name.
-        device: where.
-        options: of the executor.
-    """
-    federation, server, client = federation_of(spec, data, folder, executor, device, **options)
-    checkpoint = Checkpoint(folder / "run.pt", {}, math.inf)
-    simulate(federation, server, client, checkpoint, lambda line: None)
-    return federation
-
-
 class Compared(NamedTuple):
     """A small run on both executors.
 
@@ -155,47 +132,10 @@ def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> 
     loop = rounds_of(spec, data, folder, "loop")
     with a_gpu(kind) as (device, options):
         quick = rounds_of(spec, data, folder, "fast", device, slots=2, **options)
-        weights = {name: value.cpu() for name, value in quick.weights.items()}
-        labels = [client.labels.cpu() for client in quick.clients]
-    usage = quick.executor.usage
-    if usage.fallbacks:
-        raise Failed("; ".join(usage.fallbacks))
-    if not usage.captured:
-        raise Failed("nothing was captured")
-    check_close(loop.weights, weights, tolerance)
-    for client, label in zip(loop.clients, labels, strict=True):
-        if not torch.equal(client.labels, label):
-            raise Failed(f"the labels of client {client.id} are others")
-    for table in ("rounds", "clients"):
-        rows = zip(getattr(loop.records, table), getattr(quick.records, table), strict=True)
-        for one, other in rows:
-            _check_row(one, other, 100 * tolerance)
+        usage = quick.executor.usage
+        if usage.fallbacks:
+            raise Failed("; ".join(usage.fallbacks))
+        if not usage.captured:
+            raise Failed("nothing was captured")
+        check_alike(loop, quick, tolerance)
     return Compared(loop, usage)
-
-
-def check_close(one: Weights, other: Weights, tolerance: float) -> None:
-    """Raise :class:`Failed` unless weights have the same names and nearly the same values.
-
-    Args:
-        one: the weights that are expected.
-        other: those that are found.
-        tolerance: of each value, absolute and as a share of it.
-    """
-    if one.keys() != other.keys():
-        raise Failed(f"got weights {sorted(other)}, expected {sorted(one)}")
-    for name, value in one.items():
-        if not torch.allclose(other[name], value, rtol=tolerance, atol=tolerance):
-            apart = float((other[name] - value).abs().max())
-            raise Failed(f"the weights {name} are not close: {apart:.1e} apart")
-
-
-def _check_row(one: Mapping[str, Any], other: Mapping[str, Any], tolerance: float) -> None:
-    """Raise :class:`Failed` unless two rows of a table are nearly the same, but for the seconds."""
-    for name, value in one.items():
-        found = other.get(name)
-        if value is None or found is None or isinstance(value, str | list):
-            same = value == found
-        else:
-            same = np.isclose(value, found, rtol=tolerance, atol=1e-9, equal_nan=True)
-        if not same and name != "seconds":
-            raise Failed(f"the column {name} has {found}, expected {value}")

@@ -1,7 +1,8 @@
 """What has to hold for a method: ``noisyfl check-method``.
 
 Each check takes a method, results that hold the digits, and an empty folder; it returns a line on
-what it has found, or raises: :class:`noisyfl.runs.selftest.Failed` with a line, or any other error.
+what it has found, or raises: :class:`noisyfl.checks.small_run.Failed` with a line, or any other
+error.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ import torch
 from noisyfl.checks.fast import compare
 from noisyfl.checks.small_run import (
     SETTING,
+    Failed,
     Method,
     content,
     prepare_digits,
     spec_of,
+    torch_as_it_was,
     train,
     train_in_pieces,
 )
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.plugins import with_line
 from noisyfl.core.registry import check_hooks
-from noisyfl.runs.selftest import Failed, torch_as_it_was
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 
 from noisyfl.core.artifacts import Results, RunFiles, read_table
@@ -18,12 +21,19 @@ from noisyfl.runs.train import Inputs, TrainingOptions, build_federation, train_
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.server_side import ServerSide
+from noisyfl.simulation.weights import Weights
 from noisyfl.specs.build import build_method
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import canonical_run
 
 Method = str | Mapping[str, Any]
+
+
+class Failed(Exception):
+    """A check has found something that is not as it should be."""
+
 
 SETTING: dict[str, Any] = {
     "dataset": "digits",
@@ -91,6 +101,93 @@ def federation_of(
         spec, client.networks, train, test, partition, torch.device(device), executor, **options
     )
     return federation, server, client
+
+
+def rounds_of(
+    spec: Mapping[str, Any],
+    data: Results,
+    folder: Path,
+    executor: str,
+    device: torch.device | str = "cpu",
+    **options: Any,
+) -> Federation:
+    """The federation after a run's rounds; the arguments are those of :func:`federation_of`.
+
+    Args:
+        spec: canonical.
+        data: results that hold the digits.
+        folder: where the partition goes.
+        executor: its name.
+        device: where.
+        options: of the executor.
+    """
+    federation, server, client = federation_of(spec, data, folder, executor, device, **options)
+    checkpoint = Checkpoint(folder / "run.pt", {}, math.inf)
+    simulate(federation, server, client, checkpoint, lambda line: None)
+    return federation
+
+
+@contextmanager
+def torch_as_it_was() -> Iterator[None]:
+    """Put back what a check sets for all of torch."""
+    dtype, mkldnn = torch.get_default_dtype(), torch.backends.mkldnn.enabled
+    matrix, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.backends.mkldnn.enabled = mkldnn
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matrix, cudnn
+
+
+def check_alike(one: Federation, other: Federation, tolerance: float) -> None:
+    """Raise :class:`Failed` unless two federations have nearly the same weights, the same labels,
+    and nearly the same records but for the seconds.
+
+    Args:
+        one: the federation as it should be.
+        other: the federation to check.
+        tolerance: of weights, see :func:`check_close`; records may be a hundred times as far apart.
+    """
+    right, found = (
+        {name: value.cpu() for name, value in each.weights.items()} for each in (one, other)
+    )
+    check_close(right, found, tolerance)
+    for client, its in zip(one.clients, other.clients, strict=True):
+        if not torch.equal(client.labels.cpu(), its.labels.cpu()):
+            raise Failed(f"the labels of client {client.id} are others")
+    for table in ("rounds", "clients"):
+        rows = zip(getattr(one.records, table), getattr(other.records, table), strict=True)
+        for row, its_row in rows:
+            _check_row(row, its_row, 100 * tolerance)
+
+
+def check_close(one: Weights, other: Weights, tolerance: float) -> None:
+    """Raise :class:`Failed` unless weights have the same names and nearly the same values.
+
+    Args:
+        one: the weights that are expected.
+        other: those that are found.
+        tolerance: of each value, absolute and as a share of it.
+    """
+    if one.keys() != other.keys():
+        raise Failed(f"got weights {sorted(other)}, expected {sorted(one)}")
+    for name, value in one.items():
+        if not torch.allclose(other[name], value, rtol=tolerance, atol=tolerance):
+            apart = float((other[name] - value).abs().max())
+            raise Failed(f"the weights {name} are not close: {apart:.1e} apart")
+
+
+def _check_row(one: Mapping[str, Any], other: Mapping[str, Any], tolerance: float) -> None:
+    """Raise :class:`Failed` unless two rows of a table are nearly the same, but for the seconds."""
+    for name, value in one.items():
+        found = other.get(name)
+        if value is None or found is None or isinstance(value, str | list):
+            same = value == found
+        else:
+            same = np.isclose(value, found, rtol=tolerance, atol=1e-9, equal_nan=True)
+        if not same and name != "seconds":
+            raise Failed(f"the column {name} has {found}, expected {value}")
 
 
 def inputs(spec: Mapping[str, Any], data: Results) -> tuple[Path, Path, Path]:

@@ -79,7 +79,7 @@ def run_selftest(
     Needs no data. What is found out about a GPU goes to gpu.json in the results folder, by which
     runs choose their stream slots and layout, and plans their estimates.
     """
-    from noisyfl.runs.selftest import selftest  # scikit-learn takes two seconds to import
+    from noisyfl.checks.selftest import selftest  # scikit-learn takes two seconds to import
 
     for name in methods or ():
         METHODS.get(name, "--methods")

@@ -14,47 +14,36 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
-from sklearn.datasets import load_digits
 
-from noisyfl.core.artifacts import write_json
+from noisyfl.checks.small_run import (
+    Failed,
+    check_alike,
+    federation_of,
+    prepare_digits,
+    rounds_of,
+    spec_of,
+    torch_as_it_was,
+)
+from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.options import BadInput
-from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import Part
 from noisyfl.models import MODELS
 from noisyfl.runs import gpu, timing
-from noisyfl.runs.train import build_federation, choose_device
-from noisyfl.simulation.checkpoint import Checkpoint
-from noisyfl.simulation.client_side import ClientSide
+from noisyfl.runs.train import choose_device
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.graphs import free_unused_memory
-from noisyfl.simulation.rounds import simulate
-from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import estimate
 from noisyfl.specs.extent import work_of
-from noisyfl.specs.spec import canonical_run
 
-SETTING: dict[str, Any] = {
-    "dataset": "digits",
-    "partition": "dirichlet(alpha=5, clients=6)",
-    "label_noise": "symmetric",
-    "noise_level": "constant(level=0.4)",
-    "model": "cnn",
-    "augmentation": "crop",
-    "normalization": "dataset",
-    "seed": 1,
-}
 SCHEDULE = {
     "rounds": 4,
     "participation": 0.5,
@@ -65,12 +54,13 @@ SCHEDULE = {
     "test_batch_size": 100,  # so that evaluation is captured too
 }
 BATCH_NORM = {
-    **SETTING,
     "model": "resnet18",
     "partition": "iid(clients=6, samples=240)",
     "schedule": {**SCHEDULE, "rounds": 2},
 }
 """Few steps of a model with batch normalisation, which a CPU takes in seconds."""
+
+NO_CHANGES: Mapping[str, Any] = {}
 
 CPU = torch.device("cpu")
 
@@ -78,14 +68,7 @@ CLOSE = 1e-5
 """How far two executors' weights may be apart in float64 after a few rounds, and how far products
 in float32 may be from the exact ones, as a share of the largest."""
 
-TRAIN_SAMPLES = 1437
-"""How many of the 1797 digits are trained on; the others are tested on."""
-
-SANITIZER_CODE = "from noisyfl.runs.selftest import eager_round; eager_round()"
-
-
-class Failed(Exception):
-    """A check has found something that is not as it should be."""
+SANITIZER_CODE = "from noisyfl.checks.selftest import eager_round; eager_round()"
 
 
 Check = Callable[[torch.device], str]
@@ -201,14 +184,14 @@ def check_captures(device: torch.device, model: str) -> str:
     return f"{usage.captured} steps captured, {usage.eager} as they are"
 
 
-def check_method(device: torch.device, method: str, setting: Mapping[str, Any] = SETTING) -> str:
+def check_method(device: torch.device, method: str, setting: Mapping[str, Any] = NO_CHANGES) -> str:
     """Compare a method's rounds by the loop, on the CPU, with those by the fast executor on the
     device, in float64.
     """
     torch.set_default_dtype(torch.float64)
     loop = _train(CPU, method, "loop", setting)
     fast = _train(device, method, "fast", setting)
-    _check_close(loop, fast)
+    check_alike(loop, fast, CLOSE)
     usage = fast.executor.usage
     if usage.fallbacks:
         raise Failed("; ".join(usage.fallbacks))
@@ -256,7 +239,7 @@ def check_slots(device: torch.device) -> str:
     """Compare the same rounds on one slot and on as many slots as there are participants."""
     torch.set_default_dtype(torch.float64)
     one, all_of_them = (_train(device, "fedprox", "fast", slots=slots) for slots in (1, 3))
-    _check_close(one, all_of_them)
+    check_alike(one, all_of_them, CLOSE)
     return f"the same on {all_of_them.executor.facts()['slots']}"
 
 
@@ -267,7 +250,7 @@ def check_graphs(device: torch.device) -> str:
     torch.set_default_dtype(torch.float64)
     plain = _train(device, "fedprox", "fast")
     together = _train(device, "fedprox", "fast", steps_a_graph=3, fused_update=True)
-    _check_close(plain, together)
+    check_alike(plain, together, CLOSE)
     return f"the same with {together.executor.facts()['steps_a_graph']}"
 
 
@@ -296,7 +279,8 @@ def check_no_waiting(device: torch.device) -> str:
     """Train epochs of captured steps, in which nothing may make the host wait for the GPU."""
     if device.type != "cuda":
         return "not on a CPU"
-    federation, _, client = _federation(device, "fedavg")
+    folder = Path(_folder().name)
+    federation, _, client = federation_of(_spec("fedavg"), _digits(), folder, "fast", device)
     executor = federation.executor
     assert isinstance(executor, FastExecutor)
     tasks = [Task(each, federation.weights) for each in federation.clients[:3]]
@@ -327,73 +311,31 @@ def check_memory(device: torch.device) -> str:
 # ---------------------------------------------------------------- what the checks are made of
 
 
-def _spec(method: str, setting: Mapping[str, Any] = SETTING) -> dict[str, Any]:
-    return canonical_run({"schedule": SCHEDULE, **setting, "method": method}, "selftest")
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    """Where the digits and partitions lie as long as this process runs."""
+    return TemporaryDirectory(prefix="selftest-")
+
+
+@cache
+def _digits() -> Results:
+    return prepare_digits(Path(_folder().name))
+
+
+def _spec(method: str, setting: Mapping[str, Any] = NO_CHANGES) -> dict[str, Any]:
+    return spec_of(method, **{"schedule": SCHEDULE, **setting})
 
 
 def _train(
     device: torch.device,
     method: str,
     executor: str = "fast",
-    setting: Mapping[str, Any] = SETTING,
+    setting: Mapping[str, Any] = NO_CHANGES,
     **options: Any,
 ) -> Federation:
     """The federation after a few rounds of a method on the digits."""
-    federation, server, client = _federation(device, method, executor, setting, **options)
-    with TemporaryDirectory() as folder:
-        checkpoint = Checkpoint(Path(folder) / "checkpoint.pt", {}, every=math.inf)
-        simulate(federation, server, client, checkpoint, lambda line: None)
-    return federation
-
-
-def _federation(
-    device: torch.device,
-    method: str,
-    executor: str = "fast",
-    setting: Mapping[str, Any] = SETTING,
-    **options: Any,
-) -> tuple[Federation, ServerSide, ClientSide]:
-    digits = load_digits()
-    images = (digits.images[..., None] * (255 / 16)).astype(np.uint8)
-    labels = digits.target.astype(np.int64)
-    classes = tuple(map(str, range(10)))
-    train = Part("digits", classes, images[:TRAIN_SAMPLES], labels[:TRAIN_SAMPLES])
-    test = Part("digits", classes, images[TRAIN_SAMPLES:], labels[TRAIN_SAMPLES:])
-    spec = _spec(method, setting)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "partition.parquet"
-        noisy_partition.write(path, spec["noisy_partition"], train.labels)
-        partition = noisy_partition.read(path)
-    server, client = build_method(spec["method"], "selftest")
-    federation = build_federation(
-        spec, client.networks, train, test, partition, device, executor, **options
-    )
-    return federation, server, client
-
-
-def _check_close(one: Federation, other: Federation) -> None:
-    for name, value in one.weights.items():
-        apart = float((value.double().cpu() - other.weights[name].double().cpu()).abs().max())
-        if not apart <= CLOSE * max(1.0, float(value.double().abs().max())):
-            raise Failed(f"{name} is {apart:.1e} apart")
-    if not all(
-        torch.equal(a.labels.cpu(), b.labels.cpu())
-        for a, b in zip(one.clients, other.clients, strict=True)
-    ):
-        raise Failed("the clients end with other labels")
-
-
-@contextmanager
-def torch_as_it_was() -> Iterator[None]:
-    """Put back what a check sets for all of torch."""
-    dtype, mkldnn = torch.get_default_dtype(), torch.backends.mkldnn.enabled
-    matrix, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(dtype)
-        torch.backends.mkldnn.enabled = mkldnn
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matrix, cudnn
+    folder = Path(_folder().name)
+    return rounds_of(_spec(method, setting), _digits(), folder, executor, device, **options)
 
 
 def _driver() -> str:

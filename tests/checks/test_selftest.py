@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from noisyfl.checks import selftest
 from noisyfl.core.options import BadInput
-from noisyfl.runs import gpu, selftest, timing
+from noisyfl.runs import gpu, timing
 from noisyfl.runs.train import choose_device
 from noisyfl.simulation.federation import Federation
 from noisyfl.specs import speeds
