@@ -177,8 +177,8 @@ def test_two_columns_of_given_labels_are_two_noises_of_one_data_set(tmp_path):
 
 def test_true_labels_that_are_corrected_in_a_labels_file_are_kept_anew(tmp_path):
     own_sets.as_npz(tmp_path)
-    given = own_sets.given_labels()
-    for clean in ({"clean_label": given}, {"clean_label": given[::-1]}, {}):
+    given, true = own_sets.given_labels(), own_sets.arrays()["train"][1]
+    for clean in ({}, {"clean_label": true}, {}):
         np.savez(tmp_path / "labels.npz", given=given, **clean)
         own = OwnFiles(tmp_path, tmp_path / "results")
         text = "images(path='set.npz')"
@@ -186,6 +186,33 @@ def test_true_labels_that_are_corrected_in_a_labels_file_are_kept_anew(tmp_path)
         kept = own.load(made["label_noise"]["sha256"])
         assert {**kept, "label": None}.keys() == {"label", *clean}
         assert all((kept[name] == values).all() for name, values in clean.items())
+
+
+@pytest.mark.parametrize(
+    ("clean", "message"),
+    [
+        (
+            lambda true: true[::-1],
+            r"labels\.npz has its labels in another order than images_",
+        ),
+        (lambda true: true[1:], r"labels\.npz: 'clean_label' holds int64 \(23,\), expected whole"),
+        (
+            lambda true: true / 1,
+            r"labels\.npz: 'clean_label' holds float64 \(24,\), expected",
+        ),
+        (
+            lambda true: true + 1,
+            r"labels\.npz: 'clean_label' gives sample 16 the label 3",
+        ),
+    ],
+)
+def test_true_labels_beside_given_ones_have_to_be_the_datasets(tmp_path, clean, message):
+    text = own_sets.as_npz(tmp_path)
+    true = own_sets.arrays()["train"][1]
+    np.savez(tmp_path / "labels.npz", given=own_sets.given_labels(), clean_label=clean(true))
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    with pytest.raises(BadInput, match=rf"^spec\.label_noise\.file\.path: .*{message}"):
+        spec(text, own, "file(path='labels.npz', key='given')", None)
 
 
 def edited(change):

@@ -356,7 +356,7 @@ def test_bad_files_of_human_labels_are_refused(tmp_path):
     cases = {
         "file='none.npz', key='worse'": r"file: cannot read .*none\.npz \(No such file",
         "file='a.npz', key='worst'": r"key: got 'worst'; did you mean 'worse'.*short",
-        "file='a.npz', key='short'": r"file: .*a\.npz holds int64 \(29,\).*each of the 30",
+        "file='a.npz', key='short'": r"file: .*a\.npz: 'short' holds int64 \(29,\).*each of the 30",
         "file='a.npz', key='far'": r"gives sample 9 the label 10, expected 0 to 9",
         "file='a.npz', key='real'": r"holds float64 \(30,\), expected whole numbers",
         "file='a.csv', key='worse'": r"file: cannot read .*a\.csv",
@@ -370,3 +370,10 @@ def test_bad_files_of_human_labels_are_refused(tmp_path):
             human(f"human({text})", tmp_path)
     with pytest.raises(NotRead, match=r"got 'a\.npz', which has not been read yet"):
         build_noise("human(file='a.npz', key='worse')").resolve(SMALL, None)
+
+
+def test_the_order_of_a_datasets_labels_that_were_not_known_before_is_checked_by_the_job(tmp_path):
+    labels = np.arange(30) % 10
+    np.savez(tmp_path / "a.npz", worse=labels, clean_label=labels[::-1])
+    with pytest.raises(BadInput, match=r"^path: the file has its labels in another order than cif"):
+        human("file(path='a.npz', key='worse')", tmp_path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,14 @@ from noisyfl.core.options import BadInput, within
 from noisyfl.data.client_files import read_clients
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Content, Images, fingerprint, read_images
-from noisyfl.data.datasets.parts import metadata_of, table_of_pixels
-from noisyfl.data.noise.human_labels import digest, load_columns, load_labels, places
+from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
+from noisyfl.data.noise.human_labels import (
+    check_order,
+    digest,
+    load_columns,
+    load_labels,
+    places,
+)
 from noisyfl.data.roots import Roots, each
 
 Stamp = list[int] | None
@@ -194,6 +201,11 @@ class OwnFiles:
             for place in places(path, facts.name, self.roots):
                 self.stamps[str(place)] = stamp_of(place)
             labels, clean = load_columns(path, key, facts, self.roots)
+            if clean is not None:
+                # Of a part that is not made yet, or damaged, whoever makes the partition checks it.
+                with suppress(FileNotFoundError, DamagedArtifact):
+                    true = read_part(self.results.data(facts.name, "train")).labels
+                    check_order(clean, true[: facts.task_size], path, facts.name)
             self._known[noted] = self._keep_labels(labels, clean)
         sha256: str = self._known[noted]
         return sha256

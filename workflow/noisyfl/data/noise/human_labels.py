@@ -94,11 +94,11 @@ def load_columns(
     path = find_file(file, dataset.name, roots)
     arrays = _read(path)
     name = _name(path, key, arrays, dataset.name)
-    labels = _whole(path, arrays[name], dataset)
+    labels = _whole(path, name, arrays[name], dataset)
     prefix = PREFIX.get(dataset.name, "")
     clean = f"{prefix}{CLEAN}" if prefix and name.startswith(prefix) else CLEAN
     if key and clean in arrays and clean != name:
-        return labels, _whole(path, arrays[clean], dataset)
+        return labels, _whole(path, clean, arrays[clean], dataset)
     return labels, None
 
 
@@ -112,10 +112,13 @@ def check_order(clean: np.ndarray, true: np.ndarray, where: str, dataset: str) -
         dataset: its name.
     """
     if (clean != true).any():
+        ordered = (
+            " (of CIFAR-N, the files called 'ordered' have the order of TensorFlow Datasets; take "
+            "the .pt file)"
+        )
         raise BadInput(
             f"{where} has its labels in another order than {dataset}: its {CLEAN!r} differ in "
-            f"{int((clean != true).sum()):,} places (of CIFAR-N, the files called 'ordered' have "
-            "the order of TensorFlow Datasets; take the .pt file)",
+            f"{int((clean != true).sum()):,} places{ordered if dataset in OFFICIAL else ''}",
             "file",
         )
 
@@ -185,19 +188,20 @@ def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) 
     raise BadInput(f"got {key!r}{hint} (in {path}: {known})", "key")
 
 
-def _whole(path: Path, values: Any, dataset: Dataset) -> np.ndarray:
+def _whole(path: Path, name: str, values: Any, dataset: Dataset) -> np.ndarray:
     """Labels as int64 [n]; :class:`BadInput` if their number or values do not fit the dataset."""
+    where = f"{path}: {name!r}" if name else f"{path}"
     labels, samples, classes = np.asarray(values), dataset.task_size, len(dataset.classes)
     if labels.shape != (samples,) or labels.dtype.kind not in "iu":
         raise BadInput(
-            f"{path} holds {labels.dtype} {labels.shape}, expected whole numbers, one for "
-            f"each of the {samples} training samples",
+            f"{where} holds {labels.dtype} {labels.shape}, expected whole numbers, one for each of "
+            f"the {samples} training samples",
             "file",
         )
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(outside):
         raise BadInput(
-            f"{path} gives sample {outside[0]} the label {labels[outside[0]]}, expected 0 "
+            f"{where} gives sample {outside[0]} the label {labels[outside[0]]}, expected 0 "
             f"to {classes - 1}",
             "file",
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,15 +155,23 @@ class OwnLabels(LabelNoise):
             raise BadInput("got no results folder, in which the labels are kept", "sha256")
         kept = context.own.load(self.sha256)
         if "clean_label" in kept:
-            check_order(kept["clean_label"], true, "the file", context.dataset.name)
+            with _path_for_file():
+                check_order(kept["clean_label"], true, "the file", context.dataset.name)
         return [kept["label"]]
 
     def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
         """The same noise with the digest of its labels, which are read and kept."""
         if self.sha256 and self.path is None:
             return self
-        try:
+        with _path_for_file():
             return _from_file(self.path, self.key, self.sha256, dataset, own)
-        except BadInput as error:
-            error.path = tuple("path" if key == "file" else key for key in error.path)
-            raise
+
+
+@contextmanager
+def _path_for_file() -> Iterator[None]:
+    """Errors name the option ``path``, which is called ``file`` of human labels."""
+    try:
+        yield
+    except BadInput as error:
+        error.path = tuple("path" if key == "file" else key for key in error.path)
+        raise
