@@ -228,6 +228,11 @@ def edited(change):
     return make
 
 
+def asked(make, more, *channels):
+    """A dataset with another option."""
+    return lambda folder: make(folder, *channels).replace(")", f", {more})")
+
+
 def wrong_label(folder):
     text = own_sets.as_csv(folder)
     path = folder / "test.csv"
@@ -275,10 +280,6 @@ def only_one_part(folder):
     return "images(path='train.csv')"
 
 
-def two_test_parts(folder):
-    return own_sets.as_folder(folder).replace(")", ", test_share=0.5)")
-
-
 def no_folder(folder):
     return "images(path='nowhere')"
 
@@ -302,16 +303,24 @@ def no_known_format(folder):
     return "images(path='a.zip', test_share=0.5)"
 
 
-def no_such_column(folder):
-    return own_sets.as_csv(folder).replace(")", ", label='lable')")
+def the_same_test(folder):
+    own_sets.as_csv(folder)
+    return "images(path='train.csv', test='./train.csv')"
 
 
-def no_given_in_a_folder(folder):
-    return own_sets.as_folder(folder).replace(")", ", given='given')")
+def wrong_given_name(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "train.csv"
+    path.write_text(path.read_text().replace(",bee\n", ",wasp\n", 1))
+    return text.replace(")", ", given='given')")
 
 
-def a_mean_too_many(folder):
-    return own_sets.as_npz(folder, 1).replace(")", ", mean=[0.5, 0.5, 0.5])")
+def given_shares(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "train.csv"
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(f"{line.rpartition(',')[0]},0.5" for line in lines)]))
+    return text.replace(")", ", given='given')")
 
 
 @pytest.mark.parametrize(
@@ -330,16 +339,25 @@ def a_mean_too_many(folder):
         (cut_short, r"path: .*test-00000-of-00001\.parquet: not a whole Parquet file"),
         (without_bytes, r"image: .*test-.*parquet: row 0 of 'image' has no bytes of an image"),
         (only_one_part, r"test: got no test part, expected one of test, test_share, the parts in"),
-        (two_test_parts, r"test: got test_share and the parts in path, expected one of"),
+        (
+            asked(own_sets.as_folder, "test_share=0.5"),
+            r"test: got test_share and the parts in path, expected one of",
+        ),
         (no_folder, r"path: got 'nowhere', and there is neither file nor folder .*/nowhere"),
         (empty_folder, r"path: .*empty: expected a subfolder of images for each class"),
         (no_known_format, r"path: got 'a\.zip', expected a folder or a \.csv, \.npz, \.parquet"),
         (
-            no_such_column,
+            asked(own_sets.as_csv, "label='lable'"),
             r"label: got 'lable'; did you mean 'label'\? \(.*train\.csv has image, la",
         ),
-        (no_given_in_a_folder, r"given: got 'given', and a folder of images has no given labels"),
-        (a_mean_too_many, r"mean: got \[0\.5, 0\.5, 0\.5\], expected a number for each of 1 chann"),
+        (
+            asked(own_sets.as_folder, "given='given'"),
+            r"given: got 'given', and a folder of images has no given labels",
+        ),
+        (
+            asked(own_sets.as_npz, "mean=[0.5, 0.5, 0.5]", 1),
+            r"mean: got \[0\.5, 0\.5, 0\.5\], expected a number for each of 1 chann",
+        ),
         (
             edited(lambda a: a.update(test_label=a["test_label"] + 1)),
             r"label: .*set\.npz, row 6 .* 3",
@@ -360,7 +378,30 @@ def a_mean_too_many(folder):
             a_folder_above,
             r"label: .*got the classes \['train'\], expected two or more, each with a",
         ),
-        (edited(lambda a: a.pop("test_image")), r"image: got 'test_image'.*set\.npz has "),
+        (the_same_test, r"test: got '\./train\.csv', which is path too, expected other images"),
+        (
+            asked(own_sets.as_npz, "mean=[128]", 1),
+            r"mean: got \[128\.0\], expected numbers from 0 to 1, which pixels are",
+        ),
+        (
+            asked(own_sets.as_npz, "std=[-0.5]", 1),
+            r"std: got \[-0\.5\], expected numbers from 0 to 1, which pixels are",
+        ),
+        (given_shares, r"given: .*train\.csv: column 'given' is double, expected text or"),
+        (wrong_given_name, r"given: .*\.png has the given label 'wasp', expected one of 3"),
+        (
+            asked(edited(lambda a: a.update(train_given=a["train_given"][1:])), "given='given'"),
+            r"given: .*'train_given' is int64 \(23,\), expected one name",
+        ),
+        (
+            asked(edited(lambda a: a.pop("train_given")), "given='given'"),
+            r"given: .*set\.npz has train_image, .*; expected 'image' and 'label' and 'given', or ",
+        ),
+        (
+            edited(lambda a: a.pop("test_image")),
+            r"image: .*set\.npz has train_given, train_image, train_label, test_label; expected "
+            r"'image' and 'label', or 'train_image', 'train_label', 'test_image', 'test_label'",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, make, message):

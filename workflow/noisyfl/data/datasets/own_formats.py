@@ -136,9 +136,9 @@ def _image_folder(place: Path) -> Listing:
 def _csv(place: Path, columns: Columns) -> dict[str, Listing]:
     table = csv.read_csv(place)
     image, label, given = _columns(place, table.column_names, columns)
-    paths = [place.parent / str(path) for path in _values(place, image, table[image])]
-    labels = _values(place, label, table[label])
-    others = None if given is None else _values(place, given, table[given])
+    paths = [place.parent / str(path) for path in _values(place, image, table[image], "image")]
+    labels = _values(place, label, table[label], "label")
+    others = None if given is None else _values(place, given, table[given], "given")
     return {"all": Listing(place, paths, labels, others)}
 
 
@@ -147,12 +147,15 @@ def _npz(place: Path, columns: Columns) -> dict[str, Listing]:
         there = dict(file)
     if columns.image in there:
         return {"all": _arrays(place, there, columns)}
-    found = {}
-    for part in ("train", "test"):
-        given = f"{part}_{columns.given}" if columns.given and part == "train" else None
-        of_part = Columns(f"{part}_{columns.image}", f"{part}_{columns.label}", given)
-        found[part] = _arrays(place, there, of_part)
-    return found
+    given = columns.given and f"train_{columns.given}"
+    train = Columns(f"train_{columns.image}", f"train_{columns.label}", given)
+    test = Columns(f"test_{columns.image}", f"test_{columns.label}", None)
+    for option, name in (*train._asdict().items(), *test._asdict().items()):
+        if name is not None and name not in there:
+            either = " and ".join(repr(name) for name in columns if name)
+            names = ", ".join(repr(name) for name in (*train, *test) if name)
+            raise BadInput(f"{place} has {', '.join(there)}; expected {either}, or {names}", option)
+    return {"train": _arrays(place, there, train), "test": _arrays(place, there, test)}
 
 
 def _arrays(place: Path, there: Mapping[str, np.ndarray], columns: Columns) -> Listing:
@@ -164,24 +167,23 @@ def _arrays(place: Path, there: Mapping[str, np.ndarray], columns: Columns) -> L
             "width] or with 1 or 3 channels behind",
             "image",
         )
-    labels, others = (
-        None if name is None else _label_array(place, name, there[name], len(images))
-        for name in (label, given)
-    )
-    assert labels is not None
+    labels = _label_array(place, label, there[label], len(images), "label")
+    others = given and _label_array(place, given, there[given], len(images), "given")
     return Listing(place, list(images), labels, others)
 
 
 _CHANNELS = ((), (1,), (3,))
 
 
-def _label_array(place: Path, name: str, values: np.ndarray, count: int) -> list[int | str]:
+def _label_array(
+    place: Path, name: str, values: np.ndarray, count: int, option: str
+) -> list[int | str]:
     flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if flat.shape != (count,) or flat.dtype.kind not in "iuU":
         raise BadInput(
             f"{place}: {name!r} is {values.dtype} {values.shape}, expected one name or number of a "
             f"class for each of {count} images",
-            "label",
+            option,
         )
     found: list[int | str] = flat.tolist()
     return found
@@ -223,8 +225,8 @@ def _parquet(files: list[Path], columns: Columns) -> Listing:
             if not isinstance(content, bytes):
                 raise BadInput(f"{path}: row {row} of {image!r} has no bytes of an image", "image")
             images.append(content)
-        labels += _named(path, label, table[label], names)
-        others += [] if given is None else _named(path, given, table[given], names)
+        labels += _named(path, label, table[label], names, "label")
+        others += [] if given is None else _named(path, given, table[given], names, "given")
     place = files[0] if len(files) == 1 else files[0].parent
     return Listing(place, images, labels, others if columns.given else None, names)
 
@@ -237,17 +239,17 @@ def _hub_classes(schema: pa.Schema, label: str) -> list[str] | None:
 
 
 def _named(
-    place: Path, name: str, column: pa.ChunkedArray, names: Sequence[str] | None
+    place: Path, name: str, column: pa.ChunkedArray, names: Sequence[str] | None, option: str
 ) -> list[int | str]:
     """Labels; numbers as the names that a file says they have."""
-    values = _values(place, name, column)
+    values = _values(place, name, column, option)
     if not names or not all(isinstance(value, int) for value in values):
         return values
     for row, value in enumerate(values):
         if not 0 <= int(value) < len(names):
             raise BadInput(
                 f"{place}: row {row} of {name!r} is {value!r}, expected 0 to {len(names) - 1}",
-                "label",
+                option,
             )
     return [names[int(value)] for value in values]
 
@@ -262,14 +264,16 @@ def _columns(place: Path, there: Sequence[str], columns: Columns) -> Columns:
     return columns
 
 
-def _values(place: Path, name: str, column: pa.ChunkedArray) -> list[int | str]:
+def _values(place: Path, name: str, column: pa.ChunkedArray, option: str) -> list[int | str]:
     """A column of texts or whole numbers."""
     kind = column.type
     if not (
         pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
     ):
-        raise BadInput(f"{place}: column {name!r} is {kind}, expected text or whole numbers")
+        raise BadInput(
+            f"{place}: column {name!r} is {kind}, expected text or whole numbers", option
+        )
     values: list[Any] = column.to_pylist()
     if None in values:
-        raise BadInput(f"{place}: row {values.index(None)} of {name!r} is empty")
+        raise BadInput(f"{place}: row {values.index(None)} of {name!r} is empty", option)
     return values

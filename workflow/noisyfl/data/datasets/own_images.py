@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,6 +78,14 @@ class Images(Component):
         """What is read of the training part."""
         return Columns(self.image, self.label, self.given)
 
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if pixels cannot have that mean or standard deviation."""
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if any(not 0 <= value <= 1 for value in values or ()):
+                raise BadInput(
+                    f"got {values}, expected numbers from 0 to 1, which pixels are scaled to", name
+                )
+
 
 @dataclass(frozen=True)
 class Content:
@@ -106,7 +114,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
     Raises:
         BadInput: a file is missing or cannot be read; images differ in size, and none is wanted; a
             label has no class; a class has no training image; there is no test part, or there are
-            two.
+            two, or it is the training part.
     """
     train, test = _parts(wanted, roots)
     classes = list(wanted.classes or train.classes or _classes_of(train.labels))
@@ -117,7 +125,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
         )
     labels, given = _numbers(train, train.labels, classes), None
     if train.given is not None:
-        given = _numbers(train, train.given, classes)
+        given = _numbers(train, train.given, classes, "given")
     if test is None:
         size = max(1, round(float(wanted.test_share or 0) * len(labels)))
         tested = test_rows(labels, size, stream(0, "images", "test part"))
@@ -209,7 +217,8 @@ def _place(path: str, option_name: str, roots: Roots) -> Path:
 
 def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     """The training part, and the test part unless it is still to be split off."""
-    found = list_images(_place(wanted.path, "path", roots), wanted.columns)
+    path = _place(wanted.path, "path", roots)
+    found = list_images(path, wanted.columns)
     ways = {
         "test": wanted.test is not None,
         "test_share": wanted.test_share is not None,
@@ -224,6 +233,12 @@ def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     if wanted.test is None:
         return (found["train"], found["test"]) if "test" in found else (found["all"], None)
     place = _place(wanted.test, "test", roots)
+    if place.samefile(path):
+        raise BadInput(
+            f"got {wanted.test!r}, which is path too, expected other images than those of training "
+            "(test_share splits some off)",
+            "test",
+        )
     of_test = list_images(place, wanted.columns._replace(given=None))
     if "all" not in of_test:
         raise BadInput(f"{place} has a training part of its own, expected a test part", "test")
@@ -237,16 +252,22 @@ def _classes_of(labels: Sequence[int | str]) -> list[str]:
     return [str(number) for number in range(max((int(label) for label in labels), default=0) + 1)]
 
 
-def _numbers(listed: Listing, labels: Sequence[int | str], classes: list[str]) -> np.ndarray:
+def _numbers(
+    listed: Listing,
+    labels: Sequence[int | str],
+    classes: list[str],
+    option_name: str = "label",
+) -> np.ndarray:
     """The number of each label's class, int64 [n]."""
+    kind = "given label" if option_name == "given" else "label"
     known: dict[int | str, int] = {name: number for number, name in enumerate(classes)}
     known |= {number: number for number in range(len(classes))}
     for row, label in enumerate(labels):
         if label not in known:
             raise BadInput(
-                f"{listed.name(row)} has the label {label!r}, expected one of {len(classes)} "
+                f"{listed.name(row)} has the {kind} {label!r}, expected one of {len(classes)} "
                 f"classes: {in_short(list(map(str, classes)))}",
-                "label",
+                option_name,
             )
     return np.array([known[label] for label in labels], dtype=np.int64)
 
