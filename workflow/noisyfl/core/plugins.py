@@ -85,12 +85,13 @@ def find(files: Iterable[str]) -> list[Plugin]:
     """The plugins that are installed, and those in files, without importing any.
 
     Args:
-        files: paths; ``~`` and environment variables in them are expanded.
+        files: paths; ``~`` and environment variables in them are expanded. A file may be there
+            twice: in a scale and on the command line, say.
 
     Raises:
         BadInput: a file is not there; or two plugins have the same module.
     """
-    found = [*_installed(), *(_in_file(file) for file in dict.fromkeys(files))]
+    found = [*_installed(), *dict.fromkeys(map(_in_file, files))]
     by_module: dict[str, Plugin] = {}
     for plugin in found:
         for module in plugin.modules:
