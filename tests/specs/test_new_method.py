@@ -15,7 +15,7 @@ from noisyfl.methods import METHODS
 from noisyfl.pages.reasons import method_reasons
 from noisyfl.specs import build, catalogue
 from noisyfl.specs import spec as spec_module
-from noisyfl.specs.new_method import write_new_method
+from noisyfl.specs.new_method import write_new_method, write_package
 
 
 @pytest.fixture
@@ -64,6 +64,21 @@ def test_what_is_no_name(name, tmp_path):
     with pytest.raises(BadInput, match="expected small letters"):
         write_new_method(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["torch", "noisyfl", "json", "sys"])
+def test_a_package_does_not_have_the_name_of_a_module_that_is_there(name, tmp_path):
+    with pytest.raises(
+        BadInput, match=rf"got '{name}', expected the name of no module that Python"
+    ):
+        write_package(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_may_be_written_to_a_folder_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "fed_example").mkdir()
+    assert len(write_package("fed_example", tmp_path / "fed_example")) == 4
 
 
 def test_nothing_is_written_over(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import re
 from pathlib import Path
@@ -151,11 +152,17 @@ def write_package(name: str, folder: Path) -> list[Path]:
 
     Raises:
         BadInput: a method cannot have that name; or there is a method of that name, or one of the
-            files.
+            files, or another module that Python would no longer find once the package is installed.
     """
     found = {folder / path.format(name=name): text for path, text in PACKAGE_FILES.items()}
     for path in found:
         _check_new(name, path)
+    there = importlib.util.find_spec(name)
+    if there is not None and there.origin is not None:  # a mere folder of that name has none
+        raise BadInput(
+            f"new-method: got {name!r}, expected the name of no module that Python can import "
+            f"already, and there is {there.origin}"
+        )
     for path, text in found.items():
         _write(path, text, name)
     return [*found]
