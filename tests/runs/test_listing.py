@@ -2,14 +2,20 @@
 
 import json
 import shutil
+from platform import python_version
 
 import pytest
 
 from noisyfl.commands.runs import list_runs
+from noisyfl.core import plugins
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import write_provenance
+from noisyfl.specs.catalogue import method_source
 from noisyfl.specs.identity import identity
+from noisyfl.specs.sources import source_digest
+from noisyfl.specs.spec import plugins_of
+from outside import PARTS, as_before
 
 
 def test_a_run_of_an_unknown_plugin_is_named_behind_the_others(tmp_path, capsys):
@@ -24,3 +30,28 @@ def test_a_run_of_an_unknown_plugin_is_named_behind_the_others(tmp_path, capsys)
     with pytest.raises(SystemExit, match=rf"^{identity(spec)} cannot be read: .*'stripes'"):
         list_runs(tmp_path)
     assert tracked.name in capsys.readouterr().out
+
+
+def test_a_run_of_a_plugin_that_was_edited_since_is_of_another_source(tmp_path, capsys):
+    tracked = next((ROOT / "reproduced" / "runs").iterdir())
+    spec = json.loads((tracked / "spec.json").read_text())
+    provenance = json.loads((tracked / "provenance.json").read_text())
+    spec["noisy_partition"]["label_noise"] = {"name": "zeroed", "revision": 1}
+    (tmp_path / "mine.py").write_text(PARTS)
+    with as_before():
+        plugins.load([str(tmp_path / "mine.py")])
+        provenance |= {
+            "run": identity(spec),
+            "python": python_version(),
+            "source_digest": source_digest(),
+            "method_digest": method_source(spec["method"]).digest,
+        }
+        made = Results(tmp_path).run(identity(spec))
+        write_json(made.spec, spec)
+        listed = []
+        for used in (plugins_of(spec), {"mine.py": {"sha256": "0" * 64}}):
+            write_provenance(made.provenance, {**provenance, "plugins": used})
+            list_runs(tmp_path)
+            listed.append(capsys.readouterr().out)
+    assert "  this source  " in listed[0]
+    assert "  other source of mine.py  " in listed[1]

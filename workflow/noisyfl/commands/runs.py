@@ -27,7 +27,7 @@ from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import method_source
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
-from noisyfl.specs.spec import check_run, describe_run
+from noisyfl.specs.spec import check_run, describe_run, plugins_of
 
 
 def train_specs(
@@ -193,5 +193,12 @@ def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
     method = method_source(spec["method"])
     if is_edited(method.digest if method else None, provenance):
         return "method edited since"
-    same = provenance["source_digest"] == source_digest()
-    return "this source" if same else f"other source {provenance['source_digest'][:12]}"
+    if provenance["source_digest"] != source_digest():
+        return f"other source {provenance['source_digest'][:12]}"
+    recorded = provenance.get("plugins", {})
+    others = [
+        name
+        for name, facts in plugins_of(spec).items()
+        if facts["sha256"] != recorded.get(name, {}).get("sha256")
+    ]
+    return f"other source of {', '.join(others)}" if others else "this source"
