@@ -52,6 +52,40 @@ def test_a_bad_argument_is_told_in_a_line(scale, monkeypatch, words, said):
     assert "\n" not in ended.value.code
 
 
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ("new-method mine --outside closed", "closed"),
+        ("specs paper closed", "closed"),
+        ("preview-data digits --results closed", "closed/data"),
+    ],
+)
+def test_a_folder_that_may_not_be_written_is_told_in_a_line(scale, monkeypatch, words, place):
+    def mkdir(path, *_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    command, *others = words.split()
+    config = ["--config", scale] if command == "specs" else []
+    monkeypatch.setattr(sys, "argv", ["noisyfl", command, *others, *config])
+    monkeypatch.setattr("pathlib.Path.mkdir", mkdir)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = rf"error: {place}\S*: cannot be read or written \(Permission denied\)"
+    assert re.fullmatch(said, ended.value.code)
+
+
+def test_a_file_in_the_place_of_a_folder_of_results_is_told_in_a_line(scale, tmp_path, capsys):
+    scales.write_specs("paper", tmp_path / "specs", tmp_path / scale)
+    spec = next((tmp_path / "specs").glob("*.json"))
+    (tmp_path / "results").mkdir(exist_ok=True)
+    (tmp_path / "results" / "data").write_text("text")
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        runs.train_specs([spec], tmp_path / "results", [], False, "cpu", "fast")
+    said = rf"error: {tmp_path}/results/data\S*: cannot be read or written \(Not a directory\)\n"
+    assert re.fullmatch(said, capsys.readouterr().err)
+
+
 def test_a_folder_that_is_there_or_can_be_made_is_taken(tmp_path):
     check_folder(tmp_path, "here", to_be_made=False)
     check_folder(tmp_path / "a" / "b", "here")

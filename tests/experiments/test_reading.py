@@ -266,6 +266,9 @@ def test_whatever_fails_while_reading_is_bad_input():
         {}["x"]
     with pytest.raises(BadInput, match=r"^there: x$"), reading("here"):
         raise BadInput("there: x")
+    refused = r"^results: cannot be read or written \(Permission denied\)$"
+    with pytest.raises(BadInput, match=refused), reading("here"):
+        raise PermissionError(13, "Permission denied", "results")
 
 
 NASTY = [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import noisyfl
 from noisyfl.core.artifacts import DamagedArtifact
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.script import end_quietly_on_ctrl_c
@@ -288,12 +288,13 @@ def main() -> None:
             arguments["data"] = data_roots(settings)
         check_trackers(arguments.get("trackers", ()), "--trackers")
         function = function_of(command)
-        load_plugins([*settings["plugins"], *arguments.get("plugins", ())])
-        if "config" not in arguments and command != "runs.train_specs":
-            arguments.pop("plugins", None)
-        if command == "runs.train_specs":
-            end_quietly_on_ctrl_c()
-        function(**arguments)
+        with permitted():
+            load_plugins([*settings["plugins"], *arguments.get("plugins", ())])
+            if "config" not in arguments and command != "runs.train_specs":
+                arguments.pop("plugins", None)
+            if command == "runs.train_specs":
+                end_quietly_on_ctrl_c()
+            function(**arguments)
         sys.stdout.flush()
     except (BadInput, DamagedArtifact) as error:
         sys.exit(f"error: {error}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles, read_json, read_table
 from noisyfl.core.checked_yaml import check_values
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.provenance import read_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
@@ -72,7 +72,8 @@ def train_specs(
     failed = 0
     for job in jobs:
         try:
-            error = train_job(job, data)
+            with permitted():
+                error = train_job(job, data)
         except (BadInput, DamagedArtifact) as bad:
             error = f"error: {bad}"
         except Exception:  # of a plugin, say; the other runs do not suffer from it

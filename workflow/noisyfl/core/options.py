@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -13,6 +14,9 @@ T = TypeVar("T")
 
 LARGEST = 2**63
 """Whole numbers must be smaller in absolute value, so that they fit into arrays of int64."""
+
+REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+"""Error numbers of a file or folder that is closed to the user, or has another in its place."""
 
 
 class BadInput(ValueError):
@@ -62,6 +66,18 @@ def within(*path: str | int, where: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def permitted() -> Iterator[None]:
+    """Raise a :class:`BadInput` where the system refuses to read or to write a file or folder."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            raise
+        name = error.filename or "a file"  # Arrow has it in its words
+        raise BadInput(f"{name}: cannot be read or written ({error.strerror})") from error
+
+
+@contextlib.contextmanager
 def reading(where: str) -> Iterator[None]:
     """Raise a :class:`BadInput` for any error that occurs while user input is read.
 
@@ -69,7 +85,8 @@ def reading(where: str) -> Iterator[None]:
         where: what the message calls the input; a :class:`BadInput` keeps its own message.
     """
     try:
-        yield
+        with permitted():
+            yield
     except BadInput:
         raise
     except Exception as error:
