@@ -1,5 +1,6 @@
 """The page on data of one's own works as it stands, from nothing to a table."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -14,7 +15,9 @@ import noisyfl
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.noise.label_noise import LABEL_NOISES, Context
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, LabelNoise
+from noisyfl.data.noise.noise_level import NoiseLevel
+from noisyfl.data.partitioning.partition import Partition
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.planning import make_plan
 from small_repository import Repository
@@ -78,6 +81,15 @@ def test_the_label_noise_takes_faint_images_for_one_class(monkeypatch):
     assert given.tolist() == [7] * 6 + [3] * 4
     with pytest.raises(BadInput, match=r"faint\.taken_for: got -1, expected at least 0"):
         LABEL_NOISES.build("faint(taken_for=-1)")
+
+
+def test_what_the_methods_are_given_is_what_the_page_says():
+    said = re.findall(r"^\| `(\w+)`: `(\w+)\((.*?)\)`", PAGE, flags=re.MULTILINE)
+    bases = {base.__name__: base for base in (LabelNoise, Partition, NoiseLevel)}
+    assert {name for name, _, _ in said} == set(bases)
+    for name, method, given in said:
+        takes = [*inspect.signature(getattr(bases[name], method)).parameters]
+        assert takes == ["self", *given.split(", ")]
 
 
 @pytest.mark.slow
