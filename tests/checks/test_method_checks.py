@@ -154,7 +154,7 @@ class OnTheHost(Sound):
 @pytest.mark.parametrize(
     ("check", "method", "expected"),
     [
-        (checks.declares, WithoutReference, "it has no `reference`"),
+        (checks.declares, WithoutReference, "WithoutReference: attribute 'reference' is missing"),
         (checks.declares, Undescribed, "strength is not declared by"),
         (checks.declares, Misspelled, "no hook 'after_update'; did you mean 'after_updates'?"),
         (checks.declares, OtherArguments, "epoch takes self, client, expected self, client, turn"),
@@ -168,7 +168,7 @@ class OnTheHost(Sound):
         ),
         (checks.trains, OfNoSize, "size: got None, expected a finite number of at least 0"),
         (checks.trains, OddView, r"Epoch.views: got \('Strong',\), expected a tuple of"),
-        (checks.declares, WrongVariant, "planted: got {'variant': 'weak'}, expected at least 0"),
+        (checks.declares, WrongVariant, "variants.weak.strength: got -1.0, expected at least 0"),
         (checks.declares, BoundedList, "planted': rates: got bounds for a list, expected them for"),
         (checks.trains, Exploding, "the run is diverged"),
         (checks.resumes, KeepingNumpy, r"whole after 60 pieces: checkpoint damaged \(.*numpy"),

@@ -29,8 +29,9 @@ from noisyfl.checks.small_run import (
     train_in_pieces,
 )
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
+from noisyfl.core.declared import check_declared
 from noisyfl.core.plugins import with_line
-from noisyfl.core.registry import check_hooks
+
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
@@ -82,8 +83,7 @@ def declares(method: Method, data: Results, folder: Path) -> str:
     for part in split_method(method):
         declared = methods()[part["name"]]
         of = f"{part['name']}: "
-        if not getattr(declared, "reference", ""):
-            raise Failed(f"{of}it has no `reference`, which says where it comes from")
+        check_declared(declared, (ServerSide, ClientSide), of)
         if not declared.__doc__:
             raise Failed(f"{of}its class has no docstring")
         undescribed = [name for name, f in declared.model_fields.items() if not f.description]
@@ -91,7 +91,6 @@ def declares(method: Method, data: Results, folder: Path) -> str:
             raise Failed(f"{of}{undescribed[0]} is not declared by `option(..., doc=...)`")
         for variant in declared.variants:
             spec_of({**part, "variant": variant})
-        check_hooks(declared, (ServerSide, ClientSide), of)
         options += len(declared.model_fields)
     return "1 option" if options == 1 else f"{options} options"
 

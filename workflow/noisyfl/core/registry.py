@@ -8,26 +8,20 @@ its mapping with every default filled in the id of a run is made.
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
-import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
+from pydantic import Field
+
+from noisyfl.core.declared import check_declared, is_ours
 from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
-from noisyfl.core.places import PACKAGE
 from noisyfl.core.plugins import COMPONENTS, add, plugin_of
-from noisyfl.core.typed import LIMITS, Typed, choices_of, extra_of, type_of
+from noisyfl.core.typed import Typed, choices_of, extra_of, type_of
 
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
-
-MEASURES = ("rounds", "visits", "local_epochs", "clients")
-"""What options scale with and are bounded by, of a run (:func:`noisyfl.specs.spec.measures_of`)."""
-
-NEARLY = 0.85
-"""From this likeness on (:mod:`difflib`), a function's name is taken for a hook's with a slip."""
 
 UNREADABLE = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
 """What Python's parser may raise; deep nesting in a text exhausts its stack or its memory."""
@@ -50,7 +44,7 @@ class Component(Typed):
     key_word: ClassVar[str] = "option"
 
     name: ClassVar[str]
-    revision: ClassVar[int] = 1
+    revision: ClassVar[Annotated[int, Field(ge=0)]] = 1
     variants: ClassVar[dict[str, dict[str, Any]]] = {}
 
     @classmethod
@@ -183,7 +177,8 @@ class Registry(Generic[C]):
         """Class decorator: register the class as ``name``.
 
         Raises:
-            BadInput: the class is not of this kind or lacks a function, or its name is taken.
+            BadInput: the class is not of this kind, lacks a function, or declares something wrong
+                (:func:`~noisyfl.core.declared.check_declared`); or its name is taken.
         """
 
         def register(cls: type[D]) -> type[D]:
@@ -194,29 +189,14 @@ class Registry(Generic[C]):
 
         return register
 
-    def _check(self, name: str, cls: type) -> None:
+    def _check(self, name: str, cls: type[Component]) -> None:
         if not issubclass(cls, self.bases):
             expected = " or a ".join(base.__name__ for base in self.bases)
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} is not a {expected}")
         if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} has no {lacking[0]}")
-        fields: Mapping[str, Any] = getattr(cls, "model_fields", {})
-        for option, field in fields.items():
-            origins = [get_origin(one) for one in (field.annotation, *get_args(field.annotation))]
-            bounded = any(hasattr(one, by) for one in field.metadata for by in LIMITS)
-            if bounded and list in origins:
-                raise BadInput(
-                    f"{self.kind} {name!r}: {option}: got bounds for a list, expected them for "
-                    "its items, such as list[Annotated[float, Field(ge=0)]]"
-                )
-        for extra, known in (("share_of", MEASURES), ("at_most_of", (*MEASURES, *fields))):
-            found = cls.extras(extra) if issubclass(cls, Component) else {}
-            for option, given in found.items():
-                measure = given if isinstance(given, str) else given[0]
-                what = f"{self.kind} {name!r}: {option}: {extra}"
-                find(dict.fromkeys(known), measure, "measure", what)
-        if cls.__module__.partition(".")[0] != PACKAGE.name:  # ours are tested
-            check_hooks(cls, self.bases, f"{self.kind} {name!r}: ")
+        if not is_ours(cls):  # ours are tested
+            check_declared(cls, self.bases, f"{self.kind} {name!r}: ")
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -247,40 +227,6 @@ class Registry(Generic[C]):
     def forget_built(self) -> None:
         """Build components anew from now on, so that nothing is left of what they keep."""
         self._built.clear()
-
-
-def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
-    """Check the public functions of a class: none is nearly a hook of its bases, and hooks take
-    what they are given.
-
-    Args:
-        cls: a component.
-        bases: the classes whose public functions are hooks.
-        of: begins the error.
-
-    Raises:
-        BadInput: one of the functions would never be called, or be called with other arguments.
-    """
-    hooks, of_base = {}, {}
-    for base in sorted(bases, key=lambda base: issubclass(cls, base)):
-        for name, value in inspect.getmembers(base, inspect.isfunction):
-            if name[0] != "_":
-                hooks[name], of_base[name] = value, base
-    for name, function in vars(cls).items():
-        if not inspect.isfunction(function) or name[0] == "_":
-            continue
-        if name not in hooks:
-            if close := difflib.get_close_matches(name, hooks, 1, NEARLY):
-                raise BadInput(f"{of}there is no hook {name!r}; did you mean {close[0]!r}?")
-            continue
-        if not issubclass(cls, of_base[name]):
-            raise BadInput(
-                f"{of}{name} is a hook of a {of_base[name].__name__}, and {cls.__name__} is none"
-            )
-        takes = [*inspect.signature(function).parameters]
-        given = [*inspect.signature(hooks[name]).parameters]
-        if takes != given:
-            raise BadInput(f"{of}{name} takes {', '.join(takes)}, expected {', '.join(given)}")
 
 
 @functools.lru_cache

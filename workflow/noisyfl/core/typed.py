@@ -102,6 +102,7 @@ EXPECTED = {
     "string_type": "text",
     "string_too_short": "text that is not empty",
     "list_type": "a list",
+    "tuple_type": "a tuple",
     "dict_type": "keys and values",
     "model_type": "keys and values",
     "model_attributes_type": "keys and values",
@@ -140,6 +141,8 @@ def in_words(error: ValidationError, cls: type[Typed], raw: Any, partial: bool =
     match one["type"]:
         case "extra_forbidden":
             return BadInput(unknown(path[-1], cls.keys(), cls.key_word), *path[:-1])
+        case "missing" if isinstance(path[-1], int):  # of a tuple's items
+            return BadInput(f"got {value!r}, expected more than {path[-1]} items", *path[:-1])
         case "missing":
             meaning = f" ({field.description})" if field and field.description else ""
             return BadInput(f"{cls.key_word} {path[-1]!r} is missing{meaning}", *path[:-1])
@@ -186,7 +189,7 @@ def _expected(problem: Mapping[str, Any], field: FieldInfo | None) -> str:
         return " and ".join(f"{word} {bound}" for word, bound in known.items())
     if problem["type"] == "literal_error":
         return f"one of {problem['ctx']['expected'].replace(' or ', ', ')}"
-    message = problem["msg"]
+    message = problem["msg"].removeprefix("Input should be ")
     return EXPECTED.get(problem["type"], message[:1].lower() + message[1:])
 
 

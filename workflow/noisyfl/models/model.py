@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from pydantic import Field
 from torch import nn
 
 from noisyfl.core.options import BadInput
@@ -40,7 +41,7 @@ class Model(Component, ABC):
         minimum: the smallest height and width of an image that it takes.
     """
 
-    minimum: ClassVar[int]
+    minimum: ClassVar[Annotated[int, Field(ge=1)]]
 
     def check(self, shape: Shape) -> None:
         """Raise :class:`BadInput` if the model cannot take images of this shape."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 from torch import Tensor
 
 from noisyfl.core.randomness import stream, torch_seed
@@ -98,13 +99,13 @@ class Side(Component):
             (``models_kept``, ``own_batches``, ``pools_samples``); for each, why.
     """
 
-    reference: ClassVar[str]
-    networks: ClassVar[int] = 1
+    reference: ClassVar[Annotated[str, Field(min_length=1)]]
+    networks: ClassVar[Annotated[int, Field(ge=1)]] = 1
     cost: ClassVar[Cost] = Cost()
     is_server: ClassVar[bool] = False
     is_client: ClassVar[bool] = False
     needs_truth: ClassVar[bool] = False
-    least_participants: ClassVar[int] = 1
+    least_participants: ClassVar[Annotated[int, Field(ge=1)]] = 1
     partner: ClassVar[str] = ""
     own_batches: ClassVar[bool] = False
     predicts_by_features: ClassVar[bool] = False

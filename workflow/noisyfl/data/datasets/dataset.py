@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from noisyfl.core.declared import check_attributes
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.plugins import COMPONENTS, add
 from noisyfl.core.typed import Typed
@@ -281,7 +282,13 @@ COMPONENTS["dataset"] = DATASETS
 
 
 def add_dataset(facts: Dataset) -> None:
-    """Make a dataset known by its name; :class:`BadInput` if another one has it."""
+    """Make a dataset known by its name.
+
+    Raises:
+        BadInput: another one has it, or a fact is missing or of another type.
+    """
+    given = {name: tuple(v) if isinstance(v, list) else v for name, v in vars(facts).items()}
+    check_attributes(Dataset, given, f"dataset {facts.name!r}")
     add(DATASETS, "dataset", facts.name, facts)
 
 
