@@ -159,6 +159,30 @@ def test_a_plugin_that_cannot_be_loaded_is_named_before_any_job(place, tmp_path,
             8,
             "one_layer: the module gives [2, 8] for two images",
         ),
+        (
+            "self.classifier(self.features(images))",
+            "self.classifier(self.features(images)).log_softmax(1)",
+            9,
+            "one_layer: the module gives something else than `classifier` does",
+        ),
+        (
+            "nn.Linear(pixels, width)",
+            "nn.LazyLinear(width)",
+            10,
+            "one_layer: body.1.weight: got a parameter of a lazy layer, which has no shape yet",
+        ),
+        (
+            "nn.Linear(pixels, width)",
+            "nn.Linear(pixels, width).requires_grad_(False)",
+            11,
+            "one_layer: body.1.weight: got a frozen parameter (requires_grad=False), expected",
+        ),
+        (
+            "self.classifier = nn",
+            "self.other = nn.Linear(2, 2); self.classifier = nn",
+            12,
+            "one_layer: other.weight: got a parameter on which classifier(features(images)) does",
+        ),
     ],
 )
 def test_a_model_that_is_none_is_refused(place, tmp_path, old, new, width, expected):

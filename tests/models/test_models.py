@@ -9,7 +9,7 @@ from torch import nn
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.download import NotDownloaded
-from noisyfl.models import MODELS, WeightFiles, build_model, pretrained
+from noisyfl.models import MODELS, WeightFiles, build_model, check_module, pretrained
 
 CIFAR = (32, 32, 3)
 FASHION = (28, 28, 1)
@@ -48,6 +48,28 @@ def test_parameters_and_features(
     assert isinstance(module.classifier, nn.Linear)
     assert module.classifier.out_features == classes
     assert torch.equal(module(images), module.classifier(features))
+
+
+class Lazy(nn.Module):
+    """Learns the number of its pixels from the first images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.LazyLinear(4), nn.BatchNorm1d(4))
+        self.classifier = nn.Linear(4, 10)
+
+    def features(self, images: torch.Tensor) -> torch.Tensor:
+        return self.body(images)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.features(images))
+
+
+def test_a_lazy_layer_that_has_been_run_is_one_like_others() -> None:
+    module = Lazy().eval()
+    module(torch.zeros(1, 1, 28, 28))
+    check_module(module, FASHION, 10)
+    assert not module.training
 
 
 @pytest.mark.parametrize("model", MODELS.names())

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from noisyfl.core.options import BadInput, within
 from noisyfl.core.randomness import torch_seed
@@ -24,7 +25,8 @@ __all__ = [
 
 
 def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
-    """Check that a model's module gives what methods ask of it: see :func:`build_model`.
+    """Check that a model's module gives what methods ask of it, and that all of it can be trained:
+    see :func:`build_model`.
 
     Args:
         module: in evaluation mode.
@@ -32,7 +34,9 @@ def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
         classes: how many.
 
     Raises:
-        BadInput: ``features`` or ``classifier`` is missing, or another shape comes out.
+        BadInput: ``features`` or ``classifier`` is missing, or another shape comes out; the module
+            gives something else than ``classifier`` on top of ``features``; or a parameter has no
+            shape yet, is frozen, or has no part in the logits.
     """
     height, width, channels = shape
     images = torch.empty(2, channels, height, width)
@@ -41,7 +45,20 @@ def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
         raise BadInput(
             "got a module without features(images) and a linear layer `classifier`, expected both"
         )
-    features, logits = features_of(images), module(images)
+    for name, weight in module.named_parameters():
+        if is_lazy(weight):
+            raise BadInput(
+                f"{name}: got a parameter of a lazy layer, which has no shape yet, expected layers "
+                "of a given size, or a module that `build` has run once"
+            )
+        if not weight.requires_grad:
+            raise BadInput(
+                f"{name}: got a frozen parameter (requires_grad=False), expected parameters that "
+                "are trained; a method leaves some as they are by `Epoch.learns`"
+            )
+    given: list[Tensor] = []
+    with classifier.register_forward_hook(lambda layer, features, logits: given.append(logits)):
+        features, logits = features_of(images), module(images)
     for what, found, expected in (
         ("features(images)", features, (2, classifier.in_features)),
         ("the module", logits, (2, classes)),
@@ -50,6 +67,31 @@ def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
             raise BadInput(
                 f"{what} gives {list(found.shape)} for two images, expected {list(expected)}"
             )
+    if not any(logits is one for one in given):
+        raise BadInput(
+            "the module gives something else than `classifier` does, expected "
+            "classifier(features(images)), which is all that a run calls"
+        )
+    module.train()
+    reached = _leaves(classifier(features_of(images)))
+    module.eval()
+    for name, weight in module.named_parameters():
+        if id(weight) not in reached:
+            raise BadInput(
+                f"{name}: got a parameter on which classifier(features(images)) does not depend, "
+                "expected none, as all are trained"
+            )
+
+
+def _leaves(result: Tensor) -> set[int]:
+    """The ids of the tensors that a gradient of a result would reach."""
+    seen, left = set(), [result.grad_fn]
+    while left:
+        node = left.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            left += [before for before, _ in node.next_functions]
+    return {id(node.variable) for node in seen if hasattr(node, "variable")}
 
 
 def build_model(
