@@ -82,12 +82,14 @@ def test_what_is_no_position_is_refused_by_name(monkeypatch, positions, got):
 @pytest.mark.parametrize(
     ("flags", "got"),
     [
-        (torch.tensor([0, 2, 3]), r"int64 \[3\]"),
-        (torch.ones(5), r"float32 \[5\]"),
-        (torch.ones(4, dtype=torch.bool), r"bool \[4\]"),
+        (torch.tensor([0, 2, 3]), r"torch\.int64 \[3\]"),
+        (torch.ones(5), r"torch\.float32 \[5\]"),
+        (torch.ones(4, dtype=torch.bool), r"torch\.bool \[4\]"),
+        (np.ones(5, dtype=bool), r"bool \[5\]"),
+        ([True] * 5, "list of 5"),
     ],
 )
 def test_what_is_no_flag_of_each_sample_is_refused_by_name(flags, got):
-    message = rf"report_selection: got {got}, expected flags: bool \[5\]"
+    message = rf"report_selection: got {got}, expected torch\.bool \[5\], flags: whether each"
     with pytest.raises(BadInput, match=message):
         Federation.report_selection(None, CLIENT, flags)

@@ -31,7 +31,6 @@ from noisyfl.checks.small_run import (
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.declared import check_declared
 from noisyfl.core.plugins import with_line
-
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, TypeVar
 
 from pydantic import Field
@@ -140,6 +140,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` if a known word is close, else an empty string."""
     close = difflib.get_close_matches(word[:100], list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def kind_of(given: object) -> str:
+    """What a value is: of an array or a tensor the dtype and the shape, of a list its length."""
+    if hasattr(given, "dtype") and hasattr(given, "shape"):
+        return f"{given.dtype} {list(given.shape)}"
+    if isinstance(given, Sized) and not isinstance(given, str):
+        return f"{type(given).__name__} of {len(given)}"
+    return repr(given)
 
 
 def check_keys(raw: Iterable[str], known: Iterable[str], where: str, kind: str = "key") -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, kind_of
 
 
 def check_dealt(rows: Any, clients: int | None, samples: int, where: str) -> None:
@@ -43,7 +43,7 @@ def check_levels(levels: Any, clients: int, where: str) -> None:
     """
     expected = f"expected {clients} shares from 0 to 1, an array"
     if not isinstance(levels, np.ndarray) or levels.shape != (clients,):
-        raise BadInput(f"{where}: got {_kind(levels)}, {expected}")
+        raise BadInput(f"{where}: got {kind_of(levels)}, {expected}")
     if not ((levels >= 0) & (levels <= 1)).all():
         raise BadInput(f"{where}: got {levels.min():g} to {levels.max():g}, {expected}")
 
@@ -59,19 +59,13 @@ def check_flipped(flipped: Any, true: Sequence[np.ndarray], classes: int, where:
     """
     expected = f"expected a list of {len(true)} arrays"
     if not isinstance(flipped, list | tuple) or len(flipped) != len(true):
-        raise BadInput(f"{where}: got {_kind(flipped)}, {expected}")
+        raise BadInput(f"{where}: got {kind_of(flipped)}, {expected}")
     for client, (given, before) in enumerate(zip(flipped, true, strict=True)):
         of_client = f"{where}: client {client}: got"
         fits = isinstance(given, np.ndarray) and given.shape == before.shape
         if not fits or given.dtype.kind not in "iu":
-            raise BadInput(f"{of_client} {_kind(given)}, expected {len(before)} whole numbers")
+            raise BadInput(f"{of_client} {kind_of(given)}, expected {len(before)} whole numbers")
         if len(given) and (given.min() < 0 or given.max() >= classes):
             raise BadInput(
                 f"{of_client} labels {given.min()} to {given.max()}, expected 0 to {classes - 1}"
             )
-
-
-def _kind(given: Any) -> str:
-    if isinstance(given, np.ndarray):
-        return f"{given.dtype} {list(given.shape)}"
-    return f"{type(given).__name__} of {len(given)}" if isinstance(given, list) else repr(given)

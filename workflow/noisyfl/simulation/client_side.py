@@ -15,12 +15,14 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
+from noisyfl.core.options import BadInput, kind_of
 from noisyfl.core.randomness import stream, torch_seed
 from noisyfl.core.registry import Component
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import Model
 from noisyfl.simulation.outputs import Outputs
+from noisyfl.simulation.returned import check_tensor, returned
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update, batches, check_positions
 from noisyfl.simulation.weights import Weights
@@ -180,7 +182,10 @@ class ClientSide(Side):
         tensors, since an executor may trace it once and repeat it. Where that is not possible, the
         epoch has to say so (:attr:`Epoch.repeatable`).
         """
-        return self.losses(model(batch.images).logits, batch.target).mean()
+        logits = model(batch.images).logits
+        losses = self.losses(logits, batch.target)
+        check_tensor(losses, logits.shape[:1], "losses", "the loss of each sample")
+        return losses.mean()
 
     def losses(self, logits: Tensor, target: Tensor) -> Tensor:
         """The loss of each sample, [batch], from logits [batch, classes] and labels ``target``
@@ -235,6 +240,21 @@ class Around(ClientSide):
     def predicts_by_features(self) -> bool:  # type: ignore[override]
         """The other one's."""
         return self.side.predicts_by_features
+
+
+def epoch_of(side: ClientSide, client: Client, turn: Turn) -> Epoch:
+    """An epoch as a client side decides it.
+
+    Raises:
+        BadInput: it is none, or has no target for each of the client's samples.
+    """
+    epoch: Epoch = returned(side.epoch(client, turn), Epoch, "epoch", "an Epoch")
+    if len(epoch.targets) != len(client):
+        raise BadInput(
+            f"Epoch.targets: got {kind_of(epoch.targets)}, expected one for each of the client's "
+            f"{len(client)} samples"
+        )
+    return epoch
 
 
 def _of_the_other(name: str) -> Callable:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from noisyfl.core.randomness import stream
 from noisyfl.data.augmentation.augment import Draws, View
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Turn, epoch_of
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.model import Model, Networks
 from noisyfl.simulation.outputs import Images, Outputs, Pass
@@ -122,7 +122,7 @@ class LoopExecutor:
         losses = []
         for number in range(schedule.local_epochs):
             turn = self._turn(self.networks, model, task, round, stage, number)
-            epoch = side.epoch(client, turn)
+            epoch = epoch_of(side, client, turn)
             if epoch.fresh_momentum:
                 optimizer.reset(schedule)
             torch.manual_seed(turn.torch_seed("dropout"))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from noisyfl.data.augmentation.augment import View
-from noisyfl.simulation.client_side import ClientSide, Turn
+from noisyfl.simulation.client_side import ClientSide, Turn, epoch_of
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import NO_DRAWS, LoopExecutor
 from noisyfl.simulation.graphs import Capture, CudaGraphs, free_unused_memory
@@ -174,7 +174,7 @@ class FastExecutor(LoopExecutor):
             for number in range(schedule.local_epochs):
                 with slot.entered():
                     turn = self._turn(slot.networks, slot.model, task, round, stage, number)
-                    epoch = side.epoch(client, turn)
+                    epoch = epoch_of(side, client, turn)
                     if epoch.fresh_momentum:
                         slot.forget_momentum()
                     torch.manual_seed(turn.torch_seed("dropout"))

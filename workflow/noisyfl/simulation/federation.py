@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.outputs import Network, Outputs, Pass
+from noisyfl.simulation.returned import check_tensor, estimates_of, whole
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Task, Update
 from noisyfl.simulation.weights import Weights
@@ -148,9 +148,13 @@ class Federation:
         return updates
 
     def exchange(self, down: int = 0, up: int = 0) -> None:
-        """Count bytes of this round beside those that the server side counts."""
-        self.records.down += down
-        self.records.up += up
+        """Count bytes of this round beside those that the server side counts.
+
+        Raises:
+            BadInput: they are no whole numbers.
+        """
+        self.records.down += whole(down, "exchange")
+        self.records.up += whole(up, "exchange")
 
     def make_room(self) -> None:
         """Move the large tensors that a method keeps in clients' states to the host once a GPU
@@ -209,8 +213,12 @@ class Federation:
         self.records.clients = before + [row for _, row in sorted(rows.items())]
 
     def report(self, client: Client, **estimates: float) -> None:
-        """Write down what the method estimates of a client in this round."""
-        self.records.estimates[client.id].update(estimates)
+        """Write down what the method estimates of a client in this round.
+
+        Raises:
+            BadInput: an estimate is no number, or has the name of one of :data:`CLIENT_COLUMNS`.
+        """
+        self.records.estimates[client.id].update(estimates_of(estimates, CLIENT_COLUMNS))
 
     def report_selection(self, client: Client, flags: torch.Tensor) -> None:
         """Record which samples of a client the method takes for clean; the others count as detected
@@ -227,12 +235,8 @@ class Federation:
         Raises:
             BadInput: they are something else, such as positions.
         """
-        if flags.dtype != torch.bool or flags.shape != client.labels.shape:
-            raise BadInput(
-                f"report_selection: got {str(flags.dtype).removeprefix('torch.')} "
-                f"{list(flags.shape)}, expected flags: bool [{len(client)}], whether each of the "
-                "client's samples is taken for clean"
-            )
+        expected = "flags: whether each of the client's samples is taken for clean"
+        check_tensor(flags, client.labels.shape, "report_selection", expected, torch.bool)
         if not client.truth_known:
             return
         selection = Selection.of(flags, client.labels == client.true, client.true == self.classes)

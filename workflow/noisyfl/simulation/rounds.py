@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, kind_of
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
@@ -21,6 +21,7 @@ from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.outputs import Network, Outputs, Predictor
+from noisyfl.simulation.returned import check_tensor, check_weights, returned, whole
 from noisyfl.simulation.server_side import ServerSide, local_updates
 from noisyfl.simulation.weights import Weights
 
@@ -122,7 +123,8 @@ def with_room(federation: Federation, work: Callable[[], T]) -> T:
 
 def _client(number: Any, federation: Federation) -> Client:
     known = len(federation.clients)
-    if isinstance(number, bool | np.bool_) or not 0 <= operator.index(number) < known:
+    whole = hasattr(number, "__index__") and not isinstance(number, bool | np.bool_)
+    if not whole or not 0 <= operator.index(number) < known:
         raise BadInput(
             f"select: got {number!r}, expected numbers of clients, from 0 to {known - 1}"
         )
@@ -139,12 +141,16 @@ def _round(
         updates that the round counts for.
     """
     begun = time.perf_counter()
-    stage, counted = server.stage(round, federation), server.counted_updates(round, federation)
+    stage = returned(server.stage(round, federation), str, "stage", "text")
+    counted = server.counted_updates(round, federation)
     server, client = server.sides(round, client, federation)
-    chosen = [_client(number, federation) for number in server.select(round, federation)]
+    numbers = returned(server.select(round, federation), Iterable, "select", "numbers of clients")
+    chosen = [_client(number, federation) for number in numbers]
     federation.state[PARTICIPANTS] = [participant.id for participant in chosen]
     updates = local_updates(round, chosen, server, client, federation)
-    federation.weights = server.aggregate(updates, federation)
+    aggregated = server.aggregate(updates, federation)
+    check_weights(aggregated, federation.weights, "aggregate")
+    federation.weights = aggregated
     finite = all_finite(federation.weights)
     if finite:
         server.after_round(round, updates, federation)
@@ -158,17 +164,21 @@ def _round(
     evaluation = evaluate(server, client, federation) if due else NOT_EVALUATED
     if round < total - 1 or not finite:
         evaluation = {**evaluation, "confusion": None}  # classes² numbers: only in the last round
-    exchanged = server.exchange(updates, federation)
+    exchanged = returned(
+        server.exchange(updates, federation), Iterable, "exchange", "bytes down and up"
+    )
+    down, up = (whole(number, "exchange") for number in exchanged)
     seconds = time.perf_counter() - begun
-    federation.close_round(round, stage, counted, updates, exchanged, evaluation, seconds)
+    federation.close_round(round, stage, counted, updates, (down, up), evaluation, seconds)
     return finite, evaluation, counted
 
 
 def evaluate(server: ServerSide, client: ClientSide, federation: Federation) -> dict[str, Any]:
     """Evaluate a method's models on the test part; see :func:`evaluate_models`."""
-    return evaluate_models(
-        server.predictors(federation), client, federation.executor, federation.answers
-    )
+    models = server.predictors(federation)
+    if not models or not all(isinstance(model, Predictor) for model in models):
+        raise BadInput(f"predictors: got {kind_of(models)}, expected at least one Predictor")
+    return evaluate_models(models, client, federation.executor, federation.answers)
 
 
 def evaluate_models(
@@ -210,6 +220,8 @@ def evaluate_models(
                     outputs if client.predicts_by_features else _without_features(outputs)
                 )
         logits = client.predict([answers[network] for network in networks], model.client)
+        shape = answers[networks[0]].logits.shape
+        check_tensor(logits, shape, "predict", "the logits of each sample")
         accuracies.append(float((logits.argmax(1) == labels).double().mean()))
         top5.append(top_accuracy(logits, labels, 5))
         confusions.append(confusion_matrix(logits, labels))

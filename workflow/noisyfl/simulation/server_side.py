@@ -15,6 +15,7 @@ from noisyfl.simulation.client_side import ClientSide, Side
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.outputs import Predictor
+from noisyfl.simulation.returned import check_weights
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Task, Update
 from noisyfl.simulation.weights import Weights, average, size_in_bytes
@@ -150,15 +151,13 @@ def local_updates(
     federation.round = round
     client.before_round(round, participants, federation)
     ids = [participant.id for participant in participants]
-    tasks = [
-        Task(
-            participant,
-            client.received(participant, server.start(participant, federation), federation),
-            client.memory(participant, federation),
-            ids[:place].count(participant.id),
-        )
-        for place, participant in enumerate(participants)
-    ]
+    tasks = []
+    for place, participant in enumerate(participants):
+        start = server.start(participant, federation)
+        start = client.received(participant, start, federation)
+        check_weights(start, federation.weights, "start, received")
+        memory = client.memory(participant, federation)
+        tasks.append(Task(participant, start, memory, ids[:place].count(participant.id)))
     stage = server.stage(round, federation)
     updates = federation.executor.local_updates(tasks, client, round, stage)
     client.after_updates(round, updates, federation)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from noisyfl.core.options import BadInput
+from noisyfl.simulation.returned import check_tensor
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.weights import Weights
 
@@ -71,10 +73,25 @@ class SGD:
             loss: the scalar to be lowered.
             learns: a prefix of names, or several: other weights, and their momentum, are left
                 unchanged.
+
+        Raises:
+            BadInput: the loss is no scalar tensor, or depends on none or not on all of the weights
+                that learn; or there are none.
         """
         names = [name for name in self.weights if name.startswith(learns)]
         weights = [self.weights[name] for name in names]
-        gradients = list(torch.autograd.grad(loss, weights))
+        check_tensor(loss, (), "loss", "a scalar")
+        if not names:
+            known = ", ".join(self.weights)
+            raise BadInput(f"Epoch.learns: got {learns!r}, expected a beginning of one of {known}")
+        found = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else ()
+        gradients = [gradient for gradient in found if gradient is not None]
+        if len(gradients) < len(weights):
+            lacking = names[next((n for n, one in enumerate(found) if one is None), 0)]
+            raise BadInput(
+                f"loss: got one without a gradient of {lacking}, expected one of every weight that "
+                "learns (Epoch.learns)"
+            )
         schedule = self.schedule
         with torch.no_grad():
             if schedule.clip_norm is not None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 
 import numpy as np
 from torch import Tensor
 
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, kind_of
 from noisyfl.data.augmentation.augment import KINDS
 from noisyfl.simulation.clients import Client
+from noisyfl.simulation.returned import returned
 from noisyfl.simulation.weights import Weights
 
 Memory = dict[str, Tensor]
@@ -48,11 +49,19 @@ class Epoch:
     repeatable: bool = True
 
     def __post_init__(self) -> None:
+        returned(self.targets, Tensor, "Epoch.targets", "a tensor")
+        returned(self.learns, str | tuple, "Epoch.learns", "text or a tuple")
         samples = len(self.targets)
         if not isinstance(self.views, tuple) or not set(self.views) <= set(KINDS):
             raise BadInput(f"Epoch.views: got {self.views!r}, expected a tuple of {KINDS}")
         for step in self.steps:
             check_positions(step, samples, "Epoch.steps")
+        for name, values in returned(self.extras, Mapping, "Epoch.extras", "lists by name").items():
+            if not isinstance(values, Sized) or len(values) != len(self.steps):
+                raise BadInput(
+                    f"Epoch.extras: {name}: got {kind_of(values)}, expected a list of "
+                    f"{len(self.steps)}, one value or array for each step"
+                )
 
 
 @dataclass
@@ -113,6 +122,10 @@ class Task:
     memory: Memory = field(default_factory=dict)
     repeat: int = 0
 
+    def __post_init__(self) -> None:
+        for name, value in returned(self.memory, dict, "memory", "tensors by name").items():
+            returned(value, Tensor, f"memory: {name}", "a tensor")
+
 
 @dataclass
 class Update:
@@ -153,10 +166,8 @@ def check_positions(given: np.ndarray, samples: int, where: str) -> None:
     """
     expected = f"expected positions: whole numbers from 0 to {samples - 1}, one a sample"
     if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in "iu":
-        kind = getattr(given, "dtype", type(given).__name__)
         raise BadInput(
-            f"{where}: got {kind} {list(np.shape(given))}, {expected} (np.flatnonzero makes them "
-            "of flags)"
+            f"{where}: got {kind_of(given)}, {expected} (np.flatnonzero makes them of flags)"
         )
     if len(given) and (given.min() < 0 or given.max() >= samples):
         raise BadInput(f"{where}: got {given.min()} to {given.max()}, {expected}")

@@ -1,0 +1,174 @@
+"""What a hook of a method returns is checked at once, by the hook's name."""
+
+import dataclasses
+import re
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from noisyfl.checks import method as checks
+from noisyfl.core.artifacts import read_table
+from noisyfl.core.options import BadInput
+from noisyfl.methods import METHODS
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.federation import Federation, Records
+from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.server_side import ServerSide
+from noisyfl.simulation.updates import Epoch
+from outside import as_before
+from small_runs import SETTING, spec_of, train
+
+ONE, OTHER = "0.classifier.weight", "0.classifier.bias"
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    with as_before():
+        yield
+
+
+class Sound(ServerSide, ClientSide):
+    """Nothing is wrong with it."""
+
+    reference: ClassVar[str] = "nobody, 2026"
+
+
+def planted(**hooks):
+    """Registers a method with these hooks."""
+    held = {"__doc__": "Wrong.", "__module__": __name__, "__annotations__": {}}
+    METHODS.register("planted")(type("Planted", (Sound,), {**held, **hooks}))
+
+
+def epoch(**changes):
+    def changed(self, client, turn):
+        return dataclasses.replace(ClientSide.epoch(self, client, turn), **changes)
+
+    return {"epoch": changed}
+
+
+def loss(of):
+    return {"loss": lambda self, model, batch: of(model(batch.images), batch)}
+
+
+def losses(of):
+    return {"losses": lambda self, logits, target: of(cross_entropy(logits, target))}
+
+
+def aggregate(change):
+    def changed(self, updates, federation):
+        return change(ServerSide.aggregate(self, updates, federation))
+
+    return {"aggregate": changed}
+
+
+WRONG = {
+    "losses: got None, expected a tensor [20], the loss of each sample": losses(lambda each: None),
+    "losses: got torch.float32 [], expected a tensor [20]": losses(torch.Tensor.mean),
+    "losses: got torch.float32 [20, 1], expected a tensor [20]": losses(lambda each: each[:, None]),
+    "losses: got float32 [20], expected a tensor [20]": losses(lambda each: each.detach().numpy()),
+    "loss: got None, expected a tensor [], a scalar": loss(lambda outputs, batch: None),
+    "loss: got torch.float32 [20], expected a tensor [], a scalar": loss(
+        lambda outputs, batch: cross_entropy(outputs.logits, batch.target)
+    ),
+    "loss: got one without a gradient of 0.body.0.weight, expected one of every weight": loss(
+        lambda outputs, batch: outputs.logits.detach().mean()
+    ),
+    f"loss: got one without a gradient of {ONE}, expected one of every weight": loss(
+        lambda outputs, batch: outputs.features.square().mean()
+    ),
+    "epoch: got None, expected an Epoch": {"epoch": lambda self, client, turn: None},
+    "Epoch.targets: got torch.int64 [1], expected one for each of the client's": {
+        "epoch": lambda self, client, turn: Epoch([np.array([0])], client.labels[:1])
+    },
+    "Epoch.targets: got int64 [2], expected a tensor": epoch(targets=np.arange(2)),
+    "Epoch.extras: a: got list of 1, expected a list of ": epoch(extras={"a": [1.0]}),
+    "Epoch.extras: a: got 0.5, expected a list of ": epoch(extras={"a": 0.5}),
+    "Epoch.extras: got None, expected lists by name": epoch(extras=None),
+    "Epoch.learns: got list of 1, expected text or a tuple": epoch(learns=["0."]),
+    "Epoch.learns: got 'classifier', expected a beginning of one of 0.body.0.weight": epoch(
+        learns="classifier"
+    ),
+    "aggregate: got None, expected a model": aggregate(lambda model: None),
+    f"aggregate: got none called '{ONE}', expected one": aggregate(
+        lambda model: {name: value for name, value in model.items() if name != ONE}
+    ),
+    "aggregate: got one called 'other', expected none": aggregate(
+        lambda model: {**model, "other": model[ONE]}
+    ),
+    f"aggregate: {OTHER}: got torch.float32 [1], expected torch.float32 [10]": aggregate(
+        lambda model: {**model, OTHER: model[OTHER][:1]}
+    ),
+    f"aggregate: {OTHER}: got torch.float64 [10], expected torch.float32 [10]": aggregate(
+        lambda model: {**model, OTHER: model[OTHER].double()}
+    ),
+    "start, received: got None, expected a model": {
+        "received": lambda self, client, weights, federation: None
+    },
+    "memory: a: got 0.5, expected a tensor": {
+        "memory": lambda self, client, federation: {"a": 0.5}
+    },
+    "select: got None, expected numbers of clients": {
+        "select": lambda self, round, federation: None
+    },
+    "select: got 0.0, expected numbers of clients, from 0": {
+        "select": lambda self, round, federation: [0.0]
+    },
+    "stage: got 1, expected text": {"stage": lambda self, round, federation: 1},
+    "exchange: got None, expected bytes down and up": {
+        "exchange": lambda self, updates, federation: None
+    },
+    "exchange: got 0.5, expected a whole number": {
+        "exchange": lambda self, updates, federation: (0, 0.5)
+    },
+    "predict: got torch.int64 [360], expected a tensor [360, 10], the logits": {
+        "predict": lambda self, outputs, client: outputs[0].logits.argmax(1)
+    },
+    "predictors: got list of 0, expected at least one Predictor": {
+        "predictors": lambda self, federation: []
+    },
+}
+
+
+@pytest.mark.parametrize("expected", WRONG, ids=lambda expected: expected[:40])
+def test_what_is_wrong_is_named(expected, data, tmp_path):
+    planted(**WRONG[expected])
+    with pytest.raises(BadInput, match=re.escape(expected)):
+        checks.trains({"name": "planted"}, data, tmp_path)
+
+
+CLIENT = SimpleNamespace(id=3)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"share": torch.tensor(0.5)}, "got share=torch.float32 [], expected a number; float(...)"),
+        ({"share": "half"}, "got share='half', expected a number"),
+        ({"share": None}, "got share=None, expected a number"),
+        ({"round": 1}, "got round, expected another name than round, client, label_precision"),
+    ],
+)
+def test_what_is_no_estimate_is_named(given, expected):
+    federation = SimpleNamespace(records=Records())
+    with pytest.raises(BadInput, match=re.escape(f"report: {expected}")):
+        Federation.report(federation, CLIENT, **given)
+
+
+def test_numbers_of_numpy_are_written_down(data, tmp_path):
+    """As the JSON that the tables are made of knows none of them."""
+
+    def after_round(self, round, updates, federation):
+        for update in updates:
+            federation.report(update.client, share=np.float32(0.5), kept=np.bool_(True))
+        federation.exchange(up=np.int64(7))
+
+    planted(after_round=after_round, exchange=lambda self, updates, federation: np.arange(2))
+    schedule = {**SETTING["schedule"], "rounds": 1}
+    files = train(spec_of("planted", schedule=schedule), data, tmp_path)
+    (row,) = read_table(files.rounds)[0].to_pylist()
+    assert (row["bytes_down"], row["bytes_up"]) == (0, 8)
+    clients = read_table(files.clients)[0].to_pylist()
+    assert [(row["share"], row["kept"]) for row in clients] == [(0.5, True)] * 3
