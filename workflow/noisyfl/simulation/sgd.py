@@ -80,18 +80,10 @@ class SGD:
         """
         names = [name for name in self.weights if name.startswith(learns)]
         weights = [self.weights[name] for name in names]
-        check_tensor(loss, (), "loss", "a scalar")
         if not names:
             known = ", ".join(self.weights)
             raise BadInput(f"Epoch.learns: got {learns!r}, expected a beginning of one of {known}")
-        found = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else ()
-        gradients = [gradient for gradient in found if gradient is not None]
-        if len(gradients) < len(weights):
-            lacking = names[next((n for n, one in enumerate(found) if one is None), 0)]
-            raise BadInput(
-                f"loss: got one without a gradient of {lacking}, expected one of every weight that "
-                "learns (Epoch.learns)"
-            )
+        gradients = _gradients(loss, names, weights)
         schedule = self.schedule
         with torch.no_grad():
             if schedule.clip_norm is not None:
@@ -135,3 +127,17 @@ class SGD:
             maximize=False,
             is_first_step=False,
         )
+
+
+def _gradients(loss: Tensor, names: list[str], weights: list[Tensor]) -> list[Tensor]:
+    """The gradients of a scalar loss; :class:`BadInput` if a weight has none."""
+    check_tensor(loss, (), "loss", "a scalar")
+    found = torch.autograd.grad(loss, weights, allow_unused=True) if loss.requires_grad else ()
+    gradients = [gradient for gradient in found if gradient is not None]
+    if len(gradients) < len(weights):
+        lacking = names[next((n for n, one in enumerate(found) if one is None), 0)]
+        raise BadInput(
+            f"loss: got one without a gradient of {lacking}, expected one of every weight that "
+            "learns (Epoch.learns)"
+        )
+    return gradients
