@@ -157,8 +157,14 @@ def test_a_line_of_the_paper_that_is_not_trained(frame):
 def test_two_numbers_for_one_place_of_such_a_line_are_refused(table, runs):
     more = number("rofl", "high", "51", table="t2")
     table = dataclasses.replace(table, published={"paper": "p"}, numbers=(*table.numbers, more))
-    with pytest.raises(BadInput, match=r"p/t1: row 'RoFL', column .* differ in paper_table"):
+    with pytest.raises(BadInput, match=r"p/t1: row 'RoFL', column 'noise, high': .* in table"):
         tidy(table, read_runs(runs.files))
+
+
+def test_a_table_that_compares_no_column_has_no_such_lines(table, runs):
+    columns = tuple(dataclasses.replace(one, published=None) for one in table.columns)
+    table = dataclasses.replace(table, columns=columns)
+    assert tidy(table, read_runs(runs.files))["trained"].all()
 
 
 def test_an_averaged_column_has_a_row_a_column(frame):

@@ -177,6 +177,73 @@ def test_a_figure_of_runs_of_its_own_asks_for_probes(tmp_path):
     assert set(drawn.runs).isdisjoint(made.tables["paper/one"].run_ids())
 
 
+def with_figure(paper=PAPER, **given):
+    return edited(paper, ("figures", "f"), {"title": "t", "caption": "c", **given})
+
+
+OF_ONE = {"kind": "critical_difference", "table": "one"}
+COLUMNS = ("tables", "one", "columns")
+DRAWN = edited(PAPER, COLUMNS, [{"name": "a", "x": 1}, {"name": "b", "x": 2}])
+UNKNOWN = {"dataset": "clothing1m", "label_noise": "none", "noise_level": "none"}
+
+
+@pytest.mark.parametrize(
+    ("paper", "figure", "words"),
+    [
+        (PAPER, {"kind": "by_setting", "table": "one", "xlabel": "x"},
+         "f: column 'clean' of the table 'one' has no x, expected a number: where it is drawn"),
+        (edited(DRAWN, (*COLUMNS, 1, "metric"), "noise_ratio"),
+         {"kind": "by_setting", "table": "one", "xlabel": "x"},
+         "f: got a panel ('') of best of noise_ratio, best of test_accuracy, expected one of"),
+        (PAPER, {**OF_ONE, "rows": ["FedAvg"]},
+         "f: rows, and columns with runs: got 1 and 2, expected at least 2 and 1"),
+        (edited(PAPER, COLUMNS, [{"name": "rank", "average_rank": True}]),
+         {"kind": "by_round", "table": "one"}, "f: rows, and columns with runs: got 2 and 0"),
+        (PAPER, {"kind": "by_round", "table": "one", "x": "batches",
+                 "marks": [{"at": 3, "label": "x"}]},
+         "f.x: got 'batches', expected 'ordinary_rounds', since there are marks"),
+        (PAPER, {"kind": "lid_scores", "setting": "base", "method": "fedprox"},
+         "f.method: got 'fedprox', expected fedcorr, which scores clients"),
+        (PAPER, {"kind": "lid_scores", "setting": "base", "method": "fedcorr", "with": UNKNOWN},
+         "f: got the dataset clothing1m, whose true labels are not known, and lid_scores"),
+        (PAPER, {"kind": "detection", "setting": "base",
+                 "panels": [{"name": "p", "method": "fedavg", "with": UNKNOWN}]},
+         "f: got the dataset clothing1m, whose true labels are not known, and detection"),
+        (PAPER, {"kind": "local_epochs", "rounds": 3,
+                 "methods": [{"name": "a", "method": "fedavg"}]},
+         "f.methods[0].method: fedavg has the run's local epochs, and none of its own"),
+        (PAPER, {"kind": "among_clients", "table": "one", "row": "FedAvgg", "column": "clean",
+                 "metrics": ["label_recall"]},
+         "f.row: no row is called 'FedAvgg'; did you mean 'FedAvg'?"),
+        (PAPER, {"kind": "by_client", "table": "one", "row": "FedAvg", "column": "claen",
+                 "x": ["samples"], "y": ["label_recall"]},
+         "f.column: no column is called 'claen'; did you mean 'clean'?"),
+    ],
+)  # fmt: skip
+def test_a_figure_that_no_run_could_give_is_refused_when_planned(tmp_path, paper, figure, words):
+    with pytest.raises(BadInput) as caught:
+        plan(tmp_path, with_figure(paper, **figure))
+    assert f"paper.yaml: figures.{words}" in str(caught.value)
+
+
+def test_scores_of_clients_are_those_of_fedcorr_and_of_what_follows_it(tmp_path):
+    figure = {"kind": "lid_scores", "setting": "base"}
+    for method in ("fedcorr", "fedcorr+median"):
+        assert plan(tmp_path, with_figure(**figure, method=method)).figures["paper/f"].runs
+
+
+@pytest.mark.parametrize(
+    "overlay", [{"rows": {"paper/one": ["FedAvg"]}}, {"columns": {"paper/one": ["rank"]}}]
+)
+def test_a_figure_of_which_a_scale_keeps_too_little_is_left_out(tmp_path, overlay):
+    columns = [*PAPER["tables"]["one"]["columns"], {"name": "rank", "average_rank": True}]
+    paper = with_figure(edited(PAPER, COLUMNS, columns), **OF_ONE)
+    assert list(plan(tmp_path, paper).figures) == ["paper/f"]
+    made = plan(tmp_path, paper, {**CONFIG, "overlay": overlay})
+    assert not made.figures
+    assert made.tables
+
+
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [

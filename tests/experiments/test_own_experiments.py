@@ -68,6 +68,17 @@ def test_a_papers_numbers_are_those_of_the_first_file_that_has_any(config, tmp_p
     assert len(both) == 1 + sum(row.fields["paper"] != "fedcorr" for row in ours)
 
 
+def test_two_numbers_for_one_line_that_is_not_trained_are_refused(config, tmp_path):
+    file = tmp_path / "second" / "published.csv"
+    numbers(file, "mine", "70")
+    header, row = file.read_text().splitlines()
+    other = row.replace("fedavg", "krum")
+    file.write_text("\n".join([header, row, other, other.replace(",one,", ",two,")]))
+    message = r"mine.yaml: tables.one: row 'Krum', column 'clean': got 2 published .* in table$"
+    with pytest.raises(BadInput, match=message):
+        make_plan(config, EXPERIMENTS, "my.yaml")
+
+
 def test_a_plan_follows_the_files_of_the_folders(config, tmp_path):
     said = []
     PlanFile(config, "my.yaml").plan(said.append)

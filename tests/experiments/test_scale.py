@@ -8,6 +8,7 @@ import yaml
 
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
+from noisyfl.experiments import scale as scale_module
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale import RunWords, Scale
@@ -53,6 +54,12 @@ def test_every_target_has_its_files(scale):
     }
     assert made.comparisons() == []  # no table has published numbers
     assert names(made.frames(), made.folder) == table[:1]
+
+
+def test_evidence_needs_the_baseline(scale, monkeypatch):
+    monkeypatch.setattr(scale_module, "GRAND", ("paper/one",))
+    assert scale().evidence == [scale().plan.tables["paper/one"]]
+    assert scale(overlay={"rows": {"paper/one": ["FedProx"]}}).evidence == []
 
 
 def test_what_is_wanted_follows_the_targets_of_the_scale(scale):

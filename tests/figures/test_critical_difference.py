@@ -5,7 +5,6 @@ import pytest
 
 from descriptions import described
 from noisyfl.analysis.frame import column_values, tidy
-from noisyfl.core.options import BadInput
 from noisyfl.figures import style
 from noisyfl.figures.critical_difference import critical_difference
 
@@ -151,9 +150,3 @@ def test_equal_runs_give_equal_files(tmp_path):
             style.save(drawn(ORDERED), tmp_path / f"{attempt}.png", tmp_path / f"{attempt}.pdf")
     for kind in ("png", "pdf"):
         assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()
-
-
-@pytest.mark.parametrize("cells", [[[["x"]]], [[[]], [[]]]])
-def test_too_little_to_rank_is_refused(cells):
-    with pytest.raises(BadInput, match=r"f: got .* expected at least two rows and a column"):
-        critical_difference(described(given_for(cells)), {"x": run_of([0.5])})

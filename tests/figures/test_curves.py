@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from descriptions import described
-from noisyfl.core.options import BadInput
 from noisyfl.figures import curves, style
 from noisyfl.figures.curves import WORK
 from small_curves import run_of
@@ -146,11 +145,6 @@ def test_a_mark_that_no_curve_reaches_is_left_out():
     figure = drawn([[["r"]]], "a", ["x"], RUNS, marks=[{"at": 99, "label": "T_s"}])
     assert not any(text.get_text() == "T_s" for text in figure.axes[0].texts)
     assert figure.axes[0].get_xlim()[1] < 10
-
-
-def test_marks_are_refused_on_an_axis_of_batches():
-    with pytest.raises(BadInput, match=r"f: x: got 'batches', expected 'ordinary_rounds'"):
-        drawn([[["r"]]], "a", ["x"], RUNS, marks=[{"at": 1, "label": "T"}], x="batches")
 
 
 def test_what_all_rows_share_stands_in_the_title():

@@ -253,7 +253,7 @@ def test_detection_shows_how_clean_and_noisy_samples_are_spread(scores, runs):
 
 
 def test_a_detection_that_cannot_be_drawn_says_why(scores, runs):
-    (panel, *_), rows = scores
+    (panel, *_), _ = scores
     for key, value, message in (
         ("score", "losses", "score: .*did you mean 'loss'"),
         ("classes", "major", "classes: .*did you mean 'majority'"),
@@ -262,12 +262,6 @@ def test_a_detection_that_cannot_be_drawn_says_why(scores, runs):
             detection.detection(
                 described({"name": "f", "panels": [{**panel, key: value}]}), read_runs(runs.files)
             )
-    unknown = [{**row, "sample_true_label": [-1] * len(row["sample_loss"])} for row in rows]
-    run = runs.add([0.5], clients=unknown, seed=2)
-    with pytest.raises(BadInput, match="true labels are not known"):
-        detection.detection(
-            described({"name": "f", "panels": [{**panel, "run": run}]}), read_runs(runs.files)
-        )
 
 
 def test_a_panel_without_noisy_or_without_any_samples_is_drawn(runs):

@@ -107,19 +107,37 @@ def tidy(table: TableDescription, runs: Mapping[str, Run]) -> pd.DataFrame:
     Raises:
         BadInput: two published numbers belong into one cell.
     """
-    numbers = published_numbers(Published(0, fields) for fields in table.numbers)
-    cells = pd.DataFrame(list(_cells(table)))
-    ours = cells.merge(numbers, on=LABELS, how="left", validate="many_to_one")
+    cells, others = with_numbers(table, f"{table.experiment}/{table.name}")
     trials = pd.DataFrame(list(_trials(table, runs)), columns=[*PLACE, *TRIAL])
-    ours = _with_ranks(table, ours.merge(trials, on=PLACE, how="left", validate="one_to_many"))
-    others = numbers.merge(cells[LABELS], on=LABELS, how="left_anti")
-    lines = [ours, _not_run(table, others)] if len(others) else [ours]
-    frame = pd.concat(lines, ignore_index=True)
+    ours = _with_ranks(table, cells.merge(trials, on=PLACE, how="left", validate="one_to_many"))
+    frame = pd.concat([ours, *others], ignore_index=True)
     frame = frame.assign(experiment=table.experiment, table=table.name).reindex(columns=COLUMNS)
     kinds = {name: type(value) for name, value in ABSENT.items()}
     kinds |= dict.fromkeys(("x", "published", "published_std", "value", *STATISTICS), float)
     frame = frame.fillna(ABSENT).astype(kinds)
     return frame.sort_values([*PLACE, "trial"], ignore_index=True)
+
+
+def with_numbers(table: TableDescription, where: str) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
+    """A table's cells with the published numbers, for which no run is needed.
+
+    Args:
+        table: the table.
+        where: what the error messages call it.
+
+    Returns:
+        A row for each cell of our rows; and if there are any, the lines of the paper's table that
+        belong to none of our rows.
+
+    Raises:
+        BadInput: two published numbers belong into one cell.
+    """
+    numbers = published_numbers(Published(0, fields) for fields in table.numbers)
+    cells = pd.DataFrame(list(_cells(table)))
+    ours = cells.merge(numbers, on=LABELS, how="left", validate="many_to_one")
+    others = numbers.merge(cells[LABELS], on=LABELS, how="left_anti")
+    compared = any(map(_is_compared, table.columns))
+    return ours, [_not_run(table, others, where)] if len(others) and compared else []
 
 
 def published_numbers(rows: Iterable[Published]) -> pd.DataFrame:
@@ -316,7 +334,7 @@ def _average(parts: Sequence[Rows], statistic: str) -> Rows:
     return [{"trial": n, "value": mean[statistic], **mean} for n, mean in enumerate(means, 1)]
 
 
-def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
+def _not_run(table: TableDescription, numbers: pd.DataFrame, where: str) -> pd.DataFrame:
     """The lines of the paper's table that belong to none of our rows.
 
     Its lines differ in :data:`LINE`, and in those columns of :data:`SETTING` by which neither our
@@ -327,18 +345,18 @@ def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
     found = pd.concat(
         numbers[_fits(numbers, table, column)].assign(column_number=c)
         for c, column in enumerate(table.columns)
-        if column.published or (column.has_runs and column.published is not None)
+        if _is_compared(column)
     )
     lines = found[telling].drop_duplicates(ignore_index=True)
     lines["row"] = lines["row_label"] = printed_names(lines.to_dict("records"), table)
     lines["row_number"] = len(table.rows) + lines.index
     found = found.merge(lines, on=telling, validate="many_to_one")
     for _, twice in found[found.duplicated(PLACE, keep=False)].groupby(PLACE):
-        place = f"row {twice['row'].iloc[0]!r}, column {twice['column_number'].iloc[0]}"
-        differing = [key for key in LABELS if twice[key].nunique() > 1]
+        column = table.columns[twice["column_number"].iloc[0]].name
+        differing = [k for k, label in zip(KEY, LABELS, strict=True) if twice[label].nunique() > 1]
         raise BadInput(
-            f"{table.experiment}/{table.name}: {place}: got {len(twice)} published numbers, "
-            f"expected one; they differ in {', '.join(differing)}"
+            f"{where}: row {twice['row'].iloc[0]!r}, column {column!r}: got {len(twice)} published "
+            f"numbers, expected one; they differ in {', '.join(differing)}"
         )
     columns = pd.DataFrame(
         {
@@ -352,6 +370,11 @@ def _not_run(table: TableDescription, numbers: pd.DataFrame) -> pd.DataFrame:
     known = found.drop(columns=["row", "row_label", "metric", *telling])
     grid = lines.merge(columns, how="cross").merge(known, on=PLACE, how="left")
     return grid.assign(row_group="", trained=False, our_method=grid["method"], as_published=False)
+
+
+def _is_compared(column: Heading) -> bool:
+    """Whether a column shows published numbers."""
+    return bool(column.published) or (column.has_runs and column.published is not None)
 
 
 def _fits(numbers: pd.DataFrame, table: TableDescription, column: Heading) -> pd.Series:

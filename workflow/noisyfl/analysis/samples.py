@@ -8,7 +8,6 @@ import numpy as np
 
 from noisyfl.analysis.probes import probed_rows
 from noisyfl.analysis.runs import Run
-from noisyfl.core.options import BadInput
 
 
 def majority(given: np.ndarray) -> np.ndarray:
@@ -25,20 +24,16 @@ def scores_of_samples(run: Run, column: str, of_majority: bool) -> tuple[np.ndar
     """The finite scores of all clients' samples, float64 [samples], and which of them are noisy.
 
     Args:
-        run: the run to read.
+        run: the run to read, on a dataset whose true labels are known.
         column: of ``clients``, with a list of scores for each client.
         of_majority: whether the samples are those of majority classes, or all others.
 
     Raises:
-        BadInput: the run has no such scores, or its true labels are not known.
+        BadInput: the run has no such scores.
     """
     values, noisy = [], []
     for row in probed_rows(run, [column, "sample_given_label", "sample_true_label"]):
         given, true = np.array(row["sample_given_label"]), np.array(row["sample_true_label"])
-        if (true < 0).any():
-            raise BadInput(
-                f"{run.files.clients}: true labels are not known, expected those of a run"
-            )
         chosen = majority(given) == of_majority
         values.append(np.array(row[column], dtype=np.float64)[chosen])
         noisy.append((given != true)[chosen])

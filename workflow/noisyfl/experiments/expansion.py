@@ -8,9 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from noisyfl.analysis.frame import with_numbers
+from noisyfl.analysis.local_epochs import epochs_by_round
 from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.typed import type_of
+from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.experiment import (
     AnyFigure,
@@ -33,7 +36,15 @@ from noisyfl.experiments.overlay import check_methods, check_setting, key_to_bla
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs, merge
 from noisyfl.specs.catalogue import canonical_method, methods
-from noisyfl.specs.descriptions import FigureDescription, Heading, Mark, Panel, TableDescription
+from noisyfl.specs.descriptions import (
+    LEAST_ROWS,
+    FigureDescription,
+    Heading,
+    Mark,
+    Panel,
+    TableDescription,
+    drawable,
+)
 from noisyfl.specs.identity import identity
 from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, join
@@ -46,6 +57,9 @@ PROBES = {
 }
 """By kind of figure, the probes that are measured at the end of the runs it is drawn from."""
 
+
+NEED_TRUTH = ("detection", "lid_scores")
+"""Kinds of figures that compare what a method finds with the true labels."""
 
 MOST_RUNS = 200_000
 """Most runs that an experiment may expand to; planning so many takes some ten seconds."""
@@ -102,7 +116,8 @@ class Expansion:
             self.plan.tables[self.part] = self._table(name, table)
         for name, figure in self.experiment.figures.items():
             self.part = f"{self.name}/{name}"
-            self.plan.figures[self.part] = self._figure(name, figure)
+            if (described := self._figure(name, figure)) is not None:
+                self.plan.figures[self.part] = described
         return self.plan
 
     def _table(self, name: str, entry: Table) -> TableDescription:
@@ -126,7 +141,7 @@ class Expansion:
             for row in rows
         ]
         joined = join(self.published, entry.published, rows, columns, entry.metric, where)
-        return TableDescription(
+        table = TableDescription(
             experiment=self.name,
             experiment_title=self.experiment.title,
             name=name,
@@ -145,6 +160,9 @@ class Expansion:
             labels=joined.labels,
             numbers=joined.numbers,
         )
+        if table.numbers:
+            with_numbers(table, where)  # which refuses two for one place
+        return table
 
     def _select(self, kind: str, table: str, headers: list[Header]) -> list[Header]:
         """The rows or columns that the scale keeps: those it names, or all if it names none."""
@@ -179,18 +197,16 @@ class Expansion:
             as_published = _exactly(specs[0]) == _exactly(published)
         return tuple(self.plan.add_run(spec) for spec in specs), as_published
 
-    def _figure(self, name: str, entry: AnyFigure) -> FigureDescription:
+    def _figure(self, name: str, entry: AnyFigure) -> FigureDescription | None:
+        """A figure; None if the scale keeps too little of its table to draw it."""
         where = f"{self.where}: figures.{name}"
         content: dict[str, Any]
         if isinstance(entry, OfTable | OfCell):
             content = self._figure_of_a_table(entry, where)
+            if not content:
+                return None
         elif isinstance(entry, LocalEpochs):
-            content = {
-                "panels": tuple(
-                    Panel(name=one.name, method=canonical_method(one.method, f"{where}.methods"))
-                    for one in entry.methods
-                )
-            }
+            content = {"panels": tuple(self._panels_of_epochs(entry, f"{where}.methods"))}
         else:
             content = self._figure_of_panels(entry, where)
         for key, value in entry.model_dump(include=LOOKS).items():
@@ -224,17 +240,38 @@ class Expansion:
             if at is not None:
                 yield Mark(at, mark.label)
 
+    def _panels_of_epochs(self, entry: LocalEpochs, where: str) -> Iterator[Panel]:
+        """The lines of a figure of schedules that methods have of their own."""
+        for n, one in enumerate(entry.methods):
+            place = f"{where}[{n}].method"
+            method = canonical_method(one.method, place)
+            epochs_by_round(method, entry.rounds, place)  # which refuses one without
+            yield Panel(name=one.name, method=method)
+
     def _figure_of_a_table(self, entry: OfTable | OfCell, where: str) -> dict[str, Any]:
-        """The content of a figure drawn from a table of this experiment, or from a part of one."""
+        """The content of a figure drawn from a table of this experiment, or from a part of one;
+        empty if the scale keeps too little of it.
+        """
         prefix = f"{self.name}/"
         tables = {k.removeprefix(prefix): t for k, t in self.plan.tables.items()}
         table = find(tables, entry.table, "table", f"{where}.table")
         file = self.experiment.tables[table.name]
-        rows = _places(rows_of(file.rows, where), table.rows, entry.rows, f"{where}.rows")
-        columns = _places(
-            columns_of(file.columns, where), table.columns, entry.columns, f"{where}.columns"
-        )
+        all_rows = rows_of(file.rows, where)
+        all_columns = [one for one in columns_of(file.columns, where) if one.has_runs]
+        plural = "" if isinstance(entry, OfCell) else "s"
+        rows = _places(all_rows, table.rows, entry.rows, f"{where}.row{plural}")
+        columns = _places(all_columns, table.columns, entry.columns, f"{where}.column{plural}")
+        if not drawable(entry.kind, rows, columns):
+            wanted = entry.rows or all_rows, entry.columns or all_columns
+            if drawable(entry.kind, *wanted):
+                return {}
+            raise BadInput(
+                f"{where}: rows, and columns with runs: got {len(wanted[0])} and {len(wanted[1])}, "
+                f"expected at least {LEAST_ROWS.get(entry.kind, 1)} and 1"
+            )
         part = table.part(rows, columns)
+        if entry.kind == "by_setting":
+            part.panels(where)  # which refuses columns that cannot be drawn
         if entry.kind == "by_client":
             run = part.runs[0][0][0]
             partition = identity(self.plan.runs[run]["noisy_partition"])
@@ -250,12 +287,23 @@ class Expansion:
             setting["probes"] = PROBES[entry.kind]
         if isinstance(entry, LidScores):
             panels = [self._panel(entry, setting, entry.seed, where)]
+            parts = parts_of(self.plan.runs[panels[0].run]["method"])
+            if not any(issubclass(methods()[p["name"]], methods()["fedcorr"]) for p in parts):
+                raise BadInput(
+                    f"{where}.method: got {entry.method!r}, expected fedcorr, which scores clients"
+                )
         else:
             panels = [
                 self._panel(panel, setting, entry.seed, f"{where}.panels[{n}]")
                 for n, panel in enumerate(entry.panels)
             ]
         lines = [line for panel in panels for line in panel.lines or (panel,)]
+        for facts in (dataset(self.plan.partitions[line.partition]["dataset"]) for line in lines):
+            if entry.kind in NEED_TRUTH and not facts.true_labels:
+                raise BadInput(
+                    f"{where}: got the dataset {facts.name}, whose true labels are not known, and "
+                    f"{entry.kind} compares what is found with them"
+                )
         return {
             "panels": tuple(panels),
             "runs": tuple(line.run for line in lines if line.run),
@@ -325,13 +373,13 @@ def _places(
     left, all that the table keeps.
 
     Args:
-        headers: all of the experiment's file.
+        headers: those of the experiment's file that have runs.
         headings: those that the scale keeps.
         chosen: the names of those to be shown; none: all that have runs.
-        where: what the error messages call ``chosen``; it ends with ``rows`` or ``columns``.
+        where: what the error messages call ``chosen``; it ends with a key such as ``rows``.
     """
     names = [heading.name for heading in headings]
-    known = [header.name for header in headers if header.has_runs]
+    known = [header.name for header in headers]
     only(known, chosen, where.rpartition(".")[2].removesuffix("s"), where)
     left = [name for name in chosen if name in names] or known
     return [names.index(name) for name in left if name in names]

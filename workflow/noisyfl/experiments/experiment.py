@@ -155,6 +155,15 @@ class ByRound(OfTable):
     xlabel: Line = Field("", description="instead of words on what a round or batch is")
     marks: list[Mark] = Field([])
 
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if there are marks on an axis of batches."""
+        if self.marks and self.x != "ordinary_rounds":
+            raise BadInput(
+                f"got {self.x!r}, expected 'ordinary_rounds', since there are marks, which lie at "
+                "rounds",
+                "x",
+            )
+
 
 class BySetting(OfTable):
     """Curves by setting."""

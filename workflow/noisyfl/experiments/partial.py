@@ -12,6 +12,7 @@ from noisyfl.specs.descriptions import (
     Runs,
     TableDescription,
     complete_block,
+    drawable,
 )
 
 Exists = Callable[[str], bool]
@@ -23,7 +24,8 @@ def partial_plan(plan: Plan, has_run: Exists, has_partition: Exists) -> Plan:
 
     Every table stays: cells without runs are empty, and the table says how many runs are missing
     and what they cost. A figure shows those rows and columns of its table in which every cell has
-    a run, or those panels and lines whose runs exist; a figure with nothing left is dropped.
+    a run, or those panels and lines whose runs exist; a figure of which too little is left to be
+    drawn is dropped.
 
     Args:
         plan: of everything that the scale asks for; its runs and partitions are kept as they are.
@@ -72,7 +74,7 @@ def _of_a_table(
 ) -> FigureDescription | None:
     existing = replace(table, runs=_existing(table.runs, exists))
     rows, columns = complete_block(existing.runs)
-    if not rows:
+    if not drawable(figure.kind, rows, columns):
         return None
     sizes = [(len(rows), len(table.rows), "row"), (len(columns), len(table.columns), "column")]
     few = " and ".join(f"{n} of {whole} {word}s" for n, whole, word in sizes if n < whole)

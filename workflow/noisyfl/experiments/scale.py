@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from noisyfl.analysis.room import BASELINE
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
 from noisyfl.data.datasets.dataset import dataset
@@ -101,8 +102,12 @@ class Scale:
 
     @property
     def evidence(self) -> list[TableDescription]:
-        """The tables of every method in common settings, as far as the scale makes them."""
-        return [self.wanted_tables[name] for name in GRAND if name in self.wanted_tables]
+        """The tables of every method in common settings, as far as the scale makes them; none
+        without the baseline, beside which methods are put.
+        """
+        found = [self.wanted_tables[name] for name in GRAND if name in self.wanted_tables]
+        rows = [row.method_name for table in found for row in table.rows]
+        return found if BASELINE in rows else []
 
     @cached_property
     def claimed(self) -> dict[str, Description]:

@@ -14,7 +14,6 @@ from noisyfl.analysis.cells import Cell
 from noisyfl.analysis.frame import cells_of, tidy
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
-from noisyfl.core.options import BadInput
 from noisyfl.figures.looks import Look, legend_of_lines, looks, row_names
 from noisyfl.figures.style import DIVERGED, lay_out, new_figure, say_empty
 from noisyfl.specs.descriptions import FigureDescription
@@ -65,11 +64,11 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
         runs: by id.
 
     Raises:
-        BadInput: a column has no ``x``, or the cells of a panel show different metrics.
+        BadInput: as :meth:`TableDescription.panels`, which planning has asked before.
     """
     common, names = row_names(description.source_table.rows)
     styles = looks([row.method for row in description.source_table.rows])
-    panels = _groups(description)
+    panels = description.source_table.panels(description.name)
     cells = [list(map(Cell, line)) for line in cells_of(tidy(description.source_table, runs))]
     width = 2 if len(panels) == 4 else min(len(panels), 3)
     lines = -(-len(panels) // width)
@@ -79,7 +78,7 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
     rows_drawn, diverged = set(), False
     for n, (panel, (group, places)) in enumerate(zip(axes, panels.items(), strict=True)):
         shown = [[line[c] for c in places] for line in cells]
-        quantity = _quantity([cell for line in shown for cell in line], group, description.name)
+        quantity = Quantity(shown[0][0].metric, shown[0][0].statistic)
         panel.set_title(", ".join(filter(None, (common, group))))
         if panel is not scales.setdefault(quantity, panel):
             panel.sharey(scales[quantity])
@@ -97,34 +96,6 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
     named = [(names[r], styles[r]) for r in sorted(rows_drawn)]
     legend_of_lines(figure, named, "every trial diverged" if diverged else None)
     return figure
-
-
-def _groups(description: FigureDescription) -> dict[str, list[int]]:
-    """The indices of the columns that have runs, by group; in a group they are ordered by ``x``."""
-    table = description.source_table
-    groups: dict[str, list[tuple[float, int]]] = {}
-    for c, column in enumerate(table.columns):
-        if not any(line[c] for line in table.runs):
-            continue
-        if column.x is None:
-            raise BadInput(
-                f"{description.name}: column {column.name!r} has no x, expected a number: "
-                "where it is drawn"
-            )
-        groups.setdefault(column.group, []).append((column.x, c))
-    return {group: [c for _, c in sorted(places)] for group, places in groups.items()}
-
-
-def _quantity(cells: Sequence[Cell], group: str, where: str) -> Quantity:
-    """The quantity that all cells of a panel show."""
-    found = {Quantity(cell.metric, cell.statistic) for cell in cells}
-    if len(found) > 1:
-        words = ", ".join(sorted(quantity.axis for quantity in found))
-        raise BadInput(
-            f"{where}: the columns of a panel ({group!r}) show {words}; expected "
-            "one of these, by the columns that the figure names"
-        )
-    return found.pop()
 
 
 def _point(cell: Cell) -> Point:

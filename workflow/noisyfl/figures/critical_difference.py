@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from noisyfl.analysis.frame import column_values, tidy
 from noisyfl.analysis.ranks import Ranking, rank
 from noisyfl.analysis.runs import Run
-from noisyfl.core.options import BadInput
 from noisyfl.figures.style import PAGE, new_figure
 from noisyfl.specs.descriptions import FigureDescription
 
@@ -28,19 +27,11 @@ def critical_difference(description: FigureDescription, runs: Mapping[str, Run])
     Bars join the rows that do not differ significantly by Nemenyi's test at the level 0.05.
 
     Args:
-        description: with a ``table``.
+        description: with a ``table`` of at least two rows and a column with runs.
         runs: by id.
-
-    Raises:
-        BadInput: there are fewer than two rows, or no column has runs.
     """
     names = [row.name for row in description.source_table.rows]
     values = column_values(tidy(description.source_table, runs)).to_numpy()
-    if len(names) < 2 or not len(values):
-        raise BadInput(
-            f"{description.name}: got {len(names)} rows and {len(values)} columns of runs, "
-            "expected at least two rows and a column to rank them in"
-        )
     ranking = rank(values)
     bars = [group for group in ranking.groups() if len(group) > 1]
     first_name = FIRST_BAR + BETWEEN_BARS * len(bars) + 0.5

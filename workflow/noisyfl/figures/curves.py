@@ -12,7 +12,6 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from noisyfl.analysis.curves import mean_curve
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
-from noisyfl.core.options import BadInput
 from noisyfl.figures.looks import Look, legend_of_lines, looks, row_names, setting_name
 from noisyfl.figures.style import DIVERGED, GREY, new_figure, say_empty
 from noisyfl.specs.descriptions import FigureDescription
@@ -29,18 +28,11 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
 
     Args:
         description: with a ``table``, ``metrics``, ``x`` (``ordinary_rounds`` or ``batches``),
-            ``xlabel``, and ``marks``, each of which is drawn in the panels whose curves reach it.
+            ``xlabel``, and on an axis of rounds ``marks``, each of which is drawn in the panels
+            whose curves reach it.
         runs: by id.
-
-    Raises:
-        BadInput: there are marks on an axis of batches.
     """
     table, unit, marks = description.source_table, str(description.x), description.marks
-    if marks and unit != "ordinary_rounds":
-        raise BadInput(
-            f"{description.name}: x: got {unit!r}, expected 'ordinary_rounds', since there are "
-            "marks, which lie at rounds"
-        )
     group, names = row_names(table.rows)
     styles = looks([row.method for row in table.rows])
     titles = _titles(description, group)

@@ -44,8 +44,7 @@ def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure
         runs: by id.
 
     Raises:
-        BadInput: a run has no scores of samples, its true labels are unknown, or there is no such
-            score or group of classes.
+        BadInput: a run has no scores of samples, or there is no such score or group of classes.
     """
     panels = description.panels
     found = [_values(panel, runs, f"{description.name}: {panel.name}") for panel in panels]

@@ -164,6 +164,41 @@ class TableDescription:
             numbers=(),
         )
 
+    def panels(self, where: str) -> dict[str, list[int]]:
+        """The numbers of the columns that have runs, by group; in a group they are ordered by
+        their ``x``.
+
+        Args:
+            where: what the error messages call the figure that has a panel for each group.
+
+        Raises:
+            BadInput: a column has no ``x``, or the cells of a group show different metrics or
+                statistics.
+        """
+        found: dict[str, list[tuple[float, int]]] = {}
+        for c, column in enumerate(self.columns):
+            if not any(line[c] for line in self.runs):
+                continue
+            if column.x is None:
+                raise BadInput(
+                    f"{where}: column {column.name!r} of the table {self.name!r} has no x, "
+                    "expected a number: where it is drawn"
+                )
+            found.setdefault(column.group, []).append((column.x, c))
+        for group, places in found.items():
+            columns = [self.columns[c] for _, c in places]
+            shown = {
+                f"{self.statistic_of(row, column)} of {self.metric_of(row, column)}"
+                for row in self.rows
+                for column in columns
+            }
+            if len(shown) > 1:
+                raise BadInput(
+                    f"{where}: got a panel ({group!r}) of {', '.join(sorted(shown))}, expected one "
+                    "of these, by the rows and columns that the figure names"
+                )
+        return {group: [c for _, c in sorted(places)] for group, places in found.items()}
+
     def beside(self, other: TableDescription) -> TableDescription:
         """The table with another one's columns after its own, without the published numbers.
 
@@ -297,6 +332,15 @@ class FigureDescription:
 
 _TABLES = TypeAdapter(TableDescription)
 _FIGURES = TypeAdapter(FigureDescription)
+
+
+LEAST_ROWS = {"critical_difference": 2}
+"""By kind of figure, how many of a table's rows it is drawn from at least, if not one."""
+
+
+def drawable(kind: str, rows: Sequence[Any], columns: Sequence[Any]) -> bool:
+    """Whether so many rows and columns with runs are enough for a kind of figure of a table."""
+    return len(rows) >= LEAST_ROWS.get(kind, 1) and len(columns) >= 1
 
 
 def complete_block(runs: Runs) -> tuple[list[int], list[int]]:

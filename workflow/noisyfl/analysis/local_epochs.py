@@ -1,0 +1,37 @@
+"""The local epochs of a run's rounds, as a method's options alone decide them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noisyfl.core.options import BadInput
+from noisyfl.simulation.schedule import Schedule
+from noisyfl.specs.build import build_method
+
+
+def epochs_by_round(method: Any, rounds: int, where: str) -> list[int]:
+    """The local epochs of each round of a run, in order.
+
+    Args:
+        method: the canonical method.
+        rounds: how many rounds the run has.
+        where: what the error messages call the method.
+
+    Raises:
+        BadInput: the method has no schedule of local epochs of its own.
+    """
+    _, side = build_method(method, where)
+    one, two = (
+        [side.local_schedule(r, _schedule(rounds, epochs)).local_epochs for r in range(rounds)]
+        for epochs in (1, 2)
+    )
+    if one != two:
+        raise BadInput(f"{where}: {side.name} has the run's local epochs, and none of its own")
+    return one
+
+
+def _schedule(rounds: int, epochs: int) -> Schedule:
+    """A run's schedule, in which only the rounds and the local epochs matter."""
+    return Schedule(
+        rounds=rounds, local_epochs=epochs, participation=1, batch_size=1, learning_rate=1
+    )
