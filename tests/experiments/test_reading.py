@@ -65,6 +65,30 @@ def test_decimal_numbers_and_quoted_text_are_read_as_they_stand(tmp_path, text, 
     assert read_yaml(tmp_path / "my.yaml") == {"a": value, "b": [1], "c": [[1], [1]]}
 
 
+@pytest.mark.parametrize(
+    ("key", "given", "expected"),
+    [
+        ("learning_rate", "1e-3", "a number (YAML reads this as text: write 0.001)"),
+        ("learning_rate", "1e-5", "a number (YAML reads this as text: write 1.0e-05)"),
+        ("learning_rate", "'0.10'", "a number (YAML reads this as text: write 0.1)"),
+        ("rounds", "1e3", "a whole number (YAML reads this as text: write 1000)"),
+        ("rounds", "1.5e-1", "a whole number"),
+        ("rounds", "1e400", "a whole number"),
+        ("decay_every", "'3'", "a whole number, or null (YAML reads this as text: write 3)"),
+        ("precision", "1e3", "one of 'float32', 'tf32', 'bfloat16'"),
+    ],
+)
+def test_a_number_that_is_text_in_yaml_is_told_as_it_has_to_be_written(
+    tmp_path, key, given, expected
+):
+    value = yaml.safe_load(given)
+    with pytest.raises(BadInput) as caught:
+        plan(tmp_path, edited(PAPER, ("settings", "base", "schedule", key), value))
+    assert str(caught.value).endswith(f"schedule.{key}: got {value!r}, expected {expected}")
+    if "write" in expected:
+        assert yaml.safe_load(expected.rpartition(" ")[2][:-1]) == float(value)
+
+
 def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_path):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]

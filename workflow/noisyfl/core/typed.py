@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -17,7 +18,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from noisyfl.core.options import BadInput, did_you_mean, unknown
+from noisyfl.core.options import LARGEST, BadInput, did_you_mean, unknown
 
 T = TypeVar("T")
 
@@ -154,6 +155,7 @@ def in_words(error: ValidationError, cls: type[Typed], raw: Any, partial: bool =
     expected = " or ".join(dict.fromkeys(_expected(p, field) for p in same))
     if field is not None and len(path) == 1 and is_nullable(field):
         expected += ", or null"
+    expected += _instead(value, {p["type"] for p in same})
     shown = repr(value)
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
     choices = choices_of(field) if field and one["type"] == "literal_error" else None
@@ -191,6 +193,27 @@ def _expected(problem: Mapping[str, Any], field: FieldInfo | None) -> str:
         return f"one of {problem['ctx']['expected'].replace(' or ', ', ')}"
     message = problem["msg"].removeprefix("Input should be ")
     return EXPECTED.get(problem["type"], message[:1].lower() + message[1:])
+
+
+def _instead(value: Any, wrong: Set[str]) -> str:
+    """How a number that stands there as text is to be written; empty if none was expected.
+
+    Args:
+        value: what was given.
+        wrong: the names of pydantic's errors about it.
+    """
+    try:
+        number = float(value) if isinstance(value, str) else math.nan
+    except ValueError:
+        return ""
+    whole = number.is_integer() and abs(number) < LARGEST
+    fitting = {"int_type", "float_type"} if whole else {"float_type"}
+    if not (math.isfinite(number) and wrong & fitting):
+        return ""
+    # YAML 1.1 reads 1.0e-05 as a number, and 1e-05 as text.
+    digits, power, exponent = repr(number).partition("e")
+    written = f"{digits}{'' if '.' in digits or not power else '.0'}{power}{exponent}"
+    return f" (YAML reads this as text: write {int(number) if whole else written})"
 
 
 def each_once(names: list[T]) -> list[T]:
