@@ -58,7 +58,7 @@ def test_one_folder_or_several_with_variables_and_a_home(tmp_path, monkeypatch):
     ("keys", "words"),
     [
         ({"data": {"folder": ["nothing", "data"]}},
-         "data.folder[0]: got 'nothing', expected a folder, and there is none at nothing"),
+         "data.folder[0]: got 'nothing', expected a folder, and there is none at {}/nothing"),
         ({"data": {"folder": ["$HERE/nothing", "data"]}},
          "data.folder[0]: got '$HERE/nothing', expected a folder, and there is none at {}/nothing"),
         ({"data": {"folder": ["$HERE", "file"]}}, "data.folder[1]: got 'file', expected a folder"),
@@ -71,7 +71,7 @@ def test_one_folder_or_several_with_variables_and_a_home(tmp_path, monkeypatch):
          "data.folder: got ['$HERE', '$HERE'], expected each once"),
         ({"data": {"prepared": "file"}}, "data.prepared: got 'file', expected a list"),
         ({"data": {"prepared": ["$HERE", "data"]}},
-         "data.prepared[1]: got 'data', expected a folder, and there is none at data"),
+         "data.prepared[1]: got 'data', expected a folder, and there is none at {}/data"),
         ({"results": "$NOT_SET/results"},
          "results: got '$NOT_SET/results', expected environment variables that are set, and "
          "NOT_SET is not"),

@@ -131,6 +131,7 @@ SCHEDULE = ("settings", "base", "schedule")
         (ROW, "fedprox(mu=-1)", "rows[1].method.fedprox.mu: got -1, expected at least 0"),
         (ROW, "fedcorr(variant='x')", "method.fedcorr.variant: got 'x'"),
         (("settings", "base", "dataset"), "cifar", "no dataset is called 'cifar'"),
+        (("settings", "base", "dataset"), "images", "dataset.images: option 'path' is missing"),
         (("settings", "base", "model"), "resnet", "settings.base.model: no model is called 'resn"),
         (("settings", "base", "augmentation"), "flip", "no augmentation is called 'flip'"),
         (("settings", "base", "partition"), "iidd", "no partition is called 'iidd'; did you mean"),
@@ -190,6 +191,8 @@ def test_a_mistake_in_an_experiment_names_file_key_value_and_expectation(
     [
         ({"experiments": ["paper"]}, "my.yaml: key 'scale' is missing"),
         ({**CONFIG, "experiments": ["papr"]}, "no experiment is called 'papr'; did you mean"),
+        ({**CONFIG, "experiments": ["papers/mine.yaml"]},
+         "experiments[0]: got 'papers/mine.yaml', expected the name of a file without its folder"),
         ({**CONFIG, "trials": "3"}, "my.yaml: trials: got '3', expected a whole number, or null"),
         ({**CONFIG, "device": "gpu"}, "my.yaml: device: got 'gpu', expected auto, cpu, cuda or"),
         ({**CONFIG, "executor": "quick"}, "my.yaml: executor: got 'quick', expected one of"),

@@ -149,6 +149,8 @@ def test_a_word_that_is_no_target_names_the_nearest(scale, tmp_path, monkeypatch
     made.check_targets(["desk", "train"], targets("train"))  # a value of some option
     with pytest.raises(BadInput, match="no target is called 'paper_on'; did you mean 'paper_one'"):
         made.check_targets(["paper_on"], targets("paper_on"))
+    with pytest.raises(BadInput, match=r"has no target 'grand_ranks', but .*--config=scale=paper"):
+        made.check_targets(["grand_ranks"], targets("grand_ranks"))
     Path("paper_on").touch()
     made.check_targets(["paper_on"], targets("paper_on"))
     made.plan.left_out["human"] = "no labels"

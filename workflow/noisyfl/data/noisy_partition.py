@@ -90,7 +90,7 @@ class NoisyPartition:
 
 def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
     """The facts about a dataset; one of a user's own is read, unless its digest is given."""
-    if isinstance(raw, str) and "(" not in raw:
+    if isinstance(raw, str) and "(" not in raw and raw != Images.name:
         return dataset(raw)
     if isinstance(raw, Mapping) and "sha256" in raw:
         return dataset(raw)

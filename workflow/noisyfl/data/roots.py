@@ -97,5 +97,6 @@ def checked_folder(text: str, where: str, to_be_made: bool = False) -> str:
             f"{where}: got {text!r}, expected a folder that can be read ({error.strerror})"
         ) from error
     if not fits:
-        raise BadInput(f"{where}: got {text!r}, expected a folder, and there is none at {path}")
+        there = Path(path).absolute()  # a relative path may have been meant from another folder
+        raise BadInput(f"{where}: got {text!r}, expected a folder, and there is none at {there}")
     return path

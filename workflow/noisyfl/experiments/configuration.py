@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from noisyfl.core.typed import Typed, each_once
-from noisyfl.experiments.setting import Methods, Name, Names, Setting, Trials
+from noisyfl.experiments.setting import FileName, Methods, Name, Names, Setting, Trials
 
 BOOLEANS = {"true": True, "false": False}
 
@@ -64,7 +64,7 @@ class Configuration(Typed):
 
     scale: Name = Field(description="names results/<scale>/")
     note: str = Field("", description="what the scale's numbers are worth; printed with each table")
-    experiments: Annotated[list[Name], AfterValidator(each_once)] = Field(
+    experiments: Annotated[list[FileName], AfterValidator(each_once)] = Field(
         min_length=1,
         description="files of config/papers/, or of the experiment_folders, without .yaml",
     )

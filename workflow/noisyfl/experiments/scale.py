@@ -184,7 +184,8 @@ class Scale:
             if target in wrong and (why := self.plan.why_left_out(target)):
                 raise BadInput(why)
             if target in wrong and not Path(target).exists():
-                raise BadInput(unknown_target(target, self.plan.scale, known))
+                choice = "--config=scale={scale}"
+                raise BadInput(unknown_target(target, self.plan.scale, known, choice))
 
     def part(self, wildcards: Any) -> Description:
         """The table or figure that files with these wildcards belong to."""

@@ -29,10 +29,14 @@ def schema_of(name: str) -> WithJsonSchema:
 
 LINE = r"[^\x00-\x1f\x7f\x85\u2028\u2029]*"
 
-Name = Annotated[
+NAME = "[a-z][a-z0-9_]*"
+LETTERS = "a small letter, then small letters, digits and underscores"
+
+Name = Annotated[str, Field(max_length=100), _text(NAME, LETTERS)]
+FileName = Annotated[
     str,
     Field(max_length=100),
-    _text("[a-z][a-z0-9_]*", "a small letter, then small letters, digits and underscores"),
+    _text(NAME, f"the name of a file without its folder and .yaml: {LETTERS}"),
 ]
 Line = Annotated[str, _text(LINE, "text without line breaks (in YAML `>-` leaves them out)")]
 Heading = Annotated[Line, _text(r".*\S.*", "text that is not empty")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -57,7 +58,7 @@ def tables_and_figures(plan: Plan, target: str | None) -> dict[str, Description]
     if target not in targets and (why := plan.why_left_out(target)):
         raise BadInput(why)
     if target not in targets:
-        raise BadInput(unknown_target(target, plan.scale, targets))
+        raise BadInput(unknown_target(target, plan.scale, targets, "--config {file}"))
     return {name: parts[name] for name in targets[target]}
 
 
@@ -91,8 +92,15 @@ def check_names(plan: Plan, files: Mapping[str, Path]) -> None:
         known[target] = place
 
 
-def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
-    """The message for a user who asked a scale for a target that it does not have."""
+def unknown_target(target: str, scale: str, known: Iterable[str], choice: str) -> str:
+    """The message for a user who asked a scale for a target that it does not have.
+
+    Args:
+        target: what was asked for.
+        scale: the name of the scale.
+        known: its targets.
+        choice: the words by which another ``{scale}`` is chosen, or its ``{file}``.
+    """
     if "=" in target:
         return (
             f"got the target {target!r}, which looks like a value of the configuration; several "
@@ -100,19 +108,22 @@ def unknown_target(target: str, scale: str, known: Iterable[str]) -> str:
             f"--config key=value {target}"
         )
     scales = targets_of_scales()
-    elsewhere = [name for name, targets in scales.items() if target in targets]
+    elsewhere = [
+        choice.format(scale=name, file=os.path.relpath(file))
+        for file, (name, targets) in scales.items()
+        if target in targets
+    ]
     if elsewhere:
-        others = " or ".join(f"--config=scale={name}" for name in elsewhere)
-        return f"the scale “{scale}” has no target {target!r}, but {others} has"
+        return f"the scale “{scale}” has no target {target!r}, but {' or '.join(elsewhere)} has"
     hint = did_you_mean(target, known)
     if not hint:
-        hint = did_you_mean(target, {t for targets in scales.values() for t in targets})
+        hint = did_you_mean(target, {t for _, targets in scales.values() for t in targets})
     return f"no target is called {target!r}{hint} (python -m noisyfl plan lists all)"
 
 
-def targets_of_scales() -> dict[str, set[str]]:
-    """The targets of each scale in ``config/``, by its name; wrong files are skipped."""
-    found: dict[str, set[str]] = {}
+def targets_of_scales() -> dict[Path, tuple[str, set[str]]]:
+    """By file in ``config/``, the name of its scale and the targets; wrong files are skipped."""
+    found: dict[Path, tuple[str, set[str]]] = {}
     for path in sorted((ROOT / "config").glob("*.yaml")):
         with suppress(BadInput, OSError):
             scale = read_yaml(path)
@@ -120,5 +131,5 @@ def targets_of_scales() -> dict[str, set[str]]:
                 paper = read_yaml(EXPERIMENTS / f"{name}.yaml")
                 parts = (part for kind in ("tables", "figures") for part in paper.get(kind, {}))
                 targets = {name, *(f"{name}_{part}" for part in parts)}
-                found.setdefault(str(scale.get("scale")), set()).update(targets)
+                found.setdefault(path, (str(scale.get("scale")), set()))[1].update(targets)
     return found
