@@ -268,15 +268,6 @@ def test_a_mistake_in_a_layout_names_what_was_expected(tmp_path, path, value, wo
     assert "paper.yaml: tables.one" in str(caught.value)
 
 
-def test_values_laid_over_a_figure_of_a_table_are_refused(tmp_path):
-    paper = with_figure(kind="by_round", table="one")
-    overlay = {"experiments": {"paper/f": {"clients": 3}}}
-    with pytest.raises(
-        BadInput, match=r"experiments: .* setting is called 'paper/f'.* paper/one\)"
-    ):
-        plan(tmp_path, paper, {**CONFIG, "overlay": overlay})
-
-
 def test_a_scale_may_lay_values_over_one_experiment(tmp_path):
     overlay = {"setting": {"clients": 5}, "experiments": {"paper": {"clients": 3}}}
     made = plan(tmp_path, config={**CONFIG, "overlay": overlay})
@@ -287,10 +278,7 @@ def test_a_scale_may_lay_values_over_one_experiment(tmp_path):
     ("config", "words"),
     [
         ({"targets": ["paper/on"]}, "targets: no target is called 'paper/on'; did you mean"),
-        (
-            {"overlay": {"experiments": {"papers": {}}}},
-            "no experiment of the scale is called 'papers'",
-        ),
+        ({"overlay": {"experiments": {"papers": {}}}}, "no experiment is called 'papers'"),
     ],
 )
 def test_a_mistake_in_a_target_is_found_before_any_job(tmp_path, config, words):

@@ -229,7 +229,7 @@ def test_a_published_column_that_there_is_not_is_refused_while_reading(tmp_path)
          "experiments.paper/one.noise_level.constant.level: got 2, expected"),
         ({"experiments": {"paper/one": {"clients": 60_000}}},
          "overlay.experiments.paper/one.clients: laid over"),
-        ({"experiments": {"paper/on": {}}}, "experiments: no table or figure with a setting is"),
+        ({"experiments": {"paper/on": {}}}, "experiments: no table or figure is called 'paper/on'"),
         ({"methods": {"dividemix": {"temperatur": 1}}}, "methods.dividemix: unknown option"),
         ({"methods": {"krum": {"byzantine": 9}}}, "overlay.methods.krum: laid over"),
         ({"datasets": {"cifar10": {**DIGITS, "clients": 2000}}},
@@ -273,8 +273,7 @@ def test_missing_human_labels_leave_out_what_needs_them_alone(tmp_path):
     (tmp_path / "human.yaml").write_text(yaml.safe_dump(needing))
     config = {**CONFIG, "experiments": ["human", "paper"], "targets": ["human/one", "paper"]}
     config |= {"data": {"folder": str(tmp_path)}}
-    overlay = {"trials": {"human/one": 1}, "datasets": {"mnist": {}}}
-    made = plan(tmp_path, config={**config, "overlay": overlay})
+    made = plan(tmp_path, config={**config, "overlay": {"trials": {"human/one": 1}}})
     assert list(made.tables) == ["paper/one"]
     assert len(made.runs) == 8
     assert "CIFAR-10_human.pt" in made.why_left_out("human_one")

@@ -63,15 +63,9 @@ def make_plan(
 
     own = OwnFiles(data_roots(config), Path(config["results"]))
 
-    met: dict[str, set[str]] = {}
-
     def expand(name: str, path: Path, own: OwnFiles | None) -> Plan:
         with reading(str(path)):
-            expansion = Expansion(used, own, where, name, path, numbers())
-            part = expansion.expand()
-            for key, names in expansion.specs.met.items():
-                met.setdefault(key, set()).update(names)
-            return part
+            return Expansion(used, own, where, name, path, numbers()).expand()
 
     files = {
         name: find(known, name, "experiment", f"{where}: experiments")
@@ -86,48 +80,23 @@ def make_plan(
     plan.own_files, plan.own_images = own.stamps, own.fingerprints
     if plan.left_out and not (plan.tables or plan.figures):
         raise BadInput(next(iter(plan.left_out.values())))
-    _check_names_of_overlay(plan, config, met, where)
     names = (*plan.tables, *plan.figures)
+    for key in config["overlay"].get("experiments", {}):
+        if "/" not in key:
+            find(known, key, "experiment", f"{where}: overlay.experiments")
+        elif not plan.why_left_out(key):
+            find(dict.fromkeys(names), key, "table or figure", f"{where}: overlay.experiments")
     plan.targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
     only([*config["experiments"], *names], plan.targets, "target", f"{where}: targets")
+    for kind in ("columns", "rows", "trials"):
+        for key in config["overlay"].get(kind, {}):
+            if plan.why_left_out(key):
+                continue
+            find(plan.tables, key, "table", f"{where}: overlay.{kind}")
     _describe_runs(plan)
     _describe_cells(plan)
     plan.claim_parts = [name for name in tables_of_claims() if name in names]
     return plan
-
-
-def _check_names_of_overlay(
-    plan: Plan, config: Mapping[str, Any], met: Mapping[str, set[str]], where: str
-) -> None:
-    """Raise :class:`BadInput` if a scale lays values over what it does not have.
-
-    Args:
-        plan: of the scale.
-        config: of the scale.
-        met: by key of the overlay, the datasets and methods of the experiments' runs.
-        where: what the error messages call the configuration.
-    """
-    overlay = config["overlay"]
-    figures = [k for k, one in plan.figures.items() if one.partitions and one.table is None]
-    with_settings = dict.fromkeys([*plan.tables, *figures])
-    for key in overlay.get("experiments", {}):
-        place = f"{where}: overlay.experiments"
-        if "/" not in key:
-            find(dict.fromkeys(config["experiments"]), key, "experiment of the scale", place)
-        elif not plan.why_left_out(key):
-            find(with_settings, key, "table or figure with a setting", place)
-    for kind in ("columns", "rows", "trials"):
-        for key in overlay.get(kind, {}):
-            if not plan.why_left_out(key):
-                find(plan.tables, key, "table", f"{where}: overlay.{kind}")
-    for kind, names in met.items():
-        # What is left out may have the others.
-        spare = [name for name in overlay.get(kind, {}) if name not in names]
-        if spare and not plan.left_out:
-            raise BadInput(
-                f"{where}: overlay.{kind}: got {', '.join(spare)}, expected {kind} of its tables "
-                f"and figures: {', '.join(sorted(names))}"
-            )
 
 
 def _describe_cells(plan: Plan) -> None:

@@ -20,10 +20,6 @@ from noisyfl.specs.spec import canonical_run
 class RunSpecs:
     """Makes the specs of the runs of one experiment under one scale.
 
-    Attributes:
-        met: by key of the scale's overlay, the datasets and methods of the runs, as the paper has
-            them.
-
     Args:
         config: of the scale, as :class:`noisyfl.experiments.expansion.Expansion` takes it.
         own: reads a user's own files; None: none is read.
@@ -46,7 +42,6 @@ class RunSpecs:
         self.config_name = config_name
         self.name = name
         self.methods = methods
-        self.met: dict[str, set[str]] = {"datasets": set(), "methods": set()}
 
     def of(
         self,
@@ -74,7 +69,6 @@ class RunSpecs:
         given = dict(setting)
         parts = self._method(method, options or {}, overlay, where)
         if overlay:
-            self.met["datasets"].add(str(given.get("dataset")))
             for over in (
                 self.overlay.get("datasets", {}).get(str(given.get("dataset")), {}),
                 self.overlay.get("setting", {}),
@@ -147,8 +141,6 @@ class RunSpecs:
         papers = self.methods
         scales = self.overlay.get("methods", {}) if overlay else {}
         combination = "+".join(part["name"] for part in parts)
-        if overlay:
-            self.met["methods"].update([combination, *(part["name"] for part in parts)])
 
         def given_for(part: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, Any]:
             is_partner = part is parts[-1] and len(parts) > 1
