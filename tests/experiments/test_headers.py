@@ -268,6 +268,26 @@ def test_a_mistake_in_a_layout_names_what_was_expected(tmp_path, path, value, wo
     assert "paper.yaml: tables.one" in str(caught.value)
 
 
+def test_values_laid_over_a_figure_of_a_table_are_refused(tmp_path):
+    paper = with_figure(kind="by_round", table="one")
+    overlay = {"experiments": {"paper/f": {"clients": 3}}}
+    with pytest.raises(
+        BadInput, match=r"experiments: .* setting is called 'paper/f'.* paper/one\)"
+    ):
+        plan(tmp_path, paper, {**CONFIG, "overlay": overlay})
+
+
+def test_what_a_scale_lays_over_other_experiments_may_stay(tmp_path):
+    """So that one of ours can be cut to some of its experiments."""
+    (tmp_path / "fedcorr.yaml").touch()
+    overlay = {
+        "experiments": {"fedcorr": {"clients": 3}, "fedcorr/table2": {"clients": 4}},
+        "rows": {"fedcorr/table2": ["FedAvg"]},
+        "trials": {"fedcorr/table2": 1},
+    }
+    assert plan(tmp_path, config={**CONFIG, "overlay": overlay}).runs == plan(tmp_path).runs
+
+
 def test_a_scale_may_lay_values_over_one_experiment(tmp_path):
     overlay = {"setting": {"clients": 5}, "experiments": {"paper": {"clients": 3}}}
     made = plan(tmp_path, config={**CONFIG, "overlay": overlay})

@@ -229,7 +229,7 @@ def test_a_published_column_that_there_is_not_is_refused_while_reading(tmp_path)
          "experiments.paper/one.noise_level.constant.level: got 2, expected"),
         ({"experiments": {"paper/one": {"clients": 60_000}}},
          "overlay.experiments.paper/one.clients: laid over"),
-        ({"experiments": {"paper/on": {}}}, "experiments: no table or figure is called 'paper/on'"),
+        ({"experiments": {"paper/on": {}}}, "experiments: no table or figure with a setting is"),
         ({"methods": {"dividemix": {"temperatur": 1}}}, "methods.dividemix: unknown option"),
         ({"methods": {"krum": {"byzantine": 9}}}, "overlay.methods.krum: laid over"),
         ({"datasets": {"cifar10": {**DIGITS, "clients": 2000}}},

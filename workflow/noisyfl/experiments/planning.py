@@ -80,23 +80,37 @@ def make_plan(
     plan.own_files, plan.own_images = own.stamps, own.fingerprints
     if plan.left_out and not (plan.tables or plan.figures):
         raise BadInput(next(iter(plan.left_out.values())))
+    _check_places_of_overlay(plan, config, known, where)
     names = (*plan.tables, *plan.figures)
-    for key in config["overlay"].get("experiments", {}):
-        if "/" not in key:
-            find(known, key, "experiment", f"{where}: overlay.experiments")
-        elif not plan.why_left_out(key):
-            find(dict.fromkeys(names), key, "table or figure", f"{where}: overlay.experiments")
     plan.targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
     only([*config["experiments"], *names], plan.targets, "target", f"{where}: targets")
-    for kind in ("columns", "rows", "trials"):
-        for key in config["overlay"].get(kind, {}):
-            if plan.why_left_out(key):
-                continue
-            find(plan.tables, key, "table", f"{where}: overlay.{kind}")
     _describe_runs(plan)
     _describe_cells(plan)
     plan.claim_parts = [name for name in tables_of_claims() if name in names]
     return plan
+
+
+def _check_places_of_overlay(
+    plan: Plan, config: Mapping[str, Any], known: Mapping[str, Path], where: str
+) -> None:
+    """Raise :class:`BadInput` if a scale lays values over an experiment, table or figure that there
+    is not, or over a figure that takes its settings from a table.
+
+    Those of an experiment that is left out, by the scale or for want of labels, are not looked at.
+    """
+    own = [key for key, one in plan.figures.items() if one.partitions and one.table is None]
+    with_settings = dict.fromkeys([*plan.tables, *own])
+    for kind in ("experiments", "columns", "rows", "trials"):
+        for key in config["overlay"].get(kind, {}):
+            place = f"{where}: overlay.{kind}"
+            experiment = key.partition("/")[0]
+            find(known, experiment, "experiment", place)
+            if experiment not in config["experiments"] or plan.why_left_out(key):
+                continue
+            if kind != "experiments":
+                find(plan.tables, key, "table", place)
+            elif "/" in key:
+                find(with_settings, key, "table or figure with a setting", place)
 
 
 def _describe_cells(plan: Plan) -> None:
