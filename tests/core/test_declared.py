@@ -68,6 +68,10 @@ class OddVariant(Sound):
             planted("networks", 2, networks=int),
             "Planted.networks: got an option, expected another name for it",
         ),
+        (
+            planted("parts", option(2, doc="of nothing"), parts=int),
+            "Planted.parts: got an option, expected another name for it, as 'parts' is a key",
+        ),
         (OddDefault, "OddDefault.how: got 'max', expected one of 'mean', 'sum'"),
         (OddVariant, "OddVariant.variants.weak: unknown option 'strenght'; did you mean 'strength"),
     ],

@@ -20,7 +20,7 @@ from noisyfl.models import build_model
 from noisyfl.simulation import rounds
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.losses import cross_entropy, squared_distance
-from noisyfl.simulation.model import Model, Networks
+from noisyfl.simulation.model import LocalModel, Networks
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch, Epoch, Update
 from noisyfl.specs.catalogue import canonical_method
@@ -75,7 +75,7 @@ def model_of(count):
     """A model that has moved a little since it was received."""
     nets = networks(count).double()
     received = {name: value.detach() + 0.01 for name, value in nets.state_dict().items()}
-    return Model(nets, received, "float32"), nets
+    return LocalModel(nets, received, "float32"), nets
 
 
 def batch_of(memory, **extras):

@@ -15,7 +15,7 @@ from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
-from noisyfl.simulation.model import Model, Networks
+from noisyfl.simulation.model import LocalModel, Networks
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Task
 from small_executors import close, schedule
@@ -51,7 +51,7 @@ def state(nets):
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_received_model_answers_in_evaluation_mode_while_the_other_trains(number):
     nets, images = networks(), torch.rand(4, 3, 8, 8)
-    model = Model(nets, state(nets), "float32")
+    model = LocalModel(nets, state(nets), "float32")
     nets.eval()
     expected = nets.outputs(images, number, "float32").logits
     nets.train()
@@ -70,7 +70,7 @@ def test_the_received_model_answers_in_evaluation_mode_while_the_other_trains(nu
 
 def test_what_is_received_next_is_asked_next():
     nets, others, images = networks(), networks(), torch.rand(2, 3, 8, 8)
-    model = Model(nets, state(nets), "float32")
+    model = LocalModel(nets, state(nets), "float32")
     first = model.received(images).logits
     with torch.no_grad():
         for value in others.parameters():

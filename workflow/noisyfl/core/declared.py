@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MEASURES = ("rounds", "visits", "local_epochs", "clients")
 """What options scale with and are bounded by, of a run (:func:`noisyfl.specs.spec.measures_of`)."""
 
+OTHER_KEYS = ("variant", "parts")
+"""Keys of a component that is given as a mapping which are no options, beside its name."""
+
 NEARLY = 0.85
 """From this likeness on (:mod:`difflib`), a function's name is taken for a hook's with a slip."""
 
@@ -103,6 +106,11 @@ def _attributes(kind: type, unknown: frozenset[str] = frozenset()) -> type[Attri
 
 def _check_names(cls: type[Component], where: str) -> None:
     for option in cls.model_fields:
+        if option in OTHER_KEYS:
+            raise BadInput(
+                f"{where}.{option}: got an option, expected another name for it, as {option!r} is "
+                "a key of its own where a component is given"
+            )
         for base in filter(is_ours, cls.__mro__[1:]):
             if option in vars(base) or option in base.__class_vars__:  # type: ignore[attr-defined]
                 raise BadInput(

@@ -21,7 +21,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import Around, ClientSide, Cost, Side, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.model import Model, Received
+from noisyfl.simulation.model import LocalModel, Received
 from noisyfl.simulation.outputs import Outputs, Predictor
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
@@ -45,7 +45,7 @@ class Personal(Around):
     adaptive: bool
     shrinkage: float
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """f(w) + f(alpha v + (1 - alpha) w), where f is the partner's loss. What is mixed are the
         outputs of v and w, and w is held fixed in the mixture.
 
@@ -215,7 +215,7 @@ class Wrapped(Personal):
 # ---------------------------------------------------------------- parts of a model
 
 
-class Part(Model):
+class Part(LocalModel):
     """Some networks of a model, presented as a model of their own.
 
     Args:
@@ -224,7 +224,7 @@ class Part(Model):
         count: how many networks it has.
     """
 
-    def __init__(self, model: Model, first: int, count: int) -> None:
+    def __init__(self, model: LocalModel, first: int, count: int) -> None:
         self._whole = model
         self._first = first
         names = {
@@ -239,11 +239,11 @@ class Part(Model):
         )
 
     def __call__(self, images: Tensor, network: int = 0) -> Outputs:
-        """See :class:`Model`."""
+        """See :class:`LocalModel`."""
         return self._whole(images, self._first + network)
 
     def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
-        """See :class:`Model`."""
+        """See :class:`LocalModel`."""
         return self._whole.look(images, self._first + network, evaluating=evaluating)
 
 
@@ -256,18 +256,18 @@ class Mixture(Part):
         alpha: the share of the private part, a scalar.
     """
 
-    def __init__(self, model: Model, count: int, alpha: Tensor) -> None:
+    def __init__(self, model: LocalModel, count: int, alpha: Tensor) -> None:
         super().__init__(model, count, count)
         self._alpha = alpha
 
     def __call__(self, images: Tensor, network: int = 0) -> Outputs:
-        """See :class:`Model`; no gradient goes back through the shared part."""
+        """See :class:`LocalModel`; no gradient goes back through the shared part."""
         return mix(
             self._alpha, super().__call__(images, network), self._whole.look(images, network)
         )
 
     def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
-        """See :class:`Model`."""
+        """See :class:`LocalModel`."""
         private = super().look(images, network, evaluating=evaluating)
         shared = self._whole.look(images, network, evaluating=evaluating)
         return mix(self._alpha.detach(), private, shared)

@@ -14,7 +14,7 @@ from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
@@ -95,7 +95,7 @@ class CoTeaching(ForgetRate):
         kept = [max(1, math.floor(share * len(step) + 1e-9)) for step in epoch.steps]
         return Epoch(epoch.steps, epoch.targets, {"kept": kept})
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """The losses of Algorithm 1's two updates in one sum, as the networks share no weight."""
         losses = [cross_entropy(model(batch.images, n).logits, batch.target) for n in (0, 1)]
         first, second = (smallest(values, batch["kept"]) for values in losses)

@@ -14,7 +14,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.updates import Batch, Epoch
 
 
@@ -65,7 +65,7 @@ class CoTeachingPlus(CoTeaching):
         ]
         return Epoch(epoch.steps, epoch.targets, {"kept_of": kept})
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the class; a network that is taught nothing has a loss of 0."""
         if "kept_of" not in batch:
             return super().loss(model, batch)

@@ -18,7 +18,7 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import product
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.updates import Batch, Epoch, Update
 
 
@@ -80,7 +80,7 @@ class DeepSelfLearning(ClientSide):
         targets = torch.stack([client.labels, label], 1)
         return Epoch(epoch.steps, targets, {"share": [share] * len(epoch.steps)})
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """(1 - alpha) CE(y) + alpha CE(y^), the means over the batch."""
         logits = model(batch.images).logits
         own, corrected = (cross_entropy(logits, label).mean() for label in batch.target.unbind(1))

@@ -22,7 +22,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Batch, Epoch, Update, batches
@@ -223,7 +223,7 @@ class DivideMix(ClientSide):
 
     # ---------------------------------------------------------------- the loss
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """L_x + lambda_u L_u + lambda_r L_reg (Eqs. 9 to 12), or the loss of the warm-up."""
         network = LEARNS.index(next(name for name in LEARNS if name in batch))
         if "share" not in batch:
@@ -256,7 +256,7 @@ class DivideMix(ClientSide):
     @torch.no_grad()
     def _targets(
         self,
-        model: Model,
+        model: LocalModel,
         network: int,
         labelled: list[Tensor],
         unlabelled: list[Tensor],
@@ -284,7 +284,7 @@ class DivideMix(ClientSide):
         return torch.cat([refined, refined, guessed, guessed])
 
     def _guess(
-        self, model: Model, network: int, views: list[Tensor], *, evaluating: bool
+        self, model: LocalModel, network: int, views: list[Tensor], *, evaluating: bool
     ) -> Tensor:
         """[n, classes], the mean of the probabilities of two views, each in a pass of its own. The
         views of a single sample share a pass: batch normalisation cannot train on one value per

@@ -12,7 +12,7 @@ from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.updates import Batch, Memory, Update
 
 LEAST = 1e-4
@@ -48,7 +48,7 @@ class EarlyLearning(ClientSide):
         weight = federation.weights["0.classifier.weight"]
         return {"targets": weight.new_zeros(len(client), federation.classes)}
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the class; the running mean is updated before it is used."""
         logits = model(batch.images).logits
         probability = logits.softmax(1).clamp(LEAST, 1 - LEAST)

@@ -21,7 +21,7 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class, product
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch, Epoch, Update
 
@@ -218,7 +218,7 @@ class FedCNI(ClientSide):
 
     # ---------------------------------------------------------------- the local update
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Eq. 13: mixup's cross-entropies (Eq. 11), their mean over the batch's noisy samples plus
         that over its clean ones, or one mean over both, by option; and the noisy samples' mean
         distance to prototypes (Eq. 12).

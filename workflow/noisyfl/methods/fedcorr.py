@@ -25,7 +25,7 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, distance, proximal_weights, squared_distance
 from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide, sweep, uniform
 from noisyfl.simulation.updates import Batch, Epoch, Update
@@ -253,7 +253,7 @@ class FedCorr(ServerSide, ClientSide):
         }
         return self.mixup and mixing[self.mixup_stages]
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Cross-entropy, with mixup where it is on, plus the proximal term (Eq. 5)."""
         if "share" in batch:
             loss = mixed_losses(model(mixed_images(batch)).logits, batch).mean()

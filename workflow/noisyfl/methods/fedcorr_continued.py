@@ -11,7 +11,7 @@ from noisyfl.simulation.client_side import Around, ClientSide, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.mixup import mixed_images, mixup_draws
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Epoch
@@ -90,7 +90,7 @@ class MixedUp(Around):
         extras = {**epoch.extras, **mixup_draws(epoch.steps, turn, self.alpha)}
         return dataclasses.replace(epoch, extras=extras)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the class; the network sees the images once."""
         share, index = batch["share"], batch["mixup_index"]
         images = mixed_images(batch)
@@ -102,13 +102,13 @@ class MixedUp(Around):
         return share * loss(batch.target) + (1 - share) * loss(batch.target[index])
 
 
-class _Answered(Model):
+class _Answered(LocalModel):
     """A model that answers every call with outputs that were computed before."""
 
-    def __init__(self, model: Model, outputs: Outputs) -> None:
+    def __init__(self, model: LocalModel, outputs: Outputs) -> None:
         self.weights, self.received = model.weights, model.received
         self._outputs = outputs
 
     def __call__(self, images: Tensor, network: int = 0) -> Outputs:
-        """See :class:`Model`."""
+        """See :class:`LocalModel`."""
         return self._outputs

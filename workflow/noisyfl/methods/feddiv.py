@@ -21,7 +21,7 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Epoch, Update, batches
@@ -138,7 +138,7 @@ class FedDiv(ServerSide, ClientSide):
         extras = {**mixup_draws(steps, turn, self.mixup_alpha), "prior": [weight] * len(steps)}
         return Epoch(steps, client.labels, extras)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Cross-entropy of mixed images, and the divergence of their mean prediction from a uniform
         one (Eqs. 13 to 15).
         """

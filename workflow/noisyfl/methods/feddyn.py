@@ -13,7 +13,7 @@ from noisyfl.simulation.aggregation import flat, nonempty, plain_mean, replaced
 from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Predictor
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
@@ -69,7 +69,7 @@ class FedDyn(ServerSide, ClientSide):
         like = flat(federation.weights)
         return {"drift": _drift(client.state, like), "alpha": like.new_tensor(alpha)}
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Eq. 1, less <d_k, theta>, which is the same in all steps."""
         memory = batch.memory
         moved = flat(model.weights) - flat(model.received)

@@ -14,7 +14,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 from noisyfl.simulation.weights import Weights
@@ -68,7 +68,7 @@ class FedELC(TwoStages):
             return epoch
         return dataclasses.replace(epoch, extras={"correcting": [True] * len(epoch.steps)})
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """For a noisy client in the second stage, with C classes: KL(prediction || learnt label)
         / C + alpha cross-entropy of the given label and the learnt one + beta entropy of the
         prediction / C (PENCIL's loss).

@@ -17,7 +17,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where, squared_distance
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
@@ -116,7 +116,7 @@ class FedFixer(ServerSide, ClientSide):
         steps = [step for step in epoch.steps for _ in range(times)]
         return Epoch(steps, epoch.targets, extras)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the class. A step trains one of the models, and the other's gradient is 0."""
         logits = [model(batch.images, network).logits for network in (0, 1)]
         clean = [confidence(values, batch.target, 1.0) <= 0 for values in logits]

@@ -34,7 +34,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide, sweep
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
@@ -238,7 +238,7 @@ class FedGR(ServerSide, ClientSide):
         """How far the teacher follows the local model, having moved so often."""
         return 1 - min((moves - 1) / moves, self.decay) if moves > 2 else 1.0
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the module."""
         follow(model, batch)
         strong, weak = batch.views
@@ -334,7 +334,7 @@ def moved(weights: Weights, target: Weights, share: float) -> Weights:
 
 
 @torch.no_grad()
-def follow(model: Model, batch: Batch) -> None:
+def follow(model: LocalModel, batch: Batch) -> None:
     """Move the teacher in the memory towards the local model, by the step's ``follow``."""
     local = list(model.weights.values())
     teacher = [batch.memory[NAMED + name] for name in model.weights]

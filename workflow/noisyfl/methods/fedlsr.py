@@ -12,7 +12,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.updates import Batch, Epoch
 
 LEAST = 1e-6
@@ -64,7 +64,7 @@ class FedLSR(ClientSide):
         extras = {"share": shares.tolist(), "gamma": [self.gamma * grown] * count}
         return dataclasses.replace(epoch, extras=extras, views=(self.first_view, self.second_view))
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the class."""
         logits = [model(view).logits for view in batch.views]
         first, second = (values.softmax(1) for values in logits)

@@ -31,7 +31,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
@@ -148,7 +148,7 @@ class FedNed(ServerSide, ClientSide):
             epoch, extras={"confidence": [self.confidence] * len(epoch.steps)}
         )
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Cross-entropy with the labels, or with pseudo-labels (see the module)."""
         logits = model(batch.images).logits
         if "confidence" not in batch:
@@ -277,7 +277,7 @@ class NegativeDistillation(ClientSide):
         steps = [rng.choice(len(client), size, replace=False) for _ in range(self.steps)]
         return Epoch(steps, client.labels, views=("plain",))
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """The mean divergence from the bad teachers' targets."""
         log_probability = (model(batch.images).logits / self.temperature).log_softmax(1)
         target = batch.memory["target"][batch.positions]

@@ -20,7 +20,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
@@ -278,7 +278,7 @@ class FedNoiL(ServerSide, ClientSide):
             views=("weak", "strong"),
         )
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """L_x + lambda_u L_u (Eqs. 7 and 9): labelled samples in a weak view, others in a strong
         one. The mean of L_u is over all that are unlabelled, accepted or not.
         """

@@ -20,7 +20,7 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
@@ -86,7 +86,7 @@ class TwoStages(ServerSide, ClientSide):
         """Whether the round is in the second stage and the client noisy."""
         return round >= self.warm_up_rounds and client.state.get(NOISY, False)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Cross-entropy of the logits with the classes' log-shares added (logit adjustment)."""
         logits = model(batch.images).logits + batch.memory["log_prior"]
         return cross_entropy(logits, batch.target).mean()
@@ -125,7 +125,7 @@ class FedNoRo(TwoStages):
         weight = self.distillation * ramp_up(turn.round, self.warm_up_rounds, self.ramp_end)
         return dataclasses.replace(epoch, extras={"distillation": [weight] * len(epoch.steps)})
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """For a noisy client in the second stage: w KL(received || adjusted) + (1 - w) adjusted
         cross-entropy, where w is the weight of distillation.
         """

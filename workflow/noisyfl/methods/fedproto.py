@@ -19,7 +19,7 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Outputs, Pass, Predictor
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Memory, Update
@@ -74,7 +74,7 @@ class FedProto(ServerSide, ClientSide):
         names = ("prototypes", "known") if "prototypes" in federation.state else ()
         return {name: federation.state[name] for name in names}
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the class; before there are prototypes, cross-entropy alone."""
         if "prototypes" not in batch.memory:
             return super().loss(model, batch)

@@ -9,7 +9,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import distance, proximal_weights, squared_distance
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.updates import Batch, Epoch
 
 
@@ -36,7 +36,7 @@ class FedProx(ClientSide):
         weights = proximal_weights(self.mu, len(epoch.steps), self.prox_form)
         return Epoch(epoch.steps, epoch.targets, {"proximal": weights})
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the class."""
         if self.prox_form == "norm":
             penalty = distance(model.weights, model.received)

@@ -44,7 +44,7 @@ from noisyfl.simulation.client_side import Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 from noisyfl.simulation.weights import Weights, average, size_in_bytes
@@ -221,7 +221,7 @@ class FedRG(SymmetricCrossEntropy):
         learns = tuple(client.state[BODY]) if turn.round < self.pretraining_rounds else ""
         return dataclasses.replace(epoch, views=("weak", "strong"), learns=learns)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the module. It also trains the projector, or the noise absorption matrix and the
         mixture, in the memory.
         """
@@ -256,7 +256,7 @@ class FedRG(SymmetricCrossEntropy):
             memory[name].copy_(value)
         return clean
 
-    def _pretraining_loss(self, model: Model, batch: Batch) -> Tensor:
+    def _pretraining_loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """The contrast of all views, in one pass, so that both share batch normalisation."""
         features = model(torch.cat(batch.views)).features
         names = [name for name in batch.memory if name.startswith(PROJECTOR)]

@@ -35,7 +35,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
@@ -300,7 +300,7 @@ class FedSIR(ServerSide, ClientSide):
         weight = self.distillation * ramp_up(turn.round - 1, self.ramp_begin, self.ramp_end)
         return dataclasses.replace(epoch, extras={"distillation": [weight] * len(epoch.steps)})
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the module. In the identification it is plain cross-entropy."""
         logits = model(batch.images).logits
         if "log_prior" not in batch.memory:

@@ -14,7 +14,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
@@ -98,7 +98,7 @@ class JointOpt(ClientSide):
         extras: dict[str, list] = {"renewed": [renewed] * count, "terms": [terms] * count}
         return Epoch(epoch.steps, epoch.targets, extras)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """L_c + alpha L_p + beta L_e with a uniform prior.
 
         A sample occurs once in an epoch, so that its ring buffer, read before this step's output is

@@ -18,7 +18,7 @@ from noisyfl.simulation.client_side import ClientSide, Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 from noisyfl.simulation.weights import size_in_bytes
 
@@ -114,7 +114,7 @@ class JoSRC(ClientSide):
             extras["warm-up"] = [True] * count
         return Epoch(epoch.steps, epoch.targets, extras, ("weak", "weak"), learns=STUDENT)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """(1 - alpha) L_c + alpha L_o; in the warm-up, cross-entropy of the clean samples alone."""
         _move_teacher(model, batch["follow"])
         first, second = (model(view).logits for view in batch.views)
@@ -161,7 +161,7 @@ class JoSRC(ClientSide):
 
 
 @torch.no_grad()
-def _move_teacher(model: Model, share: Tensor) -> None:
+def _move_teacher(model: LocalModel, share: Tensor) -> None:
     """Move the teacher's weights towards the student's by ``share`` of the way."""
     student = [w for name, w in model.weights.items() if name.startswith(STUDENT)]
     teacher = [w for name, w in model.weights.items() if name.startswith(TEACHER)]

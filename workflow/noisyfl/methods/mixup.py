@@ -7,7 +7,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.updates import Batch, Epoch
 
 
@@ -26,6 +26,6 @@ class Mixup(ClientSide):
         epoch = super().epoch(client, turn)
         return Epoch(epoch.steps, epoch.targets, mixup_draws(epoch.steps, turn, self.alpha))
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """The cross-entropies of both images' labels, mixed in the same share as the images."""
         return mixed_losses(model(mixed_images(batch)).logits, batch).mean()

@@ -20,7 +20,7 @@ from noisyfl.simulation.clients import Client, mean_noise_level
 from noisyfl.simulation.estimates import mean_by_class, product
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Outputs, Pass
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
@@ -238,7 +238,7 @@ class RoFL(ClientSide):
         kept = self._small_losses(client, len(client))
         return self._move(start, outputs.features, losses, client.labels, kept)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Eq. 9 with the centroids as they were before the step, which also moves them."""
         given, pseudo = batch.target[:, 0].long(), batch.target[:, 1:]
         outputs = model(batch.images)

@@ -13,7 +13,7 @@ from noisyfl.simulation.aggregation import flat, nonempty, parameters, plain_mea
 from noisyfl.simulation.client_side import ClientSide, Cost
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Memory, Update
@@ -59,7 +59,7 @@ class Scaffold(ServerSide, ClientSide):
         control = _server_control(federation)
         return {"correction": control - _control(client, control)}
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Cross-entropy + <c - c_i, y - x>, whose gradient is that of line 10.
 
         With the local model y and the received one x, the product is with y - x and not with y, so

@@ -15,7 +15,7 @@ from noisyfl.simulation.client_side import Cost, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 EMPTY = -1
@@ -114,7 +114,7 @@ class Selfie(ForgetRate):
         repeatable = not self.own_forward
         return Epoch(epoch.steps, epoch.targets, {"kept": kept}, repeatable=repeatable)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """Mean cross-entropy over the samples with small losses and the refurbishable ones; in the
         warm-up, over all.
         """

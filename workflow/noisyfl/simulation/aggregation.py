@@ -16,7 +16,7 @@ BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 def parameters(weights: Weights) -> list[str]:
-    """The names of the trainable weights among all, in the order of ``Model.weights``."""
+    """The names of the trainable weights among all, in the order of ``LocalModel.weights``."""
     return [name for name in weights if name.rpartition(".")[2] not in BUFFERS]
 
 

@@ -20,7 +20,7 @@ from noisyfl.core.randomness import stream, torch_seed
 from noisyfl.core.registry import Component
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.returned import check_tensor, returned
 from noisyfl.simulation.schedule import Schedule
@@ -175,7 +175,7 @@ class ClientSide(Side):
         steps = batches(positions, turn.batch_size, turn.random_stream("batches"))
         return Epoch(steps, client.labels)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """The scalar that a step descends on.
 
         It must depend on nothing but the model and the batch, and must not branch on the values of

@@ -13,7 +13,7 @@ from noisyfl.core.randomness import stream
 from noisyfl.data.augmentation.augment import Draws, View
 from noisyfl.simulation.client_side import ClientSide, Turn, epoch_of
 from noisyfl.simulation.clients import Client
-from noisyfl.simulation.model import Model, Networks
+from noisyfl.simulation.model import LocalModel, Networks
 from noisyfl.simulation.outputs import Images, Outputs, Pass
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.sgd import SGD
@@ -115,7 +115,7 @@ class LoopExecutor:
         client = task.client
         self.networks.load_state_dict(task.weights)
         self.networks.train()
-        model = Model(self.networks, task.weights, self.schedule.precision)
+        model = LocalModel(self.networks, task.weights, self.schedule.precision)
         schedule = side.local_schedule(round, self.schedule)
         optimizer = SGD(model.weights, schedule)
         memory = {name: value.to(self.device, copy=True) for name, value in task.memory.items()}
@@ -143,7 +143,7 @@ class LoopExecutor:
         )
 
     def _turn(
-        self, networks: Networks, model: Model, task: Task, round: int, stage: str, number: int
+        self, networks: Networks, model: LocalModel, task: Task, round: int, stage: str, number: int
     ) -> Turn:
         client = task.client
 

@@ -84,7 +84,7 @@ class Received(Weights):
         return self._answer(images, network)
 
 
-class Model:
+class LocalModel:
     """The model of a client in training: what a loss calls, and the weights that it trains.
 
     Args:

@@ -20,7 +20,7 @@ from noisyfl.simulation.graphs import (
     differing,
     signature,
 )
-from noisyfl.simulation.model import Model, Networks
+from noisyfl.simulation.model import LocalModel, Networks
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.sgd import SGD
@@ -54,7 +54,7 @@ class StreamSlot:
         self._device = device
         self.memory: Memory = {}
         weights = {name: value.clone() for name, value in networks.state_dict().items()}
-        self.model = Model(networks, weights, schedule.precision)
+        self.model = LocalModel(networks, weights, schedule.precision)
         rate = next(iter(weights.values())).new_zeros(()) if capture else None
         self._optimizer = SGD(self.model.weights, schedule, rate, fused)
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None

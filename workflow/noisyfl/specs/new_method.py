@@ -29,7 +29,7 @@ from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.model import Model
+from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 from noisyfl.simulation.weights import Weights
@@ -55,7 +55,7 @@ class {title}(ServerSide, ClientSide):
         """The samples of each step, their targets, and what else the loss needs of a step."""
         return super().epoch(client, turn)
 
-    def loss(self, model: Model, batch: Batch) -> Tensor:
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """What a step descends on; a loss of logits and labels alone overrides ``losses``."""
         return super().loss(model, batch)
 
