@@ -86,11 +86,12 @@ class Hurried(FastExecutor):
 
 @contextmanager
 def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
-    """Context manager: a device, and options of the executor on it. On the fake one the executor is
-    :class:`Hurried`, and captures steps in pairs, those that are left one by one.
+    """Context manager: a device, and options of the executor on it, which captures steps in pairs,
+    and those that are left one by one. On the fake one it is :class:`Hurried`.
     """
+    options = {"channels_last": True, "steps_a_graph": 2}
     if kind == "real":
-        yield DEVICE, {"channels_last": True}
+        yield DEVICE, options
         return
     with ExitStack() as patches:
         for module, name in MAY_WAIT.items():
@@ -98,7 +99,7 @@ def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
             patches.enter_context(patch.object(module, name, waiting))
         patches.enter_context(patch.dict(EXECUTORS, {"fast": Hurried}))
         gpu = patches.enter_context(FakeGpu())
-        yield DEVICE, {"channels_last": True, "steps_a_graph": 2, "capturing": gpu.graphs}
+        yield DEVICE, {**options, "capturing": gpu.graphs}
 
 
 class Compared(NamedTuple):
