@@ -389,3 +389,20 @@ def test_names_of_classes_with_few_clients_do_not_lie_over_each_other():
     near = similarity.spread_out(np.array([10.0, 94, 96, 98]), 4, 99)
     assert near.tolist() == [10, 91, 95, 99]
     assert (np.diff(near) >= 4).all()
+
+
+def test_what_diverged_is_not_drawn_and_is_told(clusters, runs, tmp_path, monkeypatch):
+    """It was not measured, as its last round was never reached."""
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *paths: drawn.append(figure))
+    (whole, *_), *_ = clusters
+    ended = runs.add([0.1], seed=9, provenance={"status": "diverged"})
+    for panels in ([whole, {"name": "ended", "run": ended}], [{"name": "ended", "run": ended}]):
+        used = {panel["run"]: runs.files[panel["run"]] for panel in panels}
+        description = described({"name": "f", "kind": "features", "panels": panels})
+        draw_figure(description, used, [], png=tmp_path / "f.png", pdf=tmp_path / "f.pdf")
+    some, none = drawn
+    assert [axes.get_title() for axes in some.axes] == [whole["name"]]
+    assert some.texts[-1].get_text().endswith("1 of 2 runs diverged")
+    assert none.axes == []
+    assert none.texts[0].get_text() == "every run diverged"

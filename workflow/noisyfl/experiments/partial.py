@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.descriptions import (
     FigureDescription,
-    Panel,
     Runs,
     TableDescription,
     complete_block,
@@ -63,7 +62,7 @@ def _figure(
     if figure.table is not None:
         figure_part = _of_a_table(figure, figure.table, has_run)
     else:
-        figure_part = _of_panels(figure, has_run, has_partition)
+        figure_part = figure.without_runs(lambda run: not has_run(run))
     if figure_part is None or not all(map(has_partition, figure_part.partitions)):
         return None
     return figure_part
@@ -82,31 +81,3 @@ def _of_a_table(
     part = existing.part(rows, columns)
     runs = tuple(part.run_ids())
     return replace(figure, table=part, runs=runs, caption=figure.caption.rstrip() + note)
-
-
-def _of_panels(
-    figure: FigureDescription, has_run: Exists, has_partition: Exists
-) -> FigureDescription | None:
-    def existing(panels: Iterable[Panel]) -> tuple[Panel, ...]:
-        found = []
-        for panel in panels:
-            lines = existing(panel.lines)
-            if bool(lines) == bool(panel.lines) and (not panel.run or has_run(panel.run)):
-                found.append(replace(panel, lines=lines))
-        return tuple(found)
-
-    panels = existing(figure.panels)
-    lines = _lines(panels)
-    if not lines:
-        return None
-    return replace(
-        figure,
-        panels=panels,
-        runs=tuple(line.run for line in lines if line.run),
-        partitions=tuple(line.partition for line in lines if line.partition),
-    )
-
-
-def _lines(panels: Sequence[Panel]) -> list[Panel]:
-    """The lines of panels, or the panels that have none."""
-    return [line for panel in panels for line in panel.lines or (panel,)]

@@ -41,12 +41,27 @@ def draw_figure(
     from noisyfl.figures import style
 
     draw = find(KINDS, description.kind, "kind of figure", description.name)
+    diverged = _diverged(description, runs)
+    part = description.without_runs(diverged.__contains__) if diverged else description
     with style.house_style():
-        figure = draw(description, runs, partitions)
+        if part is None:
+            figure = style.only_words("every run diverged")
+        else:
+            figure = draw(part, runs, partitions)
         style.fold_titles(figure)
         if description.footer:
-            style.stamp(figure, origin(description))
+            left_out = f" · {len(diverged)} of {len(runs)} runs diverged" if diverged else ""
+            style.stamp(figure, origin(description) + left_out)
         style.save(figure, png, pdf)
+
+
+def _diverged(description: FigureDescription, runs: Mapping[str, RunFiles]) -> set[str]:
+    """The runs of a figure's panels that diverged: what panels show is measured after the last
+    round. (In figures of tables, marks show where a run diverged.)
+    """
+    if not description.panels:
+        return set()
+    return {run for run, found in read_runs(runs).items() if found.diverged}
 
 
 def origin(description: FigureDescription) -> str:

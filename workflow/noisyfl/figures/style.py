@@ -147,6 +147,13 @@ def say_empty(panel: Axes) -> None:
     panel.text(0.5, 0.5, "not recorded", color=GREY, **place)  # type: ignore[arg-type]
 
 
+def only_words(words: str) -> Figure:
+    """A figure in which there is nothing to draw, and which says why."""
+    figure = new_figure(1.0)
+    figure.text(0.5, 0.5, words, color=GREY, ha="center", va="center")
+    return figure
+
+
 def correlation_words(x: np.ndarray, y: np.ndarray) -> str:
     """Pearson's r in words; empty where it is undefined."""
     r = correlation(x, y, "pearson")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
@@ -323,6 +323,30 @@ class FigureDescription:
     def run_ids(self) -> list[str]:
         """Every run of the figure once, in order."""
         return list(dict.fromkeys(self.runs))
+
+    def without_runs(self, lacks: Callable[[str], bool]) -> FigureDescription | None:
+        """The figure without those of its panels and lines that need a run which ``lacks`` names by
+        its id; None if nothing is left.
+        """
+
+        def left_of(panels: Iterable[Panel]) -> tuple[Panel, ...]:
+            found = []
+            for panel in panels:
+                lines = left_of(panel.lines)
+                if bool(lines) == bool(panel.lines) and not (panel.run and lacks(panel.run)):
+                    found.append(replace(panel, lines=lines))
+            return tuple(found)
+
+        panels = left_of(self.panels)
+        lines = [line for panel in panels for line in panel.lines or (panel,)]
+        if not lines:
+            return None
+        return replace(
+            self,
+            panels=panels,
+            runs=tuple(line.run for line in lines if line.run),
+            partitions=tuple(line.partition for line in lines if line.partition),
+        )
 
     @classmethod
     def from_json(cls, text: str) -> FigureDescription:
