@@ -21,7 +21,7 @@ from noisyfl.specs.extent import network_of
 from noisyfl.specs.gpu_facts import Layout
 from noisyfl.specs.speeds import KERNELS, PRECISIONS, Layer
 
-COUNTS = {"slots": (1, 2, 4, 8, 16), "steps_a_graph": (1, 4, 16)}
+COUNTS = {"slots": (1, 2, 4, 8, 16), "steps_a_graph": (1, 4, 8)}
 """What is tried of the fast executor's options that are numbers."""
 
 LARGE, SMALL = ("resnet18", 10), ("cnn4conv", 50)
