@@ -3,11 +3,13 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -124,6 +126,8 @@ def snakemake(folder: Path, *arguments: str) -> Iterator[subprocess.Popen]:
             env=environment(folder),
             stdout=log,
             stderr=subprocess.STDOUT,
+            # A shell lets what it starts in the background ignore interrupts, and so the tests.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
     try:
         yield running
