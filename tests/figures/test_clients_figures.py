@@ -161,6 +161,12 @@ def test_a_run_that_recorded_nothing_of_clients_says_so(runs):
     assert figure.axes[0].get_title() == ""
 
 
+def test_noise_levels_that_nobody_knows_are_not_recorded(run):
+    unknown = SimpleNamespace(**{**vars(UNEVEN), "realised": np.full(4, np.nan)})
+    figure = by_client(run, ["noise_level"], ["label_recall"], unknown)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["not recorded"]
+
+
 def test_the_spread_among_clients_by_round(run):
     work, mean, low, high = spread_over_clients(run, "label_precision")
     assert work.tolist() == [1, 3]

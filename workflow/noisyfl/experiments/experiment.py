@@ -223,7 +223,7 @@ class LocalEpochs(Figure):
     """The local epochs of methods, by round."""
 
     kind: Literal["local_epochs"]
-    rounds: int = Field(ge=1)
+    rounds: int = Field(ge=1, le=100_000)
     methods: Annotated[list[OfMethod], Field(min_length=1)]
 
 

@@ -56,7 +56,7 @@ def by_client(
         panel.scatter(across[name], values, 20, color=look.rgb, alpha=0.75, linewidths=0)
         panel.set_xmargin(0.06)
         panel.set_ylim(-3, 103)
-        if np.isnan(values).all():
+        if np.isnan(values + across[name]).all():
             say_empty(panel)
     figure.suptitle(_cell(description))
     return figure
