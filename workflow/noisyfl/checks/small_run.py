@@ -111,16 +111,7 @@ def rounds_of(
     device: torch.device | str = "cpu",
     **options: Any,
 ) -> Federation:
-    """The federation after a run's rounds; the arguments are those of :func:`federation_of`.
-
-    Args:
-        spec: canonical.
-        data: results that hold the digits.
-        folder: where the partition goes.
-        executor: its name.
-        device: where.
-        options: of the executor.
-    """
+    """The federation after a run's rounds; the arguments are those of :func:`federation_of`."""
     federation, server, client = federation_of(spec, data, folder, executor, device, **options)
     checkpoint = Checkpoint(folder / "run.pt", {}, math.inf)
     simulate(federation, server, client, checkpoint, lambda line: None)

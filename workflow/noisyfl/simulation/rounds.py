@@ -123,8 +123,8 @@ def with_room(federation: Federation, work: Callable[[], T]) -> T:
 
 def _client(number: Any, federation: Federation) -> Client:
     known = len(federation.clients)
-    whole = hasattr(number, "__index__") and not isinstance(number, bool | np.bool_)
-    if not whole or not 0 <= operator.index(number) < known:
+    counts = hasattr(number, "__index__") and not isinstance(number, bool | np.bool_)
+    if not counts or not 0 <= operator.index(number) < known:
         raise BadInput(
             f"select: got {number!r}, expected numbers of clients, from 0 to {known - 1}"
         )
