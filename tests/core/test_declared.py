@@ -55,6 +55,14 @@ class OddVariant(Sound):
         (planted("revision", "1"), "Planted.revision: got '1', expected a whole number"),
         (planted("by_sample", "seen"), "Planted.by_sample: got 'seen', expected a tuple"),
         (planted("needs_truth", 1), "Planted.needs_truth: got 1, expected true or false"),
+        (
+            planted("partner", "clients"),
+            "Planted.partner: got 'clients', expected one of '', 'client'",
+        ),
+        (
+            planted("refuses", {"kept": "no"}),
+            "Planted.refuses: got 'kept', expected one of 'models_kept'",
+        ),
         (planted("variants", {"weak": 3}), "Planted.variants.weak: got 3, expected keys and va"),
         (
             planted("losses", option(1.0, doc="of nothing"), losses=float),

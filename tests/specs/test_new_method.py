@@ -9,7 +9,7 @@ import torch
 
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
-from noisyfl.core.places import ROOT
+from noisyfl.core.places import PACKAGE, ROOT
 from noisyfl.documentation import method_pages
 from noisyfl.methods import METHODS
 from noisyfl.pages.reasons import method_reasons
@@ -82,8 +82,9 @@ def test_a_package_may_be_written_to_a_folder_of_its_name(tmp_path, monkeypatch)
 
 
 def test_nothing_is_written_over(tmp_path):
-    with pytest.raises(BadInput, match="a method or a file called 'fedavg'"):
-        write_new_method("fedavg", tmp_path)
+    for name in ("fedavg", "estimators"):
+        with pytest.raises(BadInput, match=f"a method, file or folder called '{name}'"):
+            write_new_method(name, PACKAGE / "methods")
     write_new_method("fed_other", tmp_path)
     with pytest.raises(BadInput, match="fed_other"):
         write_new_method("fed_other", tmp_path)

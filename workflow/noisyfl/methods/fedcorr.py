@@ -133,7 +133,7 @@ class FedCorr(ServerSide, ClientSide):
         "without_mixup": {"mixup": False},
     }
 
-    partner: ClassVar[str] = "server"
+    partner = "server"
     refuses: ClassVar = {
         "own_batches": "decides its own batches, by what it learns from its first round on, in "
         "which fedcorr trains",

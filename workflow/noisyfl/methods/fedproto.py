@@ -39,7 +39,7 @@ class FedProto(ServerSide, ClientSide):
     reference = "Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, "
     reference += "AAAI 2022"
 
-    partner: ClassVar[str] = ""
+    partner = ""
 
     weight: float = option(1.0, doc="lambda, of the distance to prototypes", at_least=0)
     sharing: Literal["weights", "nothing"] = option(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -97,8 +97,8 @@ class Side(Component):
         predicts_by_features: whether a client side's :meth:`ClientSide.predict` reads features; if
             not, it may be given features of width 0.
         pools_samples: whether it begins by giving all clients' samples to one.
-        refuses: which methods may not stand behind it, by the attribute that they declare
-            (``models_kept``, ``own_batches``, ``pools_samples``); for each, why.
+        refuses: which methods may not stand behind it, by the attribute that they declare; for
+            each, why.
     """
 
     reference: ClassVar[Annotated[str, Field(min_length=1)]]
@@ -108,11 +108,11 @@ class Side(Component):
     is_client: ClassVar[bool] = False
     needs_truth: ClassVar[bool] = False
     least_participants: ClassVar[Annotated[int, Field(ge=1)]] = 1
-    partner: ClassVar[str] = ""
+    partner: ClassVar[Literal["", "client", "server"]] = ""
     own_batches: ClassVar[bool] = False
     predicts_by_features: ClassVar[bool] = False
     pools_samples: ClassVar[bool] = False
-    refuses: ClassVar[dict[str, str]] = {}
+    refuses: ClassVar[dict[Literal["models_kept", "own_batches", "pools_samples"], str]] = {}
 
     def later(self, federation: Federation) -> dict[str, int]:
         """The parts of the method that do not begin with the first round: for each, by its name,

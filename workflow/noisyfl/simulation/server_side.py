@@ -6,7 +6,7 @@ The base class is FedAvg. Like a client side, a server side is a frozen componen
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class ServerSide(Side):
     """Which clients take part in a round, and what becomes of their updates."""
 
     is_server: ClassVar[bool] = True
-    partner: ClassVar[str] = "client"
+    partner: ClassVar[Literal["", "client", "server"]] = "client"
 
     def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
         """The sides of the combination of this method with the one that stands behind it."""

@@ -138,7 +138,8 @@ def write_new_method(name: str, folder: Path = PACKAGE / "methods") -> Path:
         BadInput: a method cannot have that name, or there is a method or file of that name.
     """
     path = folder / f"{name}.py"
-    _check_new(name, path)
+    for taken in (path, path.with_suffix("")):  # Python finds a folder before a file
+        _check_new(name, taken)
     _write(path, TEMPLATE, name)
     return path
 
@@ -175,7 +176,9 @@ def _check_new(name: str, path: Path) -> None:
             "fedexample"
         )
     if name in methods() or path.exists():
-        raise BadInput(f"new-method: there is a method or a file called {name!r} already: {path}")
+        raise BadInput(
+            f"new-method: there is a method, file or folder called {name!r} already: {path}"
+        )
 
 
 def _write(path: Path, text: str, name: str) -> None:
