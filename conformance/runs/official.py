@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from noisyfl.core.artifacts import Results
 from noisyfl.core.randomness import stream
+from noisyfl.core.rounding import round_down
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import View
 from noisyfl.data.datasets.dataset import DATASETS, Part
@@ -165,8 +166,3 @@ def in_new_folder() -> Iterator[Path]:
             yield Path(folder)
         finally:
             os.chdir(before)
-
-
-def round_down(number: float) -> int:
-    """The integer below; a float that means one is that one."""
-    return int(number + 1e-9)

@@ -13,7 +13,7 @@ from noisyfl.analysis.cells import collect
 from noisyfl.analysis.frame import read_frames, write_frame
 from noisyfl.analysis.published_cells import published_cells, write_cells
 from noisyfl.analysis.runs import read_runs
-from noisyfl.analysis.verdicts import CLOSE, POINTS, verdict
+from noisyfl.analysis.verdicts import CLOSE_SPREADS, POINTS, verdict
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.pages.latex import blocks, escape, latex_table
 from noisyfl.pages.table import html_page, markdown_page
@@ -207,7 +207,7 @@ class Ours:
     ],
 )
 def test_verdicts(ours, paper, word):
-    assert (POINTS, CLOSE) == (2.0, 3.0)
+    assert (POINTS, CLOSE_SPREADS) == (2.0, 3.0)
     assert verdict(paper, ours, "percent", True, False) == word
 
 

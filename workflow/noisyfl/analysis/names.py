@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noisyfl.specs.descriptions import TableDescription
+from noisyfl.specs.published import PAPERS
 
 SETTING = ("dataset", "partition", "noise")
 """Label columns that name a published number's setting. Those by which the columns of a table do
@@ -23,6 +24,7 @@ DATASETS = {
 """What the papers call their datasets."""
 
 NAMES = {
+    **PAPERS,
     "apfl": "APFL",
     "arfl": "ARFL",
     "centralized": "Centralized",
@@ -33,10 +35,7 @@ NAMES = {
     "distributed": "Distributed",
     "dividemix": "DivideMix",
     "fedavg": "FedAvg",
-    "fedcni": "FedCNI",
-    "fedcorr": "FedCorr",
     "feddyn": "FedDyn",
-    "fednoil": "FedNoiL",
     "fednoil_cosine": "FedNoiL, cosine",
     "fednoil_log": "FedNoiL, logarithm",
     "fedprox": "FedProx",
@@ -46,7 +45,6 @@ NAMES = {
     "josrc": "Jo-SRC",
     "krum": "Krum",
     "oracle": "Oracle",
-    "rofl": "RoFL",
     "scaffold": "SCAFFOLD",
     "selfie": "SELFIE",
 }

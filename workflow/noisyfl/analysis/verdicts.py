@@ -13,10 +13,10 @@ POINTS = 2.0
 SHARE = 0.1
 """The same for a number that is not a percentage, as a share of that number."""
 
-CLOSE = 3.0
+CLOSE_SPREADS = 3.0
 """How many published spreads a number that is not reproduced may be off and still be close."""
 
-REPRODUCED, NEAR, DIFFERS, NOT_RUN, DIVERGED, OTHER_SCALE = VERDICTS = (
+REPRODUCED, CLOSE, DIFFERS, NOT_RUN, DIVERGED, OTHER_SCALE = VERDICTS = (
     "reproduced",
     "close",
     "differs",
@@ -62,4 +62,4 @@ def verdict(
     error = (ours.std or 0.0) / math.sqrt(ours.trials)
     if off <= spread + error:
         return REPRODUCED
-    return NEAR if off <= CLOSE * spread + error else DIFFERS
+    return CLOSE if off <= CLOSE_SPREADS * spread + error else DIFFERS

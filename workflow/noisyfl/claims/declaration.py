@@ -20,7 +20,8 @@ def check(says: str, *conditions: Cases, bound: str = PAPER, share: float = ALL)
     Args:
         says: what is checked, in words.
         conditions: the comparisons, case by case; of those that can be had, all cases count.
-        bound: who has set the bound, :data:`PAPER` or :data:`OURS`.
+        bound: who has set the bound, :data:`PAPER` or
+            :data:`~noisyfl.claims.findings.OURS`.
         share: the share of the cases that must hold.
     """
     known = [cases for cases in conditions if cases.known]

@@ -50,7 +50,8 @@ class Case:
         cells: the cells that it rests on.
         room: whether a method can gain enough in its settings for it to count; if not, it is not
             decided.
-        gap: how far apart it says that numbers are, see :meth:`Comparison.gap`; NaN if unknown.
+        gap: how far apart it says that numbers are, see
+            :meth:`noisyfl.claims.comparison.Comparison.gap`; NaN if unknown.
     """
 
     label: str

@@ -27,6 +27,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 METADATA_KEY = b"noisyfl"
+METADATA_CHECKSUM = "metadata_checksum"
 
 TRACKED = "reproduced"
 """The repository's folder of runs and noisy partitions that git tracks, laid out like results."""
@@ -143,7 +144,7 @@ def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
         metadata: stored with the table; its values must be representable in JSON.
     """
     content = {**metadata, "checksum": checksum(table)}
-    content["metadata_checksum"] = _metadata_checksum(content)
+    content[METADATA_CHECKSUM] = checksum_without(content, METADATA_CHECKSUM)
     text = json.dumps(content, sort_keys=True)
     table = table.replace_schema_metadata(None)
     with (
@@ -221,7 +222,7 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
             f"{_place(path)}: not written by noisyfl (no metadata {METADATA_KEY!r})"
         )
     metadata = json.loads(found[METADATA_KEY])
-    if metadata.get("metadata_checksum") != _metadata_checksum(metadata):
+    if metadata.get(METADATA_CHECKSUM) != checksum_without(metadata, METADATA_CHECKSUM):
         raise DamagedArtifact(
             f"{_place(path)}: the metadata do not fit their checksum, so they were altered; "
             f"{remedy(path)}"
@@ -229,10 +230,10 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
     return metadata
 
 
-def _metadata_checksum(metadata: Mapping[str, Any]) -> str:
-    """SHA-256 of metadata as JSON with sorted keys, without the entry of this checksum itself."""
-    content = {key: value for key, value in metadata.items() if key != "metadata_checksum"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def checksum_without(content: Mapping[str, Any], key: str) -> str:
+    """SHA-256 of a mapping as JSON with sorted keys, without one key: that of the checksum."""
+    rest = {name: value for name, value in content.items() if name != key}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _place(path: Path) -> Path:

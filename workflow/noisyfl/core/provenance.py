@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.artifacts import DamagedArtifact, read_json, remedy, write_json
+from noisyfl.core.artifacts import (
+    DamagedArtifact,
+    checksum_without,
+    read_json,
+    remedy,
+    write_json,
+)
 
 STATUSES = ("finished", "diverged")
 """How a whole run may have ended."""
@@ -43,7 +47,7 @@ def write_provenance(path: Path, content: Mapping[str, Any]) -> None:
 
 def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
     """A provenance with the checksum of its content."""
-    return {**content, "checksum": _checksum(content)}
+    return {**content, "checksum": checksum_without(content, "checksum")}
 
 
 def read_provenance(path: Path, run: str) -> dict[str, Any]:
@@ -68,12 +72,6 @@ def read_provenance(path: Path, run: str) -> dict[str, Any]:
         raise refuse(f"status: got {found['status']!r}, expected {' or '.join(STATUSES)}")
     if found["run"] != run:
         raise refuse(f"expected the run {run}, found {found['run']!r}")
-    if found["checksum"] != _checksum(found):
+    if found["checksum"] != checksum_without(found, "checksum"):
         raise refuse("the content does not fit its checksum, so it was altered")
     return found
-
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    """SHA-256 of the content as JSON with sorted keys, without the checksum itself."""
-    rest = {key: value for key, value in content.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

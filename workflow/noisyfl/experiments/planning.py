@@ -40,7 +40,7 @@ def make_plan(
     """Expand a checked configuration.
 
     Args:
-        config: as :func:`check_config` returns it.
+        config: as :func:`noisyfl.experiments.config.check_config` returns it.
         experiments: the folder of the experiments' YAML files, besides the configuration's own.
         where: what the error messages call the configuration.
         published: the file of the papers' own numbers, besides the configuration's own.

@@ -64,7 +64,8 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
         runs: by id.
 
     Raises:
-        BadInput: as :meth:`TableDescription.panels`, which planning has asked before.
+        BadInput: as :meth:`noisyfl.specs.descriptions.TableDescription.panels`, which planning has
+            asked before.
     """
     common, names = row_names(description.source_table.rows)
     styles = looks([row.method for row in description.source_table.rows])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from noisyfl.core.options import option
+from noisyfl.core.rounding import round_down
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
 from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
@@ -91,8 +92,7 @@ class CoTeaching(ForgetRate):
         """Set how many samples of each step count: R(t) of them, rounded down, at least one."""
         epoch = super().epoch(client, turn)
         share = 1 - self.rate(client, turn.round)
-        # 0.7 * 30 is 20.999999999999996 in floating point, and means 21.
-        kept = [max(1, math.floor(share * len(step) + 1e-9)) for step in epoch.steps]
+        kept = [max(1, round_down(share * len(step))) for step in epoch.steps]
         return Epoch(epoch.steps, epoch.targets, {"kept": kept})
 
     def loss(self, model: LocalModel, batch: Batch) -> Tensor:
@@ -117,6 +117,6 @@ class CoTeaching(ForgetRate):
         return outputs[self.tested == "second"].logits
 
 
-def smallest(losses: Tensor, count: Tensor) -> Tensor:
+def smallest(losses: Tensor, count: Tensor | int) -> Tensor:
     """bool [n]: the ``count`` smallest of ``losses`` [n], the first of equal ones."""
     return losses.detach().argsort(stable=True).argsort() < count

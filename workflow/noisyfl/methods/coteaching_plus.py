@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from noisyfl.core.options import option
+from noisyfl.core.rounding import round_down
 from noisyfl.methods.coteaching import CoTeaching, smallest
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Turn
@@ -60,7 +60,7 @@ class CoTeachingPlus(CoTeaching):
         epoch = ClientSide.epoch(self, client, turn)
         share = 1 - self.rate(client, turn.round)
         kept = [
-            [min(of, max(1, math.floor(share * of + 1e-9))) for of in range(len(step) + 1)]
+            [min(of, max(1, round_down(share * of))) for of in range(len(step) + 1)]
             for step in epoch.steps
         ]
         return Epoch(epoch.steps, epoch.targets, {"kept_of": kept})

@@ -239,12 +239,12 @@ class FedSIR(ServerSide, ClientSide):
     def spectra(
         self, features: Tensor, client: Client, classes: int, least: int = 1
     ) -> dict[int, Spectrum]:
-        """The spectra of those given classes of a client that have one and ``least`` samples."""
+        """The spectra of those given classes of a client that have ``least`` samples."""
         counts = torch.bincount(client.given, minlength=classes).tolist()
         found = {
             label: spectrum(features[client.given == label], self.dominance)
             for label, count in enumerate(counts)
-            if count >= max(least, 1)
+            if count >= least
         }
         return {label: one for label, one in found.items() if one is not None}
 

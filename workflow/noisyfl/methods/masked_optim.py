@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from noisyfl.core.options import option
+from noisyfl.core.rounding import round_down
+from noisyfl.methods.coteaching import smallest
 from noisyfl.methods.fedelc import FedELC
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import geometric_median, nonempty, numbers
@@ -48,8 +50,8 @@ class MaskedOptim(FedELC):
 
     def pull_strength(self, losses: Tensor) -> Tensor:
         """1 for the samples with the smallest losses, else 0."""
-        count = int(self.small_loss_share * len(losses) + 1e-9)
-        return (losses.argsort(stable=True).argsort() < count).to(losses.dtype)
+        count = round_down(self.small_loss_share * len(losses))
+        return smallest(losses, count).to(losses.dtype)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
         """Merge labels with the local models' predictions as in FedELC, and only then average noisy

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize, one_hot
 
 from noisyfl.core.options import option
+from noisyfl.core.rounding import round_down, round_up
 from noisyfl.methods.coteaching import smallest
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import ClientSide, Cost, Turn
@@ -225,10 +226,8 @@ class RoFL(ClientSide):
     def _small_losses(self, client: Client, samples: int) -> int:
         """How many of some samples have small losses: |D'| >= R |D| (Eq. 2)."""
         kept = client.state["kept"] * samples
-        # What is taken off or added keeps rounding errors from changing the number: 0.6 * 5 is
-        # 3.0000000000000004 in other orders of computing.
-        up = self.learns_from == "all"
-        return max(1, math.ceil(kept - 1e-9) if up else int(kept + 1e-9))
+        rounded = round_up if self.learns_from == "all" else round_down
+        return max(1, rounded(kept))
 
     def _of_all(self, client: Client, start: Tensor, outputs: Outputs) -> Tensor:
         """The centroids [classes, width] that a client makes of those that it started from and of
@@ -281,7 +280,7 @@ class RoFL(ClientSide):
         ``kept`` smallest losses (Eqs. 2, 3); it moves further the more similar the two are (Eqs. 4,
         13).
         """
-        small = losses.argsort(stable=True).argsort() < kept
+        small = smallest(losses, kept)
         means, count = mean_by_class(features, given, len(centroids), small)
         step = cosine_similarity(centroids, means).square()[:, None]
         if not self.global_centroids:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from noisyfl.core.options import option
+from noisyfl.core.rounding import round_up
 from noisyfl.methods.coteaching import ForgetRate, smallest
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.client_side import Cost, Turn
@@ -108,8 +109,7 @@ class Selfie(ForgetRate):
         if turn.round < self.warm_up_rounds:
             return epoch
         share = 1 - client.state["forget_rate"]
-        # 0.55 * 20 is 11.000000000000002 in floating point, and means 11.
-        kept = [max(min(2, len(step)), math.ceil(share * len(step) - 1e-9)) for step in epoch.steps]
+        kept = [max(min(2, len(step)), round_up(share * len(step))) for step in epoch.steps]
         # The losses decide how many samples the second forward pass has.
         repeatable = not self.own_forward
         return Epoch(epoch.steps, epoch.targets, {"kept": kept}, repeatable=repeatable)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from noisyfl.core.options import option
+from noisyfl.core.rounding import round_down
 from noisyfl.methods.registry import METHODS
 from noisyfl.simulation.aggregation import nonempty, numbers
 from noisyfl.simulation.federation import Federation
@@ -41,7 +40,7 @@ class TrimmedMean(ServerSide):
         if not models:
             return federation.weights
         count = len(models)
-        out = min(max(1, math.floor(self.beta * count + 1e-9)), (count - 1) // 2)
+        out = min(max(1, round_down(self.beta * count)), (count - 1) // 2)
         if not self.beta:
             out = 0
         means = {

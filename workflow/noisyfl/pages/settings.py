@@ -12,7 +12,8 @@ from noisyfl.analysis.cells import Cell, Content
 from noisyfl.analysis.metrics import SYMBOLS
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
-from noisyfl.analysis.verdicts import CLOSE, MARKS, NOT_RUN, OTHER_SCALE, POINTS
+from noisyfl.analysis.verdicts import CLOSE_SPREADS, MARKS, NOT_RUN, OTHER_SCALE, POINTS
+from noisyfl.core.artifacts import TRACKED
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
@@ -249,7 +250,7 @@ def notes(content: Content) -> list[str]:
         found.append(
             f"Of {sum(content.verdicts.values())} published numbers: {words}. Reproduced: off by "
             f"at most the published spread ({POINTS:g} points where none is printed) and our "
-            f"standard error; close: by at most {CLOSE:g} published spreads and that."
+            f"standard error; close: by at most {CLOSE_SPREADS:g} published spreads and that."
         )
     if not all(row.trained for row in content.rows):
         found.append("Not run: lines of the paper's table that are not trained here.")
@@ -314,7 +315,7 @@ def _doubts(runs: Mapping[str, Run], digests: Mapping[str, str]) -> dict[str, li
 
 def origin(run: Run) -> str:
     """The remark after a run's id if it is of the tracked ones; else empty."""
-    return " (reproduced)" if run.folder.parents[1].name == "reproduced" else ""
+    return " (reproduced)" if run.folder.parents[1].name == TRACKED else ""
 
 
 def _trials(content: Content) -> str:

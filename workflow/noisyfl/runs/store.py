@@ -52,7 +52,7 @@ def train_anew(runs: Iterable[str]) -> None:
     os.environ[ANEW] = json.dumps([time.time(), *runs])
 
 
-def must_train_again(run: str, artifact: Path) -> bool:
+def must_train_again(run: str, provenance: Path) -> bool:
     """Whether Snakemake was asked to train a run in any case, and has not done so since."""
     since, *runs = json.loads(os.environ.get(ANEW, "[0]"))
-    return bool({"all", run}.intersection(runs)) and artifact.stat().st_mtime < since
+    return bool({"all", run}.intersection(runs)) and provenance.stat().st_mtime < since

@@ -27,7 +27,7 @@ class Client:
             known.
         truth_known: whether the true labels of all its samples are known.
         state: what a method keeps on this client between rounds: numbers, tensors, and whole
-            models (:data:`Weights`).
+            models (:data:`noisyfl.simulation.weights.Weights`).
     """
 
     id: int

@@ -102,7 +102,7 @@ class FastExecutor(LoopExecutor):
         )
 
     def facts(self) -> dict[str, Any]:
-        """See :class:`Executor`."""
+        """See :class:`LoopExecutor`."""
         return {
             **super().facts(),
             "layout": "channels_last" if self.networks.channels_last else "contiguous",
@@ -116,7 +116,7 @@ class FastExecutor(LoopExecutor):
     def local_updates(
         self, tasks: list[Task], side: ClientSide, round: int, stage: str
     ) -> list[Update]:
-        """See :class:`Executor`."""
+        """See :class:`LoopExecutor`."""
         return _with_losses(self.launch(tasks, side, round, stage))
 
     def launch(
@@ -254,8 +254,8 @@ class FastExecutor(LoopExecutor):
         return super()._forward(networks, network, parts)
 
     def test_outputs(self, weights: Weights, network: int) -> Outputs:
-        """See :class:`Executor`. The forward pass of whole batches is captured, since some methods
-        test a model of every client.
+        """See :class:`LoopExecutor`. The forward pass of whole batches is captured, since some
+        methods test a model of every client.
         """
         if self._capturing is None:
             return super().test_outputs(weights, network)
@@ -281,7 +281,7 @@ class FastExecutor(LoopExecutor):
     # ---------------------------------------------------------------- memory
 
     def use_less_memory(self, why: str) -> None:
-        """See :class:`Executor`. Halves the number of clients that train at once."""
+        """See :class:`LoopExecutor`. Halves the number of clients that train at once."""
         if len(self._slots) == 1:
             super().use_less_memory(why)
         self._most_slots = len(self._slots) // 2

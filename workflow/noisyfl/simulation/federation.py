@@ -15,6 +15,7 @@ import torch
 
 from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
+from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.outputs import Network, Outputs, Pass
@@ -132,7 +133,7 @@ class Federation:
         shape = (1, *self.executor.test.shape)
         return torch.from_numpy(stream(self.seed, "random image").standard_normal(shape))
 
-    def train(self, tasks: list[Task], side: Any, round: int, stage: str) -> list[Update]:
+    def train(self, tasks: list[Task], side: ClientSide, round: int, stage: str) -> list[Update]:
         """Make local updates that a method asks for in addition to the round's own; count them.
 
         Args:

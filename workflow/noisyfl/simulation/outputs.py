@@ -63,7 +63,8 @@ class Pass:
         weights: the model.
         purpose: names the random stream of the augmented view.
         network: which of the model's networks.
-        view: how the images are shown, as in :attr:`Epoch.views`.
+        view: how the images are shown, as in
+            :attr:`noisyfl.simulation.updates.Epoch.views`.
     """
 
     client: Client

@@ -56,7 +56,8 @@ def simulate(
     """Run all rounds of a method, from the checkpoint if there is one.
 
     The last round is evaluated, and so is each that raises the count of evaluations due
-    (:meth:`Schedule.evaluations`). After each round, ``report`` is called with how far the run is.
+    (:meth:`noisyfl.simulation.schedule.Schedule.evaluations`). After each round, ``report`` is
+    called with how far the run is.
 
     Args:
         federation: before its first round.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 from noisyfl.core.options import option
 from noisyfl.core.registry import Component
+from noisyfl.core.rounding import round_down
 
 
 class Schedule(Component):
@@ -49,7 +49,9 @@ class Schedule(Component):
         "computes the networks in half as many bits",
     )
     pass_batch_size: int = option(
-        500, doc="the same for the passes that methods ask for", at_least=1
+        500,
+        doc="samples of a batch in the passes that methods ask for; part of the result likewise",
+        at_least=1,
     )
 
     def in_round(self, round: int) -> Schedule:
@@ -61,16 +63,13 @@ class Schedule(Component):
 
     def evaluations(self, ordinary_rounds: float) -> int:
         """How many evaluations are due once so many ordinary rounds' local updates are done."""
-        # Three thirds of a round have to count as a whole one, in floating point too.
-        done = ordinary_rounds + 1e-9
         if not self.evaluate_last:
-            return math.floor(done / self.evaluate_every)
+            return round_down(ordinary_rounds / self.evaluate_every)
         sparse = max(0, self.rounds - self.evaluate_last)
-        return math.floor(min(done, sparse) / self.evaluate_every) + math.floor(
-            max(0, done - sparse)
+        return round_down(min(ordinary_rounds, sparse) / self.evaluate_every) + round_down(
+            max(0, ordinary_rounds - sparse)
         )
 
     def participants(self, clients: int) -> int:
         """Clients in an ordinary round: the share of all, rounded down, at least one."""
-        # 0.29 * 100 is 28.999999999999996 in floating point, but has to count as 29.
-        return max(1, math.floor(self.participation * clients + 1e-9))
+        return max(1, round_down(self.participation * clients))

@@ -92,7 +92,8 @@ class SGD:
                 torch._foreach_mul_(gradients, (schedule.clip_norm / (norm + 1e-6)).clamp(max=1))
             velocity = [self.velocity[name] for name in names] if schedule.momentum else []
             if self.fused:
-                return self._step_at_once(weights, gradients, velocity)
+                self._step_at_once(weights, gradients, velocity)
+                return
             if schedule.weight_decay:
                 torch._foreach_add_(gradients, weights, alpha=schedule.weight_decay)
             if velocity:
@@ -103,7 +104,6 @@ class SGD:
                 torch._foreach_add_(weights, gradients, alpha=-schedule.learning_rate)
             else:
                 torch._foreach_sub_(weights, torch._foreach_mul(gradients, self.rate))
-        return None
 
     def _step_at_once(
         self, weights: list[Tensor], gradients: list[Tensor], velocity: list[Tensor]

@@ -182,7 +182,8 @@ class StreamSlot:
         self._steps += count
         learns = epoch.learns
         if self._capture is None or not epoch.repeatable:
-            return self._steps_as_they_are(side, batches, learns)
+            self._steps_as_they_are(side, batches, learns)
+            return
         inputs = _tensors(batches)
         read = self._optimizer.reads
         key = (side, read, learns, signature(inputs), signature(self.memory))
@@ -190,15 +191,16 @@ class StreamSlot:
         if replay is None and self._graphs.is_due(key):
             replay = self._captured_steps(self._capture, key, side, batches, learns)
         if replay is None:
-            return self._steps_as_they_are(side, batches, learns)
+            self._steps_as_they_are(side, batches, learns)
+            return
         replay.load(inputs)
         if self._graphs.is_to_be_checked(key, _numbers(epoch, range(first, first + count))):
-            return self._check(replay, key, side, batches, learns)
+            self._check(replay, key, side, batches, learns)
+            return
         replay.again()
         self.model.forward += replay.forward
         self.model.backward += replay.backward
         self._usage.captured += count
-        return None
 
     def _steps_as_they_are(
         self, side: ClientSide, batches: Batch, learns: str | tuple[str, ...]

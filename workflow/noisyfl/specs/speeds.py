@@ -35,7 +35,7 @@ class Speed:
             host, which launches the steps of all clients one after the other.
         weight: seconds per local step for each weight that it changes.
         flops: floating-point operations per second in training, by precision.
-        evaluation: CIFAR images per second on which ResNet-18 is tested.
+        evaluation: CIFAR images that ResNet-18 is tested on in a second.
         start: seconds until the first round: imports, data, the first use of the device.
     """
 

@@ -6,7 +6,6 @@ random stream that depends only on the seed and k.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component, Registry
+from noisyfl.core.rounding import round_down
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.data.noise.noise_level import consecutive_groups
 from noisyfl.data.noise.transitions import MAPS, Transition, by_table, shifted, uniform
@@ -145,8 +145,7 @@ class Flipping(LabelNoise):
         n = len(labels)
         if self.count == "bernoulli":
             return np.flatnonzero(rng.random(n) < level)
-        # 0.29 * 100 is 28.999999999999996 in floating point, and means 29.
-        flips = round(level * n) if self.count == "exact" else math.floor(level * n + 1e-9)
+        flips = round(level * n) if self.count == "exact" else round_down(level * n)
         return rng.permutation(n)[:flips]
 
     @abstractmethod

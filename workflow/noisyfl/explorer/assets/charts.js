@@ -8,7 +8,7 @@ export const INKS = ["var(--first)", "var(--second)"];
 const DASHES = ["", "6 3", "2 3", "8 3 2 3", "1 4"];
 
 /** The library. */
-export async function plot() {
+async function plot() {
   if (!window.Plot) {
     const text = await unpack("library");
     if (!window.Plot) document.head.append(Object.assign(el("script"), { textContent: text }));

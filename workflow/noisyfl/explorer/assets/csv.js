@@ -13,7 +13,7 @@ function inert(text) {
 }
 
 /** Rows as CSV; the first has the headers. */
-export function csv(rows) {
+function csv(rows) {
   const field = (value) => {
     const text = inert(value === null || value === undefined ? "" : String(value));
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

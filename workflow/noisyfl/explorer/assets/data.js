@@ -64,7 +64,7 @@ export function cellName(number) {
 }
 
 /** The spec of a cell's runs, or null. */
-export function specOf(cell) {
+function specOf(cell) {
   return cell.spec === null ? null : known.index.specs[cell.spec];
 }
 
