@@ -214,9 +214,9 @@ def test_tensors_of_many_kinds_are_compared_as_one_by_one():
         "memory": [torch.arange(5), torch.tensor([True, False])],
     }
     after = {kind: [value + 1 for value in values] for kind, values in kinds.items()}
-    assert differing(kinds, after, after, 1e-3) == []
+    assert differing(kinds, after, after, after, 1e-3) == []
     for kind, values in after.items():
         for place, value in enumerate(values):
             wrong = [each.clone() for each in values]
             wrong[place] = value + 1
-            assert differing(kinds, after, {**after, kind: wrong}, 1e-3) == [kind]
+            assert differing(kinds, after, *[{**after, kind: wrong}] * 2, 1e-3) == [kind]

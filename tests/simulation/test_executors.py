@@ -35,8 +35,10 @@ from small_runs import by_name, name_of
 
 
 @pytest.mark.parametrize(("model", "side"), [("cnn", 20), ("cnn9", 28), ("resnet18", 8)])
-def test_the_loop_is_plain_training(make, model, side):
+def test_the_loop_is_plain_training(make, model, side, monkeypatch):
     """Against torch's own optimizer and nothing of the simulation but its random streams."""
+    # Else differences in the last digits would grow with each step of the deep networks.
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     runner, clients, start = make(LoopExecutor, model, side)
     (update,) = runner.local_updates([Task(clients[0], start)], ClientSide(), 3, "training")
 

@@ -51,6 +51,16 @@ def test_gradients_are_where_the_weights_are(gpu):
     assert gradient.tolist() == [[1, 1], [1, 1]]
 
 
+@pytest.mark.parametrize("by", [255, torch.tensor(255.0)])
+def test_floats_over_what_the_host_knows_are_multiplied(gpu, by):
+    levels = torch.arange(256.0)
+    there = levels.to(DEVICE)
+    known, held = (there / by).cpu(), (there / there.new_full((), 255)).cpu()
+    assert torch.equal(held, levels / 255)
+    assert torch.equal(known, levels * (1 / torch.tensor(255.0)))
+    assert (known != held).sum() == 126
+
+
 MIXED = {
     "a sum": lambda there: there + torch.ones(2),
     "a sum in place": lambda there: torch.ones(()).add_(there[0]),

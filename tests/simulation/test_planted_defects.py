@@ -7,8 +7,16 @@ from collections import Counter
 import pytest
 import torch
 
-from gpu_checks import check_method, check_normalized, check_products, check_streams
+from gpu_checks import (
+    check_fused,
+    check_method,
+    check_normalized,
+    check_pixels,
+    check_products,
+    check_streams,
+)
 from noisyfl.checks.small_run import Failed
+from noisyfl.data.augmentation import augment
 from noisyfl.simulation import fast, losses
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor
@@ -77,6 +85,14 @@ DEFECTS = {
             "[name for name in weights if 'bias' not in name]",
         ),
         (check_method, "fedprox", "not close"),
+    ),
+    "pixels over a number of Python's": (
+        edited(augment, "normalize", "div_(full)", "div_(255)"),
+        (check_pixels, "", "grey levels are others"),
+    ),
+    "a rate in float64 for the one kernel": (
+        edited(StreamSlot, "__init__", "first.dtype == torch.float32 or not fused", "True"),
+        (check_fused, "fedavg", "expected scalar type Float"),
     ),
     "TF32 left on": (
         edited(LoopExecutor, "__init__", 'schedule.precision == "tf32"', "True"),
@@ -152,7 +168,9 @@ def test_a_planted_defect_is_found(defect, data, tmp_path, monkeypatch):
         check({"name": method}, data, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("check", [check_normalized, check_products], ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    "check", [check_fused, check_normalized, check_pixels, check_products], ids=lambda c: c.__name__
+)
 def test_the_other_checks_hold(check, data, tmp_path, monkeypatch):
     """The rest is held to in test_executors.py and test_streams.py, for every method."""
     check({"name": "fedavg"}, data, tmp_path, monkeypatch)

@@ -6,6 +6,7 @@ from torch import nn
 from noisyfl.checks import selftest
 from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
 from noisyfl.checks.fast import PARTITION, SCHEDULE, compare, rounds_of
+from noisyfl.data.augmentation import augment
 from noisyfl.models.cnn import Cnn
 from small_runs import spec_of
 from streams import Streams
@@ -38,6 +39,24 @@ def check_streams(method, data, folder, monkeypatch):
         quick = rounds_of(spec, data, folder, "fast", DEVICE, slots=3, capturing=gpu.graphs)
     assert not quick.executor.usage.fallbacks, quick.executor.usage.fallbacks
     assert quick.executor.usage.captured, "nothing was captured"
+
+
+def check_fused(method, data, folder, monkeypatch):
+    """One kernel can update weights of float64, too."""
+    torch.set_default_dtype(torch.float64)
+    spec = spec_of(method, partition=PARTITION, schedule=SCHEDULE)
+    with FakeGpu() as gpu:
+        rounds_of(spec, data, folder, "fast", DEVICE, fused_update=True, capturing=gpu.graphs)
+
+
+def check_pixels(method, data, folder, monkeypatch):
+    """Every grey level is the same number as on a CPU."""
+    levels = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16)
+    mean, std = torch.tensor([[[0.1]]]), torch.tensor([[[0.3]]])
+    with FakeGpu():
+        there = [tensor.to(DEVICE) for tensor in (levels, mean, std)]
+        found = augment.normalize(*there).cpu()
+    assert torch.equal(found, augment.normalize(levels, mean, std)), "grey levels are others"
 
 
 def check_products(method, data, folder, monkeypatch):

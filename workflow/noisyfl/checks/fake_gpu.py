@@ -34,6 +34,8 @@ from noisyfl.checks.recorded_graphs import (
 )
 
 DEVICE = torch.device("cuda", 0)
+DIVISIONS = {"div": torch.ops.aten.mul.Tensor, "div_": torch.ops.aten.mul_.Tensor}
+"""By a number that the host knows, a GPU multiplies by the rounded reciprocal."""
 COPIES = {"copy_", "_to_copy", "_foreach_copy_", "set_"}
 SCALARS_REFUSED = {
     *("cat", "stack", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_"),
@@ -178,6 +180,9 @@ class FakeGpu(Operations):
         if any(there):
             self._check(name, given, there, args, kwargs)
             args = _in_tf32(name, args)
+            if name in DIVISIONS and not kwargs and _divides_by_known(*args):
+                value, by = args
+                func, args = DIVISIONS[name], (value, 1 / torch.as_tensor(by, dtype=value.dtype))
         outputs = func(*args, **kwargs)
         known = set(map(storage, given))
         on_gpu = any(there) if self._making is None else self._making
@@ -203,6 +208,9 @@ class FakeGpu(Operations):
                 _refuse(name)
         if waits_for_values(name, args):
             self.wait(name)
+        rate = kwargs.get("lr")
+        if name == "_fused_sgd_" and torch.is_tensor(rate) and rate.dtype != torch.float32:
+            raise RuntimeError(f"expected scalar type Float but found {rate.dtype} at {place()}")
 
 
 class Calls(TorchFunctionMode):
@@ -304,6 +312,12 @@ def _in_tf32(name: str, args: Any) -> Any:
     if matrices or (name in CONVOLUTIONS and torch.backends.cudnn.allow_tf32):
         return tree_map(_rounded, args)
     return args
+
+
+def _divides_by_known(value: Tensor, by: Any) -> bool:
+    """Whether floats are divided by a number that the host knows."""
+    known = not torch.is_tensor(by) or (not by.ndim and not is_on_gpu(by))
+    return known and torch.is_tensor(value) and value.is_floating_point()
 
 
 def _rounded(value: Any) -> Any:

@@ -65,8 +65,11 @@ NO_CHANGES: Mapping[str, Any] = {}
 CPU = torch.device("cpu")
 
 CLOSE = 1e-5
-"""How far two executors' weights may be apart in float64 after a few rounds, and how far products
-in float32 may be from the exact ones, as a share of the largest."""
+"""How far two executors' weights may be apart in float64 after a few rounds."""
+
+EXACT = 5e-5
+"""How far products in float32 may be from the exact ones, as a share of the largest: a few times as
+far as those of cuDNN's least exact algorithm in float32, and a sixth as far as those in TF32."""
 
 SANITIZER_CODE = "from noisyfl.checks.selftest import eager_round; eager_round()"
 
@@ -230,7 +233,7 @@ def check_products(device: torch.device) -> str:
             float((made - right).abs().max() / right.abs().max())
             for made, right in zip(both(device, torch.float32), exact, strict=True)
         )
-    if not errors["float32"] <= CLOSE:
+    if not errors["float32"] <= EXACT:
         raise Failed(f"they are {errors['float32']:.1e} off")
     return f"{errors['float32']:.1e} off; in tf32 {errors['tf32']:.1e}"
 
@@ -264,6 +267,7 @@ def check_streams(device: torch.device) -> str:
         capture_output=True,
         text=True,
         check=False,
+        timeout=90,
     )
     if done.returncode:
         raise Failed((done.stderr.strip() or "it ended without a word")[-2000:])
@@ -339,9 +343,13 @@ def _train(
 
 
 def _driver() -> str:
-    import pynvml
+    """The driver's version, if NVIDIA's library and its Python package are there."""
+    try:
+        import pynvml
 
-    pynvml.nvmlInit()
+        pynvml.nvmlInit()
+    except Exception:  # ImportError, or pynvml's own
+        return "of unknown version"
     try:
         return str(pynvml.nvmlSystemGetDriverVersion())
     finally:

@@ -122,12 +122,14 @@ def rounds_of(
 def torch_as_it_was() -> Iterator[None]:
     """Put back what a check sets for all of torch."""
     dtype, mkldnn = torch.get_default_dtype(), torch.backends.mkldnn.enabled
+    trials = torch.backends.cudnn.benchmark
     matrix, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     try:
         yield
     finally:
         torch.set_default_dtype(dtype)
         torch.backends.mkldnn.enabled = mkldnn
+        torch.backends.cudnn.benchmark = trials
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = matrix, cudnn
 
 

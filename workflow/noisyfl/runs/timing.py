@@ -15,6 +15,7 @@ from noisyfl.data.datasets.dataset import DATASETS, Part
 from noisyfl.data.noisy_partition import ClientSamples, NoisyPartition
 from noisyfl.runs.train import build_federation
 from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.graphs import free_unused_memory
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.extent import network_of
@@ -106,6 +107,7 @@ def samples_per_second(
     """Samples per second that FedAvg trains on, with all clients at once: the best of three rounds,
     the first of which warms up.
     """
+    free_unused_memory(device)  # what earlier measurements left
     federation = random_federation(
         device, model, clients=clients, samples=samples, batch_size=batch_size, **options
     )
@@ -122,6 +124,7 @@ def samples_per_second(
 
 def images_tested_per_second(device: torch.device, model: str) -> float:
     """Images per second in evaluation: the best of three passes, the first of which warms up."""
+    free_unused_memory(device)
     federation = random_federation(
         device, model, clients=1, samples=20, batch_size=10, precision="tf32", test_samples=5000
     )

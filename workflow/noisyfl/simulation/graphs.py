@@ -32,6 +32,10 @@ since what Python computed during the capture is still right then."""
 
 NO_NUMBERS: Mapping[str, Sequence[float]] = {}
 
+TREMBLING = 10
+"""How many times as far as two replays of the same work a replay and the work itself may be apart.
+Differences in the last digits grow from step to step where steps share a graph."""
+
 GRAPHS = 32
 """How many graphs a slot keeps; a further one replaces the least recently used."""
 
@@ -115,8 +119,8 @@ class CudaGraphs:
         except RuntimeError:
             self._failed = graph  # kept alive, since torch may ask it about every allocation
             # Until torch knows that the capture is over it frees no cached memory. Some versions
-            # end it themselves, and refuse to do it twice.
-            with suppress(RuntimeError):
+            # end it themselves, and refuse to do it twice; older ones call it otherwise.
+            with suppress(RuntimeError, AttributeError):
                 torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)
             raise
 
@@ -163,7 +167,7 @@ class GraphCache:
 
     def find(self, key: Hashable) -> Replay | None:
         """The captured work of a key, if there is any."""
-        if key in self._usage.given_up:
+        if self.is_given_up(key):
             self._replays.pop(key, None)
         replay = self._replays.get(key)
         if replay is not None:
@@ -174,7 +178,7 @@ class GraphCache:
         """Whether the next work of a key should be captured; if not, it runs as it is, and counts
         towards :data:`WARM_UP`.
         """
-        if key in self._usage.given_up:
+        if self.is_given_up(key):
             return False
         if self._eager >= WARM_UP and self._usage.runs[key] >= WARM_UP:
             return True
@@ -215,12 +219,16 @@ class GraphCache:
         checked.kinds |= kinds
         return True
 
+    def is_given_up(self, key: Hashable) -> bool:
+        """Whether work of this key is never captured again."""
+        return key in self._usage.given_up
+
     def give_up(self, key: Hashable, why: str) -> None:
         """Never capture or replay work of this key again, on any slot, and report why."""
         self._replays.pop(key, None)
-        if key not in self._usage.given_up:
+        if not self.is_given_up(key):
             self._usage.given_up.add(key)
-            self._usage.fall_back(f"{why}; such steps run one operation at a time")
+            self._usage.fall_back(f"{why}; such work is no longer replayed")
 
 
 def signature(tensors: Mapping[str, Tensor]) -> tuple:
@@ -232,22 +240,27 @@ def differing(
     start: Mapping[str, Sequence[Tensor]],
     one: Mapping[str, Sequence[Tensor]],
     other: Mapping[str, Sequence[Tensor]],
+    again: Mapping[str, Sequence[Tensor]],
     tolerance: float,
 ) -> list[str]:
-    """The kinds of tensors in which two outcomes of one step differ by more than they may.
+    """The kinds of tensors in which two outcomes of the same work differ by more than they may.
 
-    A tensor may differ by the share ``tolerance`` of the largest change that the step made in it.
+    A tensor may differ by the share ``tolerance`` of the largest change that the work made in it.
     Where that change is next to nothing (a bias that is normalised away), a thousandth of the
-    largest change of its kind takes its place. A difference in the last digits is always allowed.
+    largest change of its kind takes its place. A difference in the last digits is always allowed,
+    and so are :data:`TREMBLING` times the one between two outcomes of the other way.
 
     Args:
-        start: tensors by kind, before the step.
-        one: the same after the step.
-        other: the same after the step was done in the other way.
+        start: tensors by kind, before the work.
+        one: the same after the work.
+        other: the same after the work was done in the other way.
+        again: the same after it was done in the other way once more.
         tolerance: the share.
     """
     wrong = {
-        kind: _apart(start[kind], one[kind], other[kind], tolerance) for kind in one if one[kind]
+        kind: _apart(start[kind], one[kind], other[kind], again[kind], tolerance)
+        for kind in one
+        if one[kind]
     }
     if not wrong:
         return []
@@ -259,19 +272,29 @@ def differing(
 
 
 def _apart(
-    start: Sequence[Tensor], one: Sequence[Tensor], other: Sequence[Tensor], tolerance: float
+    start: Sequence[Tensor],
+    one: Sequence[Tensor],
+    other: Sequence[Tensor],
+    again: Sequence[Tensor],
+    tolerance: float,
 ) -> Tensor:
     """Whether one of the tensors of a kind differs by more than it may: bool, on the device."""
-    start, first, second = (list(map(_as_float, tensors)) for tensors in (start, one, other))
-    change, error, size = (
+    start, first, second, third = (
+        list(map(_as_float, tensors)) for tensors in (start, one, other, again)
+    )
+    differences = (
+        torch._foreach_sub(*pair) for pair in ((first, start), (second, first), (third, second))
+    )
+    change, error, trembling, size = (
         torch.stack([each.double() for each in torch._foreach_norm(values, math.inf)])
-        for values in (torch._foreach_sub(first, start), torch._foreach_sub(second, first), first)
+        for values in (*differences, first)
     )
     digits = torch.tensor(
         [8 * torch.finfo(value.dtype).eps for value in first], dtype=torch.float64
     ).to(size.device, non_blocking=True)
     largest = change.nan_to_num(posinf=0.0).max()
     allowed = tolerance * torch.maximum(change, 1e-3 * largest) + size * digits
+    allowed += TREMBLING * trembling.nan_to_num()
     # A model that diverges does so in both outcomes; else what is not a number is an error.
     return (~(error <= allowed) & size.isfinite()).any()
 

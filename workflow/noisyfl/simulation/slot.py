@@ -55,7 +55,10 @@ class StreamSlot:
         self.memory: Memory = {}
         weights = {name: value.clone() for name, value in networks.state_dict().items()}
         self.model = LocalModel(networks, weights, schedule.precision)
-        rate = next(iter(weights.values())).new_zeros(()) if capture else None
+        first = next(iter(weights.values()))
+        # On a GPU, the one kernel takes a rate that lies in memory as a float32 only.
+        lies = capture and (first.dtype == torch.float32 or not fused)
+        rate = first.new_zeros(()) if lies else None
         self._optimizer = SGD(self.model.weights, schedule, rate, fused)
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._capture = capture
@@ -178,8 +181,10 @@ class StreamSlot:
             epoch: the epoch that the steps belong to.
             first: the number of the first of them in the epoch, from 0.
         """
-        count = len(batches.positions)
-        self._steps += count
+        self._steps += len(batches.positions)
+        self._launch(side, batches, epoch, first)
+
+    def _launch(self, side: ClientSide, batches: Batch, epoch: Epoch, first: int) -> None:
         learns = epoch.learns
         if self._capture is None or not epoch.repeatable:
             self._steps_as_they_are(side, batches, learns)
@@ -187,6 +192,12 @@ class StreamSlot:
         inputs = _tensors(batches)
         read = self._optimizer.reads
         key = (side, read, learns, signature(inputs), signature(self.memory))
+        count = len(batches.positions)
+        if count > 1 and self._graphs.is_given_up(key):
+            for number in range(count):
+                alone = batches.step(slice(number, number + 1))
+                self._launch(side, alone, epoch, first + number)
+            return
         replay = self._graphs.find(key)
         if replay is None and self._graphs.is_due(key):
             replay = self._captured_steps(self._capture, key, side, batches, learns)
@@ -272,7 +283,7 @@ class StreamSlot:
         batches: Batch,
         learns: str | tuple[str, ...],
     ) -> None:
-        """Make steps twice from the same start: one operation at a time, and as a replay. If the
+        """Make steps from the same start one operation at a time, and twice as a replay. If the
         outcomes differ, keep that of the former, and stop replaying such steps.
         """
         held, dice = dict(self.memory), self._random_state()
@@ -284,11 +295,16 @@ class StreamSlot:
             # The loss may have replaced tensors of the memory; a replay uses those that it was
             # captured with.
             self.memory.update(held)
-            _restore(self._mutable_tensors(), before)
-        self._set_random_state(dice)
-        replay.again()
+        replays = []
+        for _ in range(2):
+            with self._on_default_stream():
+                _restore(self._mutable_tensors(), before)
+            self._set_random_state(dice)
+            replay.again()
+            with self._on_default_stream():
+                replays.append(_copied(self._mutable_tensors()))
         with self._on_default_stream():
-            wrong = differing(before, right, self._mutable_tensors(), TOLERANCES[self._precision])
+            wrong = differing(before, right, *replays, TOLERANCES[self._precision])
             if wrong:
                 _restore(self._mutable_tensors(), right)
         count = len(batches.positions)
@@ -358,7 +374,7 @@ class StreamSlot:
             {kind: [value] for kind, value in vars(each).items()}
             for each in (nothing, right, answer)
         )
-        wrong = differing(zero, one, other, TOLERANCES[self._precision])
+        wrong = differing(zero, one, other, other, TOLERANCES[self._precision])
         if wrong:
             self._graphs.give_up(key, f"the replay of {words} gives other {' and '.join(wrong)}")
         return right

@@ -83,8 +83,10 @@ class Batch:
     extras: dict[str, Tensor]
     memory: Memory
 
-    def step(self, number: int) -> Batch:
-        """Of consecutive steps' batches, stacked along a further first axis, one step's."""
+    def step(self, number: int | slice) -> Batch:
+        """Of consecutive steps' batches, stacked along a further first axis, one step's; or those
+        of a slice, stacked likewise.
+        """
         return Batch(
             tuple(view[number] for view in self.views),
             self.positions[number],

@@ -188,7 +188,11 @@ def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
         mean: of each channel of images in 0 to 1, float [1, channels, 1, 1].
         std: likewise.
     """
-    return images.float().div_(255).sub_(mean).div_(std)
+    import torch
+
+    # By a number, a GPU would divide otherwise than a CPU: it multiplies by the rounded reciprocal.
+    full = images.new_full((), 255, dtype=torch.float32)
+    return images.float().div_(full).sub_(mean).div_(std)
 
 
 def statistics(normalization: str, dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
