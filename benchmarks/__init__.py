@@ -80,14 +80,14 @@ class Speed:
 
     Attributes:
         samples_per_second: training samples over training seconds.
-        rounds_per_hour: with the training and a round's share of the evaluation.
+        rounds_per_hour: each with its training and an evaluation.
     """
 
     samples_per_second: float
     rounds_per_hour: float
 
 
-def speed(timings: list[Timing], evaluate_every: int = 1) -> Speed:
+def speed(timings: list[Timing]) -> Speed:
     """Medians over the rounds after the first, which warms up.
 
     Raises:
@@ -97,7 +97,7 @@ def speed(timings: list[Timing], evaluate_every: int = 1) -> Speed:
     evaluations = [timing.evaluation for timing in measured if timing.evaluation is not None]
     if not evaluations:
         raise ValueError("no round after the first was evaluated")
-    seconds = median(timing.training for timing in measured) + median(evaluations) / evaluate_every
+    seconds = median(timing.training for timing in measured) + median(evaluations)
     return Speed(median(timing.samples / timing.training for timing in measured), 3600 / seconds)
 
 

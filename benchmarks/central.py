@@ -42,8 +42,6 @@ def measure(
     work: Work,
     *,
     batch_sizes: Sequence[int],
-    evaluate_every: int = 1,
-    tf32: bool = False,
     seconds: float = 1.0,
 ) -> Ceiling:
     """Try every batch size, with channels last and not.
@@ -53,8 +51,6 @@ def measure(
         work: the work whose images, optimizer settings and device are used.
         batch_sizes: to try. Left out are those above the number of training images, and those that
             the device has no memory for.
-        evaluate_every: rounds that share one evaluation.
-        tf32: let a GPU compute with TF32.
         seconds: how long a measurement should take. It takes seven steps at least.
 
     Raises:
@@ -66,7 +62,7 @@ def measure(
     labels = torch.from_numpy(work.train_labels).to(device)
     training: dict[tuple[int, bool], float] = {}
     evaluation: list[float] = []
-    with torch.backends.cudnn.flags(enabled=True, benchmark=True), precision(tf32):
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True), precision(tf32=False):
         for last, layout in LAYOUTS.items():
             train, test = (
                 normalized(images, work.mean, work.std, device).contiguous(memory_format=layout)
@@ -95,7 +91,7 @@ def measure(
         )
     best = max(training, key=lambda setting: training[setting])
     samples = work.participants * work.local_epochs * fmean(map(len, work.clients))
-    duration = samples / training[best] + len(test) / max(evaluation) / evaluate_every
+    duration = samples / training[best] + len(test) / max(evaluation)
     return Ceiling(training[best], 3600 / duration, *best)
 
 

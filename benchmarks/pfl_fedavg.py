@@ -37,13 +37,7 @@ def missing(python: str) -> str | None:
 
 
 def rounds(
-    python: str,
-    model: str,
-    classes: int,
-    work: Work,
-    *,
-    evaluate_every: int = 1,
-    tf32: bool = False,
+    python: str, model: str, classes: int, work: Work, *, evaluate_every: int = 1
 ) -> list[Timing]:
     """Train with pfl, on as many threads as this process has.
 
@@ -54,7 +48,6 @@ def rounds(
         work: what to do; its seed also initialises the model.
         evaluate_every: rounds from one evaluation to the next. As pfl has it, the first round is
             not evaluated, and the first one that is comes ``evaluate_every`` rounds later.
-        tf32: let a GPU compute with TF32.
 
     Raises:
         RuntimeError: pfl could not be run, with the last line it said.
@@ -66,7 +59,6 @@ def rounds(
         "classes": classes,
         "evaluate_every": evaluate_every,
         "threads": torch.get_num_threads(),
-        "tf32": tf32,
     }
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "workflow")]),
@@ -92,19 +84,9 @@ def rounds(
     return [Timing(**timing) for timing in json.loads(_last_line(done.stdout))]
 
 
-def measure(
-    python: str,
-    model: str,
-    classes: int,
-    work: Work,
-    *,
-    evaluate_every: int = 1,
-    tf32: bool = False,
-) -> Speed:
+def measure(python: str, model: str, classes: int, work: Work) -> Speed:
     """The speed of ``work.rounds`` rounds after a warm-up round; arguments as of :func:`rounds`."""
-    more = replace(work, rounds=work.rounds + 1)
-    timings = rounds(python, model, classes, more, evaluate_every=evaluate_every, tf32=tf32)
-    return speed(timings, evaluate_every)
+    return speed(rounds(python, model, classes, replace(work, rounds=work.rounds + 1)))
 
 
 def _last_line(text: str) -> str:

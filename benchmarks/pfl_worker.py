@@ -38,8 +38,7 @@ def main(path: str, text: str) -> None:
     Args:
         path: an ``.npz`` file with the images and labels of :class:`~benchmarks.Work`, the rows of
             all clients one after the other in ``rows``, and each client's number in ``sizes``.
-        text: the rest of it as JSON, and the keyword arguments of :func:`simulate`, ``threads`` and
-            ``tf32``.
+        text: the rest of it as JSON, and the keyword arguments of :func:`simulate` and ``threads``.
     """
     with np.load(path) as file:
         arrays = dict(file)
@@ -47,7 +46,7 @@ def main(path: str, text: str) -> None:
     options = json.loads(text)
     arguments = {name: options.pop(name) for name in ("model", "classes", "evaluate_every")}
     torch.set_num_threads(options.pop("threads"))
-    with precision(options.pop("tf32")):
+    with precision(tf32=False):
         timings = simulate(Work(**arrays, clients=clients, **options), **arguments)
     print(json.dumps([asdict(timing) for timing in timings]))
 

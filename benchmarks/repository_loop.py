@@ -116,15 +116,14 @@ def rounds(
     return timings
 
 
-def measure(module: nn.Module, work: Work, *, tf32: bool = False) -> Speed:
+def measure(module: nn.Module, work: Work) -> Speed:
     """The speed of ``work.rounds`` rounds after one that warms up, each with its evaluation.
 
     Args:
         module: the model; a copy is trained.
         work: what to do.
-        tf32: let a GPU compute with TF32.
     """
-    with precision(tf32):
+    with precision(tf32=False):
         return speed(rounds(module, **vars(replace(work, rounds=work.rounds + 1))))
 
 
