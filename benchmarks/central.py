@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 
 import torch
@@ -20,31 +19,15 @@ from noisyfl.runs.train import keep_freed_memory
 BLOCKS = 5
 """How many stretches of steps are timed in a measurement; their median counts."""
 
-LAYOUTS = {False: torch.contiguous_format, True: torch.channels_last}
-
-
-@dataclass(frozen=True)
-class Ceiling(Speed):
-    """The speed of the best setting, and which it was.
-
-    Attributes:
-        rounds_per_hour: for rounds with the mean number of samples of the work's rounds.
-        batch_size: of the fastest training.
-        channels_last: whether the fastest training had its channels innermost in memory.
-    """
-
-    batch_size: int
-    channels_last: bool
+LAYOUTS = (torch.contiguous_format, torch.channels_last)
 
 
 def measure(
-    module: nn.Module,
-    work: Work,
-    *,
-    batch_sizes: Sequence[int],
-    seconds: float = 1.0,
-) -> Ceiling:
-    """Try every batch size, with channels last and not.
+    module: nn.Module, work: Work, *, batch_sizes: Sequence[int], seconds: float = 1.0
+) -> Speed:
+    """The best speed of all batch sizes, with channels last and not.
+
+    A round has the mean number of samples of the work's rounds.
 
     Args:
         module: the model; copies of it are trained.
@@ -60,10 +43,10 @@ def measure(
     keep_freed_memory()
     device = work.device
     labels = torch.from_numpy(work.train_labels).to(device)
-    training: dict[tuple[int, bool], float] = {}
+    training: list[float] = []
     evaluation: list[float] = []
     with torch.backends.cudnn.flags(enabled=True, benchmark=True), precision(tf32=False):
-        for last, layout in LAYOUTS.items():
+        for layout in LAYOUTS:
             train, test = (
                 normalized(images, work.mean, work.std, device).contiguous(memory_format=layout)
                 for images in (work.train_images, work.test_images)
@@ -82,17 +65,16 @@ def measure(
                     evaluated = rate(evaluation_steps(model, test, size), seconds, device)
                 except torch.OutOfMemoryError:
                     continue
-                training[size, last] = trained
+                training.append(trained)
                 evaluation.append(evaluated)
-    if not evaluation:
+    if not training:
         listed = ", ".join(map(str, batch_sizes))
         raise ValueError(
             f"none of the batch sizes {listed} can be had of {len(labels)} images on {device}"
         )
-    best = max(training, key=lambda setting: training[setting])
     samples = work.participants * work.local_epochs * fmean(map(len, work.clients))
-    duration = samples / training[best] + len(test) / max(evaluation)
-    return Ceiling(training[best], 3600 / duration, *best)
+    duration = samples / max(training) + len(test) / max(evaluation)
+    return Speed(max(training), 3600 / duration)
 
 
 def training_steps(

@@ -1,5 +1,6 @@
 import copy
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,10 +151,25 @@ def test_the_rivals_see_the_same_images(channels: int) -> None:
 def test_central(work: Work, module: nn.Module) -> None:
     before = copy.deepcopy(module.state_dict())
     ceiling = central.measure(module, work, batch_sizes=[16, 64, 9999], seconds=0.05)
-    assert ceiling.batch_size in (16, 64)
     samples = 4 * 2 * 1400 / 6
     assert 0 < ceiling.rounds_per_hour < 3600 * ceiling.samples_per_second / samples
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+def test_central_is_the_fastest_training_and_the_fastest_evaluation(
+    work: Work, module: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = iter([3, 30, 5, 50, 4, 70, 2, 20])  # of both layouts, both sizes, both kinds of step
+    sizes = []
+
+    def rate(steps: Iterator[int], seconds: float, device: str) -> float:
+        sizes.append(next(steps))
+        return next(measured)
+
+    monkeypatch.setattr(central, "rate", rate)
+    expected = Speed(5, 3600 / (4 * 2 * 1400 / 6 / 5 + 397 / 70))
+    assert central.measure(module, work, batch_sizes=[16, 64, 9999]) == expected
+    assert sizes == [16, 16, 64, 64] * 2
 
 
 def test_central_trains_on_every_image_once_an_epoch() -> None:
@@ -179,13 +195,17 @@ def test_central_trains_on_every_image_once_an_epoch() -> None:
 
 
 def test_central_leaves_out_what_does_not_fit(work: Work, module: nn.Module) -> None:
+    asked: set[int] = set()
+
     def refuse(_: nn.Module, inputs: tuple[torch.Tensor]) -> None:
+        asked.add(len(inputs[0]))
         if len(inputs[0]) > limit:
             raise torch.OutOfMemoryError
 
     module.register_forward_pre_hook(refuse)
     limit = 16
-    assert central.measure(module, work, batch_sizes=[16, 64], seconds=0.01).batch_size == 16
+    assert central.measure(module, work, batch_sizes=[16, 64], seconds=0.01).samples_per_second > 0
+    assert {16, 64} <= asked
     limit = 8
     with pytest.raises(ValueError, match="none of the batch sizes 16, 64, 9999 can be had of 1400"):
         central.measure(module, work, batch_sizes=[16, 64, 9999], seconds=0.01)
