@@ -1,7 +1,7 @@
 from functools import cache
 
 from noisyfl.experiments.config import load_config
-from noisyfl.specs.published import PAPERS
+from noisyfl.pages.evidence_paths import PAGES
 
 
 @cache
@@ -23,8 +23,7 @@ rule evidence:
         published=PUBLISHED,
         reasons=sorted((REPRODUCED.root / "reasons").glob("*.yaml")),
     output:
-        FOLDER / "evidence.md",
-        [FOLDER / "evidence" / f"{page}.md" for page in (*PAPERS, "methods")],
+        [FOLDER / page for page in PAGES],
     log:
         FOLDER / "logs" / "evidence.log",
     retries: 0

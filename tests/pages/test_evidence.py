@@ -18,7 +18,8 @@ from noisyfl.commands.scales import read_plan
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import PUBLISHED
-from noisyfl.pages.evidence import PAGES, evidence_pages, read_reasons, write_evidence
+from noisyfl.pages.evidence import evidence_pages, read_reasons, write_evidence
+from noisyfl.pages.evidence_paths import PAGES
 from noisyfl.specs.published import KEY, PAPERS, read_published
 from small_tables import HIGH, LOW, content, table_in
 

@@ -33,23 +33,18 @@ from noisyfl.core.artifacts import replacing
 from noisyfl.core.places import ROOT
 from noisyfl.pages.beside_papers import Beside, tables_beside
 from noisyfl.pages.claims import in_short, tally
+from noisyfl.pages.evidence_paths import METHODS
 from noisyfl.pages.reasons import Strict, read_model
 from noisyfl.specs.descriptions import Heading, TableDescription
 from noisyfl.specs.published import PAPERS
 
 TEMPLATES = ROOT / "workflow" / "report" / "evidence"
 
-METHODS = "methods"
-"""The name of the page of every method, and of its file of reasons."""
-
 COLUMNS = (
     *("Setting", "Trials", "Accuracy", "FedAvg", "Best, after rounds"),
     *("Right among the clean (of given)", "Found", "Right pseudo-labels", "Work"),
 )
 """The columns of a method's table; those of which it has nothing are left out."""
-
-PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (METHODS, *PAPERS)))
-"""All pages, by their paths from where the first one is."""
 
 
 class Why(Strict):
@@ -111,7 +106,7 @@ def evidence_pages(
     papers: Mapping[str, PaperReasons],
     methods: Mapping[str, Sequence[Why]],
 ) -> dict[str, str]:
-    """The pages as Markdown, by their paths: all of :data:`PAGES`.
+    """The pages as Markdown, by their paths: all of :data:`~noisyfl.pages.evidence_paths.PAGES`.
 
     Args:
         table: of every method in common settings, with a row of the baseline.
@@ -389,7 +384,7 @@ def write_evidence(
     """Write the pages.
 
     Args:
-        folder: gets :data:`PAGES`.
+        folder: gets :data:`~noisyfl.pages.evidence_paths.PAGES`.
         table: see :func:`evidence_pages`.
         runs: likewise.
         judgements: likewise.
