@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from noisyfl.core.places import ROOT
 from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
 from noisyfl.documentation.markdown import table
-from noisyfl.documentation.option_tables import families, option_row, variant_row
+from noisyfl.documentation.option_tables import families, option_row, variant_sets
 from noisyfl.documentation.subject_pages import notes, rows_about
 from noisyfl.pages.reasons import MethodReasons, Reason, method_reasons, subjects
 from noisyfl.simulation.client_side import Side
@@ -77,9 +77,9 @@ def choices(component: type[Side], reasons: MethodReasons) -> list[str]:
     lines: list[str] = []
     if component.model_fields:
         options: dict[str, tuple[str, ...]] = {
-            option: (row[1], allowed(field), row[3])
+            option: (default, allowed(field), does)
             for option, field in component.model_fields.items()
-            for row in [option_row(component, option)]
+            for _, default, does in [option_row(component, option)]
         }
         names: tuple[str, ...] = ("option", "default", "may be", "what it decides")
         lines += ["", "## Options", ""]
@@ -93,7 +93,7 @@ def choices(component: type[Side], reasons: MethodReasons) -> list[str]:
         fixed: dict[str, tuple[str, ...]] = dict.fromkeys(reasons.fixed, ())
         lines += ["", "## Fixed", "", *with_reasons(("fixed",), fixed, reasons.fixed)]
     if component.variants:
-        variants = {name: (variant_row(component, name)[1],) for name in component.variants}
+        variants = {name: (variant_sets(component, name),) for name in component.variants}
         names = ("variant", "sets")
         lines += ["", "## Variants", "", *with_reasons(names, variants, reasons.variants)]
     if reasons.notes:

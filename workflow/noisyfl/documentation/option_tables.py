@@ -60,7 +60,7 @@ def table_lines(kind: str, name: str | None, where: str) -> list[str]:
     if kind == "options":
         component = declaration(name or "", where)
         rows = [option_row(component, option) for option in component.model_fields]
-        return table(("option", "default", "meaning"), [(row[0], row[1], row[3]) for row in rows])
+        return table(("option", "default", "meaning"), rows)
     if kind == "components":
         made = [components_row(key, registry) for key, registry in REGISTRIES.items()]
         return table(("key", "components"), made)
@@ -82,10 +82,10 @@ def declaration(name: str, where: str) -> type[Component]:
     raise BadInput(f"{where}: nothing is called {name!r}")
 
 
-def option_row(component: type[Component], option: str) -> tuple[str, str, str, str]:
-    """An option, its default, its alternatives, and what it decides."""
+def option_row(component: type[Component], option: str) -> tuple[str, str, str]:
+    """An option, its default, and what it decides."""
     does = component.model_fields[option].description or ""
-    return f"`{option}`", default_of(component, option), alternatives(component, option), does
+    return f"`{option}`", default_of(component, option), does
 
 
 def default_of(component: type[Component], option: str) -> str:
@@ -108,11 +108,10 @@ def alternatives(component: type[Component], option: str) -> str:
     return ", ".join(f"`{literal(v)}`".replace('"', "") for v in values if v != field.default)
 
 
-def variant_row(component: type[Component], variant: str) -> tuple[str, str]:
-    """A variant and the options that it sets."""
+def variant_sets(component: type[Component], variant: str) -> str:
+    """The options that a variant sets."""
     options = component.variants[variant]
-    sets = ", ".join(f"`{key}={literal(value)}`" for key, value in options.items())
-    return f"`{variant}`", sets
+    return ", ".join(f"`{key}={literal(value)}`" for key, value in options.items())
 
 
 def components_row(key: str, registry: Registry) -> tuple[str, str]:
