@@ -46,6 +46,7 @@ OfClients = Literal[
     "noise_detection_recall",
     "open_set_recall",
 ]
+"""Metrics that ``clients`` has a column for."""
 Number = int | float
 
 

@@ -26,12 +26,6 @@ FEATURES = {
 }
 """Features by which clients are compared, and their axis labels."""
 
-COLUMNS = (
-    *("label_precision", "label_recall"),
-    *("noise_detection_precision", "noise_detection_recall", "open_set_recall"),
-)
-"""Columns of ``clients`` that hold a metric of single clients, and bear the metric's name."""
-
 
 def by_client(
     description: FigureDescription,
@@ -42,7 +36,7 @@ def by_client(
 
     Args:
         description: with a ``table`` of one row and column; ``x``, names in :data:`FEATURES`; and
-            ``y``, names in :data:`COLUMNS`.
+            ``y``, names in :data:`noisyfl.experiments.experiment.OfClients`.
         runs: by id.
         partitions: the first trial's noisy partition.
     """
@@ -93,7 +87,7 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
 
     Args:
         description: with a ``table`` of one row and column, of which the first trial is drawn; and
-            ``metrics``, names in :data:`COLUMNS`.
+            ``metrics``, names in :data:`noisyfl.experiments.experiment.OfClients`.
         runs: by id.
     """
     run, look = _first_trial(description, runs)
