@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jinja2
@@ -211,9 +211,3 @@ def _permalink(repository: str, step: dict[str, Any]) -> str:
     first, last = step["lines"]
     place = f"{COMMITS[repository]}/{step['file']}#L{first}-L{last}"
     return f"https://github.com/{repository}/blob/{place}"
-
-
-def missing(methods: Iterable[str]) -> set[str]:
-    """Those of the methods that the page does not mention."""
-    mentioned = {step.method for repository in MODULES for step in steps(repository)}
-    return set(methods) - mentioned - TEXTS["without"].keys()
