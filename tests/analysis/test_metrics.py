@@ -4,6 +4,7 @@ import pytest
 from noisyfl.analysis.metrics import FACTORS, METRICS, SYMBOLS, mean_samples
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import DATASETS
+from small_partitions import canonical_of
 
 SPEC = {"noisy_partition": {"dataset": "digits", "partition": {"name": "x", "clients": 10}}}
 
@@ -62,7 +63,7 @@ def test_values_by_round(metric, expected):
 )
 def test_mean_samples_are_those_of_the_partition(partition):
     given = {"dataset": "digits", "partition": partition, "label_noise": "none", "seed": 1}
-    spec = noisy_partition.canonical(given, "test")
+    spec = canonical_of(given)
     table, _ = noisy_partition.make(spec, np.arange(DATASETS["digits"].train_size) % 10)
     clients = spec["partition"]["clients"]
     assert mean_samples({"noisy_partition": spec}) == pytest.approx(table.num_rows / clients)

@@ -8,21 +8,13 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
+from small_partitions import canonical
 
 LABELS = np.arange(1437) % 10
 
 
 def make():
-    spec = noisy_partition.canonical(
-        {
-            "dataset": "digits",
-            "partition": "iid(clients=3)",
-            "label_noise": "symmetric",
-            "noise_level": "uniform(low=0.1, high=0.4)",
-            "seed": 1,
-        },
-        "spec",
-    )
+    spec = canonical(partition="iid(clients=3)", noise_level="uniform(low=0.1, high=0.4)")
     return noisy_partition.make(spec, LABELS)
 
 

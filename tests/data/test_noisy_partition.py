@@ -16,7 +16,7 @@ from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
-from small_partitions import LABELS, SETTING, canonical, made
+from small_partitions import LABELS, SETTING, canonical, canonical_of, made
 
 
 def test_a_spec_has_every_default_and_the_revision():
@@ -39,7 +39,7 @@ def test_a_spec_has_every_default_and_the_revision():
 def test_a_canonical_spec_is_its_own_canonical_spec():
     spec = canonical(partition="dirichlet(clients=5, alpha=1)")
     given = {key: spec[key] for key in noisy_partition.PartitionSpec.model_fields}
-    assert noisy_partition.canonical(given, "spec") == spec
+    assert canonical_of(given) == spec
 
 
 def test_all_clean_settings_share_one_spec():
@@ -48,7 +48,7 @@ def test_all_clean_settings_share_one_spec():
     assert canonical(noise_level="none") == clean
     assert canonical(label_noise="none") == clean
     without_level = {key: SETTING[key] for key in SETTING if key != "noise_level"}
-    assert noisy_partition.canonical({**without_level, "label_noise": "none"}, "spec") == clean
+    assert canonical_of({**without_level, "label_noise": "none"}) == clean
 
 
 def test_the_checksum_of_human_labels_becomes_part_of_the_spec(tmp_path):
@@ -114,7 +114,7 @@ def test_bad_specs_are_refused_with_key_and_value(given, message):
 def test_a_missing_key_is_named(key):
     given = {name: value for name, value in SETTING.items() if name != key}
     with pytest.raises(BadInput, match=f"spec: key '{key}' is missing"):
-        noisy_partition.canonical(given, "spec")
+        canonical_of(given, "spec")
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,9 @@ import pytest
 
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.data import noisy_partition
+from small_partitions import LABELS, canonical
 
-LABELS = np.random.default_rng(0).permutation(np.arange(1437) % 10)
-"""As many labels as the training part of digits has."""
-
-SPEC = noisy_partition.canonical(
-    {
-        "dataset": "digits",
-        "partition": "iid(clients=20)",
-        "label_noise": "symmetric",
-        "noise_level": "constant(level=0.3)",
-        "seed": 1,
-    },
-    "spec",
-)
+SPEC = canonical()
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
+from small_partitions import canonical_of
 
 FROM_FILES = {"file", "human"}
 """What is read from a file and not drawn."""
@@ -91,7 +92,7 @@ def digest_of(**parts):
     images = None
     if raw["label_noise"] == "instance":
         images = rng.integers(0, 256, (facts.train_size, *facts.shape), dtype=np.uint8)
-    spec = noisy_partition.canonical(raw, "spec")
+    spec = canonical_of(raw)
     table, metadata = noisy_partition.make(spec, labels, images=images)
     content = b"".join(column.to_numpy().tobytes() for column in table.columns)
     levels = repr(metadata["noise_levels"]).encode()

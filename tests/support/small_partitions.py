@@ -9,9 +9,14 @@ LABELS = np.random.default_rng(0).permutation(np.arange(1437) % 10)
 """As many labels as the training part of digits has."""
 
 
+def canonical_of(raw, where="spec", own=None):
+    """The spec of a noisy partition, checked and with every default filled in."""
+    return noisy_partition.PartitionSpec.read(raw, where, own=own).noisy_partition()
+
+
 def canonical(where="spec", data_folder=None, **given):
     own = data_folder and OwnFiles(data_folder, data_folder / "results")
-    return noisy_partition.canonical({**SETTING, **given}, where, own)
+    return canonical_of({**SETTING, **given}, where, own)
 
 
 SETTING = {

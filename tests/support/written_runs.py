@@ -8,6 +8,7 @@ from noisyfl.core.provenance import write_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import canonical_run
+from small_partitions import canonical_of
 
 SETTING = {
     "dataset": "digits",
@@ -89,7 +90,7 @@ class Runs:
 def write_partition(folder, **given):
     """Write a noisy partition of the digits (whose labels are made up); return its path."""
     keys = {key: SETTING[key] for key in ("dataset", "partition", "label_noise", "noise_level")}
-    spec = noisy_partition.canonical({**keys, "seed": 1, **given}, "test")
+    spec = canonical_of({**keys, "seed": 1, **given})
     path = folder / "partitions" / f"{identity(spec)}.parquet"
     noisy_partition.write(path, spec, np.arange(1437) % 10)
     return path

@@ -16,9 +16,9 @@ from noisyfl.data.datasets.own_formats import Listing
 from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import provide
-from noisyfl.data.noisy_partition import canonical
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
+from small_partitions import canonical_of
 
 
 def wanted(text, **more):
@@ -131,7 +131,7 @@ def test_lost_parts_are_made_again_as_long_as_the_files_hold_the_same(tmp_path):
 
 def spec(dataset, own, noise="symmetric", level="constant(level=0.2)"):
     given = {"dataset": dataset, "partition": "iid(clients=3)", "label_noise": noise, "seed": 1}
-    return canonical({**given, **({"noise_level": level} if level else {})}, "spec", own)
+    return canonical_of({**given, **({"noise_level": level} if level else {})}, own=own)
 
 
 def test_a_spec_says_all_that_is_known_and_not_where_it_lies(tmp_path):

@@ -12,7 +12,7 @@ from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.noisy_partition import check_content
 from small_files import prepare_in
-from small_partitions import SETTING
+from small_partitions import canonical
 
 FACTS = DATASETS["digits_open"]
 OPEN = len(FACTS.classes)
@@ -24,14 +24,10 @@ def labels(tmp_path_factory):
     return read_part(prepare_in(folder, "digits_open", folder)["train"]).labels
 
 
-def canonical(**values):
-    raw = {**SETTING, "dataset": "digits_open", "partition": "iid(clients=2)", **values}
-    return noisy_partition.canonical(raw, "spec")
-
-
 def make(tmp_path, labels, **values):
     path = tmp_path / "partition.parquet"
-    noisy_partition.write(path, canonical(**values), labels)
+    given = {"dataset": "digits_open", "partition": "iid(clients=2)", **values}
+    noisy_partition.write(path, canonical(**given), labels)
     return noisy_partition.read(path)
 
 
@@ -102,5 +98,5 @@ def test_an_image_is_used_once_and_too_few_are_refused(tmp_path, labels):
 
 def test_a_dataset_without_an_open_set_is_refused_before_anything_is_made():
     with pytest.raises(BadInput, match="got dataset digits, all of whose images") as refused:
-        noisy_partition.canonical({**SETTING, "label_noise": "open_set"}, "spec")
+        canonical(label_noise="open_set")
     assert "expected one of digits_open, " in str(refused.value)

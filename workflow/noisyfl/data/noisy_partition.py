@@ -182,20 +182,6 @@ class PartitionSpec(Typed):
         }
 
 
-def canonical(raw: Mapping[str, Any], where: str, own: OwnFiles | None = None) -> dict[str, Any]:
-    """The spec of a noisy partition, checked and with every default filled in.
-
-    Args:
-        raw: the values of a :class:`PartitionSpec`.
-        where: what the error messages call it.
-        own: reads a user's own files.
-
-    Raises:
-        BadInput: naming ``where``, the key, the value and what was expected.
-    """
-    return PartitionSpec.read(raw, where, own=own).noisy_partition()
-
-
 def make(
     spec: Mapping[str, Any],
     labels: np.ndarray,
