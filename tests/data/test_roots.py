@@ -9,7 +9,7 @@ import official_trees as trees
 from noisyfl.core.artifacts import read_metadata
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.noise.human_labels import load_labels
+from noisyfl.data.noise.human_labels import load_columns
 from noisyfl.data.roots import NotFound, first
 from small_files import assert_holds, fill, md5, prepare_in, shrink
 
@@ -148,15 +148,15 @@ def test_human_labels_are_those_of_the_first_folder_that_has_them(roots):
         root.mkdir(exist_ok=True)
         np.save(root / "labels.npy", (given + shift) % 10)
         before = listing(*roots[:2])
-        found = load_labels("labels.npy", None, None, facts, roots)
+        found, _ = load_columns("labels.npy", None, facts, roots)
         assert found.tolist() == ((given + 1) % 10).tolist()
         assert listing(*roots[:2]) == before
     with pytest.raises(BadInput) as caught:
-        load_labels("other.npy", None, None, facts, roots)
+        load_columns("other.npy", None, facts, roots)
     for root in roots:
         assert str(root / "other.npy") in str(caught.value)
     with pytest.raises(BadInput) as caught:
-        load_labels(None, "worse_label", None, DATASETS["cifar10"], roots)
+        load_columns(None, "worse_label", DATASETS["cifar10"], roots)
     for root in roots:
         assert str(root) in str(caught.value)
 

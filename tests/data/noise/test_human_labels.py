@@ -10,7 +10,7 @@ import torch
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.noise.human_labels import digest, find_file, load_labels
+from noisyfl.data.noise.human_labels import digest, find_file, load_columns, load_labels
 
 FACTS = dataclasses.replace(DATASETS["cifar10"], train_size=40)
 TRUE = np.arange(40) % 10
@@ -42,10 +42,10 @@ def test_every_layout_gives_the_same_labels(tmp_path, name, place):
     folder.mkdir(exist_ok=True)
     LAYOUTS[name](folder / name)
     assert find_file(None, "cifar10", tmp_path) == folder / name
-    labels = load_labels(None, "worse_label", TRUE, FACTS, tmp_path)
+    labels = load_labels("worse_label", TRUE, FACTS, tmp_path)
     assert labels.dtype == np.int64
     assert labels.tolist() == LABELS["worse_label"].tolist()
-    named = load_labels(f"{place}/{name}", "worse_label", TRUE, FACTS, tmp_path)
+    named, _ = load_columns(f"{place}/{name}", "worse_label", FACTS, tmp_path)
     assert digest(named) == digest(labels)
 
 
@@ -53,7 +53,8 @@ def test_files_of_tensors_and_lists_are_read_too(tmp_path):
     torch.save({"worse_label": torch.tensor(LABELS["worse_label"])}, tmp_path / "a.pt")
     torch.save({"worse_label": LABELS["worse_label"].tolist()}, tmp_path / "b.pt")
     for file in ("a.pt", "b.pt"):
-        labels = load_labels(file, "worse_label", TRUE, FACTS, tmp_path)
+        labels, clean = load_columns(file, "worse_label", FACTS, tmp_path)
+        assert clean is None
         assert labels.tolist() == LABELS["worse_label"].tolist()
 
 
@@ -62,20 +63,21 @@ def test_one_array_and_a_table_are_read(tmp_path):
     lines = "\n".join(f"{i},{y}" for i, y in enumerate(LABELS["worse_label"]))
     (tmp_path / "table.csv").write_text(f"id,label\n{lines}\n")
     for file, key in (("one.npy", None), ("table.csv", "label")):
-        labels = load_labels(file, key, TRUE, FACTS, tmp_path)
+        labels, clean = load_columns(file, key, FACTS, tmp_path)
+        assert clean is None
         assert labels.tolist() == LABELS["worse_label"].tolist()
     with pytest.raises(BadInput, match=r"key: got 'label' \(in .*one.npy: only one array, so null"):
-        load_labels("one.npy", "label", TRUE, FACTS, tmp_path)
+        load_columns("one.npy", "label", FACTS, tmp_path)
 
 
 def test_labels_in_another_order_are_refused(tmp_path):
     order = np.random.default_rng(0).permutation(40)
     moved = {name: array[order] for name, array in LABELS.items()}
-    npy(tmp_path / "CIFAR-10_human_ordered.npy", moved)
+    npy(tmp_path / "CIFAR-10_human.npy", moved)
     differing = int((TRUE[order] != TRUE).sum())
     message = rf"file: .*another order than cifar10: its 'clean_label' differ in {differing} places"
     with pytest.raises(BadInput, match=message):
-        load_labels("CIFAR-10_human_ordered.npy", "worse_label", TRUE, FACTS, tmp_path)
+        load_labels("worse_label", TRUE, FACTS, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_labels_in_another_order_are_refused(tmp_path):
 def test_what_cannot_be_the_datasets_labels_is_refused(tmp_path, labels, message):
     np.savez(tmp_path / "a.npz", x=labels)
     with pytest.raises(BadInput, match=message):
-        load_labels("a.npz", "x", TRUE, FACTS, tmp_path)
+        load_columns("a.npz", "x", FACTS, tmp_path)
 
 
 class Harmful:
@@ -108,7 +110,7 @@ def test_a_file_cannot_run_code(tmp_path, monkeypatch, suffix):
     else:
         torch.save({"x": Harmful()}, path)
     with pytest.raises(BadInput, match=r"file: cannot read .*evil"):
-        load_labels(path.name, "x", TRUE, FACTS, tmp_path)
+        load_columns(path.name, "x", FACTS, tmp_path)
     assert not (tmp_path / "harm").exists()
 
 
@@ -116,14 +118,14 @@ def test_damaged_and_missing_files_say_so(tmp_path):
     for suffix in ("npy", "npz", "pt", "csv"):
         (tmp_path / f"a.{suffix}").write_bytes(b"\x93NUMPY")
         with pytest.raises(BadInput, match=rf"(file: cannot read .*a\.{suffix}|key: )"):
-            load_labels(f"a.{suffix}", "x", TRUE, FACTS, tmp_path)
+            load_columns(f"a.{suffix}", "x", FACTS, tmp_path)
     with pytest.raises(BadInput, match=r"file: cannot read .*b\.pt \(No such file"):
-        load_labels("b.pt", "x", TRUE, FACTS, tmp_path)
+        load_columns("b.pt", "x", FACTS, tmp_path)
     with pytest.raises(BadInput, match=r"file: got 'b\.txt', expected a \.npz"):
-        load_labels("b.txt", "x", TRUE, FACTS, tmp_path)
+        load_columns("b.txt", "x", FACTS, tmp_path)
     (tmp_path / "c.npy").write_bytes(b"\x93NUMPY\x01\x00" + pickle.dumps(1))
     with pytest.raises(BadInput, match=r"file: cannot read .*c\.npy"):
-        load_labels("c.npy", None, TRUE, FACTS, tmp_path)
+        load_columns("c.npy", None, FACTS, tmp_path)
 
 
 def test_what_is_missing_is_told_with_who_gives_it(tmp_path):
@@ -136,4 +138,4 @@ def test_what_is_missing_is_told_with_who_gives_it(tmp_path):
 def test_a_wrong_key_is_answered_with_a_hint(tmp_path):
     torch.save(LABELS, tmp_path / "CIFAR-10_human.pt")
     with pytest.raises(BadInput, match=r"key: got 'worst_label'; did you mean 'worse_label'"):
-        load_labels(None, "worst_label", TRUE, FACTS, tmp_path)
+        load_columns(None, "worst_label", FACTS, tmp_path)

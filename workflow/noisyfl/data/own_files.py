@@ -36,7 +36,6 @@ from noisyfl.data.noise.human_labels import (
     check_order,
     digest,
     load_columns,
-    load_labels,
     places,
 )
 from noisyfl.data.roots import Roots, each
@@ -224,7 +223,8 @@ class OwnFiles:
         if noted not in self._known:
             for place in places(None, facts.name, self.roots):
                 self.stamps[str(place)] = stamp_of(place)
-            self._known[noted] = digest(load_labels(None, key, None, facts, self.roots))
+            labels, _ = load_columns(None, key, facts, self.roots)
+            self._known[noted] = digest(labels)
         sha256: str = self._known[noted]
         return sha256
 

@@ -57,26 +57,22 @@ class LabelsMissing(BadInput):
     """No data folder has the file of human labels."""
 
 
-def load_labels(
-    file: str | None, key: str | None, true: np.ndarray | None, dataset: Dataset, roots: Roots
-) -> np.ndarray:
-    """One label for each training sample, in the dataset's order: int64 [n].
+def load_labels(key: str | None, true: np.ndarray, dataset: Dataset, roots: Roots) -> np.ndarray:
+    """One human label for each training sample, in the dataset's order: int64 [n].
 
     Args:
-        file: path within a data folder; None: any known file of the dataset's human labels.
-        key: name of the array or column; None if the file is a single array.
+        key: see :func:`load_columns`.
         true: the dataset's labels, by which the order is checked if the file has them too.
         dataset: facts about it.
         roots: the data folders.
 
     Raises:
-        BadInput: there is no such file or key, or its labels are not in the dataset's order, not
-            as many as there are samples, or not among its classes. The path is ``file`` or
-            ``key``.
+        BadInput: see :func:`load_columns`; or the labels are not in the dataset's order. The path
+            is ``file`` or ``key``.
     """
-    labels, clean = load_columns(file, key, dataset, roots)
-    if true is not None and clean is not None:
-        check_order(clean, true, f"{find_file(file, dataset.name, roots)}", dataset.name)
+    labels, clean = load_columns(None, key, dataset, roots)
+    if clean is not None:
+        check_order(clean, true, f"{find_file(None, dataset.name, roots)}", dataset.name)
     return labels
 
 
@@ -86,10 +82,14 @@ def load_columns(
     """The labels of a file, and the true labels in it, int64 [n]; None if it has none.
 
     Args:
-        file: see :func:`load_labels`, as for the errors.
-        key: the same.
-        dataset: the same.
-        roots: the same.
+        file: path within a data folder; None: any known file of the dataset's human labels.
+        key: name of the array or column; None if the file is a single array.
+        dataset: facts about it.
+        roots: the data folders.
+
+    Raises:
+        BadInput: there is no such file or key, or its labels are not as many as there are samples,
+            or not among the dataset's classes. The path is ``file`` or ``key``.
     """
     path = find_file(file, dataset.name, roots)
     arrays = _read(path)
@@ -124,7 +124,7 @@ def check_order(clean: np.ndarray, true: np.ndarray, where: str, dataset: str) -
 
 
 def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
-    """The file of human labels that :func:`load_labels` reads, in the first folder that has it.
+    """The file of human labels that :func:`load_columns` reads, in the first folder that has it.
 
     Args:
         file: path within a data folder; None: any known file of the dataset's human labels.

@@ -80,7 +80,7 @@ class Human(LabelNoise):
         if context.own is None:
             raise BadInput("got no data folder that the labels could lie in", "file")
         roots = context.own.roots
-        labels = load_labels(None, self.key, true, context.dataset, roots)
+        labels = load_labels(self.key, true, context.dataset, roots)
         if self.sha256 and (found := digest(labels)) != self.sha256:
             raise BadInput(
                 f"the labels {self.key!r} in {find_file(None, context.dataset.name, roots)} "
