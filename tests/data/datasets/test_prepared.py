@@ -9,7 +9,7 @@ import pytest
 import official_trees as trees
 from noisyfl.core.artifacts import read_metadata, read_table, write_table
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets import prepared, shards
+from noisyfl.data.datasets import shards
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.own_files import OwnFiles
@@ -185,6 +185,6 @@ def test_a_wrong_or_damaged_one_is_refused(tmp_path, shared, fault):
 def test_a_dataset_is_prepared_as_its_revision_says(tmp_path, shared, monkeypatch):
     path = parts(shared, "digits")[0]
     assert read_metadata(path)["revision"] == 1
-    monkeypatch.setattr(prepared, "REVISION", 2)
+    monkeypatch.setattr("noisyfl.data.datasets.parts.REVISION", 2)
     with pytest.raises(BadInput, match="revision is 1, expected 2"):
         provided(tmp_path, "digits", [shared])

@@ -11,7 +11,7 @@ from typing import Any
 from noisyfl.core.artifacts import DamagedArtifact, read_metadata, replacing
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import dataset, is_own
-from noisyfl.data.datasets.parts import REVISION, prepare, read_part
+from noisyfl.data.datasets.parts import metadata_of, prepare, read_part
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.own_files import OwnFiles
 
@@ -87,16 +87,9 @@ def _check(path: Path, name: str) -> None:
         # A part whose metadata has no revision is of revision 1.
         metadata = {"revision": 1, **read_metadata(path)}
         facts = dataset(metadata.get("own") or name, "dataset")
-        compare(
-            metadata,
-            {
-                "dataset": name,
-                "part": path.stem,
-                "shape": list((train and facts.train_shape) or facts.shape),
-                "classes": list(facts.classes),
-                "revision": REVISION,
-            },
-        )
+        shape = (train and facts.train_shape) or facts.shape
+        # A dataset of one's own is whatever the file says, and may be another one.
+        compare(metadata, {**metadata_of(facts, path.stem, shape), "dataset": name})
         found = read_part(path)
     except DamagedArtifact as error:
         raise BadInput(f"data.prepared: {error}") from error
