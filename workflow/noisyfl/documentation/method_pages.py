@@ -15,6 +15,7 @@ from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type
 from noisyfl.documentation.markdown import table
 from noisyfl.documentation.option_tables import families, option_row, variant_sets
 from noisyfl.documentation.subject_pages import notes, rows_about
+from noisyfl.pages.markdown import from_docstring
 from noisyfl.pages.reasons import MethodReasons, Reason, method_reasons, subjects
 from noisyfl.simulation.client_side import Side
 from noisyfl.specs.catalogue import methods, summary
@@ -56,11 +57,11 @@ def page(name: str) -> str:
     component = methods()[name]
     path = Path(inspect.getsourcefile(component) or "")
     where, source = path.relative_to(ROOT).as_posix(), path.read_text()
-    module = inspect.cleandoc(ast.get_docstring(ast.parse(source)) or "")
+    module = ast.get_docstring(ast.parse(source)) or ""
     reasons = method_reasons().get(name)
-    lines = [f"# {name}", "", markdown(module), ""]
+    lines = [f"# {name}", "", from_docstring(module), ""]
     lines += table(*facts(component, where, reasons.status if reasons else ""))
-    lines += ["", markdown(inspect.getdoc(component) or "")]
+    lines += ["", from_docstring(inspect.getdoc(component) or "")]
     lines += choices(component, reasons or MethodReasons(title=name, status="open"))
     if reasons is None:
         lines += ["", "[Fidelity](../fidelity.md) does not give the reasons for the defaults yet."]
@@ -177,11 +178,6 @@ def places(source: str) -> list[tuple[str, str, str]]:
         if named:
             # As HTML: MkDocs does not know the listing's anchors when it checks links.
             link = f'<a href="#__codelineno-0-{node.lineno}"><code>{node.name}</code></a>'
-            found.append((node.lineno, ", ".join(named), link, markdown(text.split("\n\n")[0])))
+            what = from_docstring(text.split("\n\n")[0])
+            found.append((node.lineno, ", ".join(named), link, what))
     return [row[1:] for row in sorted(found)]
-
-
-def markdown(text: str) -> str:
-    """A docstring as Markdown: roles as plain code."""
-    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
-    return text.replace("``", "`")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import re
 from pathlib import Path
 from typing import Any
 
 from noisyfl.core.plugins import plugin_of
 from noisyfl.core.registry import Component
 from noisyfl.core.typed import choices_of
+from noisyfl.pages.markdown import from_docstring
 from noisyfl.pages.reasons import MethodReasons, method_reasons
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.sources import method_file
@@ -67,6 +66,4 @@ def describe_option(
 
 def about(path: Path) -> str:
     """The docstring of a module without markup, except for single backticks around code."""
-    text = inspect.cleandoc(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
-    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
-    return text.replace("``", "`")
+    return from_docstring(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")

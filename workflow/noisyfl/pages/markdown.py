@@ -11,6 +11,11 @@ def escape(text: str) -> str:
     return re.sub(r"([\\`*_|<>\[\]&~])", r"\\\1", " ".join(text.split()))
 
 
+def from_docstring(text: str) -> str:
+    """A docstring as Markdown: roles as plain code."""
+    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text).replace("``", "`")
+
+
 def row(texts: Sequence[str]) -> str:
     """A line of a table, of texts that are Markdown already."""
     return f"| {' | '.join(texts)} |"
