@@ -1,4 +1,4 @@
-"""Paths as users write them."""
+"""Paths as users write them, and as they read them."""
 
 from __future__ import annotations
 
@@ -33,3 +33,8 @@ def expanded(text: str, where: str) -> str:
         return str(Path(path).expanduser())
     except RuntimeError as error:
         raise BadInput(f"{where}: got {text!r}, expected a user's home that is known") from error
+
+
+def from_here(path: Path | str) -> str:
+    """A path, relative if it lies in the working folder."""
+    return os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else str(path)

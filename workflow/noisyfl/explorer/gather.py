@@ -18,6 +18,7 @@ from noisyfl.analysis.verdicts import MARKS
 from noisyfl.claims.findings import OUTCOMES
 from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import Results, RunFiles
+from noisyfl.core.paths import from_here
 from noisyfl.explorer import claims, curves, methods
 from noisyfl.explorer.specs import Spec
 from noisyfl.explorer.tables import Tables
@@ -122,7 +123,7 @@ def run_to_json(run: Run, spec: int) -> dict[str, Any]:
         "words": describe_run(run.spec),
         "seed": run.spec["seed"],
         "partition": identity(run.spec["noisy_partition"]),
-        "folder": from_here(run.folder.parent).as_posix(),
+        "folder": from_here(run.folder.parent),
         "rounds": len(run.all_rounds["round"]),
         "statistics": {
             name: round(100 * function(accuracies).value, 4)
@@ -134,8 +135,3 @@ def run_to_json(run: Run, spec: int) -> dict[str, Any]:
         },
         "made": run.provenance,
     }
-
-
-def from_here(path: Path) -> Path:
-    """A path relative to the working directory, if it lies below that."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, read_json, write_json
+from noisyfl.core.paths import from_here
 
 WRITE_SECONDS = 10.0
 """Shortest time between two writes of how many rounds are done."""
@@ -239,13 +240,8 @@ def tell_jobs(
         os.environ[VALUES] = json.dumps(
             [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in values.items()]
         )
-    os.environ[CONFIGFILES] = json.dumps(list(map(_from_here, paths)))
-    os.environ[SNAKEFILE] = _from_here(snakefile)
-
-
-def _from_here(path: Path | str) -> str:
-    """A path, relative if it lies in the working folder."""
-    return os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else str(path)
+    os.environ[CONFIGFILES] = json.dumps(list(map(from_here, paths)))
+    os.environ[SNAKEFILE] = from_here(snakefile)
 
 
 def snakemake_alone(provenance: Path, on_slurm: bool) -> str:
