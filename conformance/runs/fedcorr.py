@@ -9,8 +9,6 @@ import re
 import runpy
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +16,7 @@ import numpy as np
 
 from conformance import patches
 from conformance.runs import LAST
-from conformance.runs.official import Handed
+from conformance.runs.official import Handed, in_new_folder, stand_in
 from noisyfl.core.randomness import stream
 
 ROUND = re.compile(r"round \d+, test acc +([0-9.]+)")
@@ -28,9 +26,8 @@ def run(name: str, arguments: str, handed: Handed, code: Path) -> dict[str, Any]
     """What :func:`conformance.runs.ours.run` says, of the official code."""
     patches.apply()
     sys.path.insert(0, str(code))
-    stand_in = ModuleType("model.build_model")  # the real one imports what torchvision deleted
-    stand_in.build_model = lambda args: handed.network()  # type: ignore[attr-defined]
-    sys.modules["model.build_model"] = stand_in
+    # The real one imports what torchvision deleted.
+    stand_in("model.build_model", build_model=lambda args: handed.network())
     import util.dataset
     import util.local_training
     import util.util
@@ -57,17 +54,11 @@ def run(name: str, arguments: str, handed: Handed, code: Path) -> dict[str, Any]
     tests = int(words["--iteration1"]) * clients
     tests += int(words["--rounds1"]) + int(words["--rounds2"])
     _test_at_the_end(util.local_training, tests)
-    with (
-        TemporaryDirectory() as folder,
-        patch.object(np.random, "choice", Choice(handed)),
-    ):
-        before = Path.cwd()
-        os.chdir(folder)
+    with in_new_folder(), patch.object(np.random, "choice", Choice(handed)):
         left = runpy.run_path(os.fspath(code / "main.py"), run_name="__main__")
         (record,) = Path("record/txtsave").glob("*_acc.txt")
         left["f_acc"].close()
         written = record.read_text()
-        os.chdir(before)
     labels = np.asarray(handed.train.targets)
     return {
         "accuracy": [float(found) for found in ROUND.findall(written)],
