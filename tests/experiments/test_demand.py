@@ -34,6 +34,7 @@ from noisyfl.runs import archive
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
+from small_paper import plan as small_plan
 
 SETTING = {
     "dataset": "digits",
@@ -95,8 +96,7 @@ def runs(plan, target):
 
 @pytest.fixture
 def plan(tmp_path):
-    (tmp_path / "paper.yaml").write_text(yaml.safe_dump(PAPER))
-    return make_plan(check_config({"scale": "tiny", "experiments": ["paper"]}, "x"), tmp_path, "x")
+    return small_plan(tmp_path, PAPER)
 
 
 def test_the_demands_of_each_table_and_of_all(plan):
@@ -158,8 +158,7 @@ def test_a_plan_says_in_words_what_does_not_happen(tmp_path):
     late = {"name": "late", "method": f"fedrn(warm_up_rounds={rounds})"}
     two = {**PAPER["tables"]["two"], "rows": [late], "trials": 1}
     paper = {**PAPER, "tables": {"two": two}, "figures": {}}
-    (tmp_path / "paper.yaml").write_text(yaml.safe_dump(paper))
-    plan = make_plan(check_config({"scale": "tiny", "experiments": ["paper"]}, "x"), tmp_path, "x")
+    plan = small_plan(tmp_path, paper)
     assert remarks(plan, plan.runs) == [
         "",
         "To be known of these runs:",

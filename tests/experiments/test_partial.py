@@ -1,12 +1,10 @@
 """What is made of the runs that are there, where none is trained."""
 
 import pytest
-import yaml
 
-from noisyfl.experiments.config import check_config
 from noisyfl.experiments.partial import partial_plan
-from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import complete_block
+from small_paper import plan as small_plan
 
 SETTING = {
     "dataset": "digits",
@@ -58,8 +56,7 @@ PAPER = {
 
 @pytest.fixture
 def plan(tmp_path):
-    (tmp_path / "paper.yaml").write_text(yaml.safe_dump(PAPER))
-    return make_plan(check_config({"scale": "tiny", "experiments": ["paper"]}, "x"), tmp_path, "x")
+    return small_plan(tmp_path, PAPER)
 
 
 def everything(_):

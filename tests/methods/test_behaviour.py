@@ -6,7 +6,7 @@ import torch
 
 from noisyfl.core.places import ROOT
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.parts import prepare, read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.experiments.config import EXPERIMENTS, load_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.methods import METHODS
@@ -17,13 +17,6 @@ from noisyfl.simulation.losses import distance
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
-
-
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("digits")
-    prepare("digits", folder, False, folder / "train.parquet", folder / "test.parquet")
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.parts import prepare, read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.methods.krum import krum_scores
 from noisyfl.models import build_model
 from noisyfl.runs.train import build_federation, choose_device
@@ -208,13 +208,6 @@ SETTING = {
     },
     "seed": 1,
 }
-
-
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("digits")
-    prepare("digits", folder, False, folder / "train.parquet", folder / "test.parquet")
-    return folder
 
 
 def run(name, digits, wreck=None):

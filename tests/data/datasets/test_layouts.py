@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import http.client
 import http.server
-import io
 import threading
 import urllib.error
 
@@ -13,19 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets import download, hub, sources
 from noisyfl.data.datasets.download import NotDownloaded, fetch
 from noisyfl.data.datasets.hub import Digests, find_parquet
+from own_sets import png
 from small_files import assert_holds, fill, md5, prepare_in, shrink, small_arrays
-
-
-def png(image):
-    buffer = io.BytesIO()
-    Image.fromarray(image[..., 0] if image.shape[2] == 1 else image).save(buffer, "PNG")
-    return buffer.getvalue()
 
 
 def sha256(array):
