@@ -1,7 +1,7 @@
 """What all tests share."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -68,3 +68,12 @@ def runs_in() -> type[Runs]:
 def make_partition(tmp_path: Path) -> Callable[..., Path]:
     """Writes a noisy partition into the test's own folder."""
     return partial(write_partition, tmp_path)
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What a test registers or loads is forgotten after it."""
+    from outside import as_before  # imports every method, which few tests need
+
+    with as_before():
+        yield

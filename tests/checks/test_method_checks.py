@@ -18,21 +18,10 @@ from noisyfl.core.options import BadInput, option
 from noisyfl.core.places import ROOT
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.extent import extent_of
-from outside import PARTS, as_before
+from outside import PARTS, Sound
 
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    with as_before():
-        yield
-
-
-class Sound(ServerSide, ClientSide):
-    """Nothing is wrong with it."""
-
-    reference: ClassVar[str] = "nobody, 2026"
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 
 class WithoutReference(ClientSide):

@@ -13,20 +13,10 @@ from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.methods import METHODS
 from noisyfl.models.model import MODELS, Model
-from noisyfl.simulation.client_side import ClientSide, Cost
-from outside import PARTS, as_before
+from noisyfl.simulation.client_side import Cost
+from outside import PARTS, Sound
 
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    with as_before():
-        yield
-
-
-class Sound(ClientSide):
-    """Nothing is wrong with it."""
-
-    reference: ClassVar[str] = "nobody, 2026"
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 
 def planted(name, value, /, **annotations):

@@ -10,6 +10,8 @@ from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from outside import as_before
 
+pytestmark = pytest.mark.usefixtures("forgotten")
+
 NOISE = '''
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean
 
@@ -21,12 +23,6 @@ class Own(Clean):
     revision = {revision}
 '''
 OWN = NOISE.format(name="own", revision=1)
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    with as_before():
-        yield
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import dataclasses
 import re
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -18,22 +17,12 @@ from noisyfl.simulation.federation import Federation, Records
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Epoch
-from outside import as_before
+from outside import Sound
 from small_runs import SETTING, spec_of, train
 
+pytestmark = pytest.mark.usefixtures("forgotten")
+
 ONE, OTHER = "0.classifier.weight", "0.classifier.bias"
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    with as_before():
-        yield
-
-
-class Sound(ServerSide, ClientSide):
-    """Nothing is wrong with it."""
-
-    reference: ClassVar[str] = "nobody, 2026"
 
 
 def planted(**hooks):

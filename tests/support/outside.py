@@ -1,11 +1,16 @@
-"""Plugins in files, and a process that they are loaded in only as long as a test lasts."""
+"""Components that are not the package's own, and a process that has them only as long as a test
+lasts.
+"""
 
 import sys
 from contextlib import contextmanager
+from typing import ClassVar
 
 from noisyfl.core import plugins
 from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.methods import METHODS
+from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.server_side import ServerSide
 
 PARTS = '''"""A method, a model, a label noise and a dataset of one's own."""
 
@@ -88,6 +93,12 @@ add_dataset(
     )
 )
 '''
+
+
+class Sound(ServerSide, ClientSide):
+    """Nothing is wrong with it."""
+
+    reference: ClassVar[str] = "nobody, 2026"
 
 
 @contextmanager
