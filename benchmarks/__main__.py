@@ -2,10 +2,10 @@
 
 For each of four federations of the papers, training with FedAvg on images of the right shape:
 the project's fast executor and its plain loop, a loop as the papers' repositories have it, and
-pfl-research's simulator (on a GPU, or with ``--pfl``; an environment is made for it); and as a
-ceiling, the same model trained without a federation, at the batch size that is fastest. All on one
-thread of a CPU, and on the GPU if there is one; by turns, and each turn in a process of its own, so
-that no one profits from what another one has set or warmed up. Then for each precision the share of
+with ``--pfl`` pfl-research's simulator, in an environment that is made for it; and as a ceiling,
+the same model trained without a federation, at the batch size that is fastest. All on one thread of
+a CPU, and on the GPU if there is one; by turns, and each turn in a process of its own, so that no
+one profits from what another one has set or warmed up. Then for each precision the share of
 the device's matrix rate; and of a GPU, how many runs an hour it does with several side by side,
 with NVIDIA's MPS and without.
 """
@@ -13,6 +13,7 @@ with NVIDIA's MPS and without.
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import platform
 import signal
@@ -48,9 +49,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3, help="times that everyone's turn comes")
     parser.add_argument("--rounds", type=int, default=3, help="measured in a turn")
     parser.add_argument(
-        "--pfl",
-        action=argparse.BooleanOptionalAction,
-        help="with pfl-research, installed if missing; by default on a GPU alone",
+        "--pfl", action="store_true", help="with pfl-research, installed if missing"
     )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that MPS is ended, too
@@ -59,8 +58,7 @@ def main() -> None:
         parser.error(f"no case is called {unknown.pop()!r} (known: {', '.join(CASES)})")
     devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     for device in [arguments.device] if arguments.device else devices:
-        with_pfl = device == "cuda" if arguments.pfl is None else arguments.pfl
-        python = install_pfl() if with_pfl else None
+        python = install_pfl() if arguments.pfl else None
         name = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()} CPU"
         print(f"\n## {name}, torch {torch.__version__}\n")
         for case in arguments.cases or CASES:
@@ -88,18 +86,19 @@ def show(case: Case, device: str, repeat: int, rounds: int, python: Path | None)
             # At once, for whoever has only minutes: the table is printed at the end.
             print(f"{name}: {speed.samples_per_second:,.0f} samples/s", file=sys.stderr)
             speeds.setdefault(name, []).append(speed)
-    base = median(speed.samples_per_second for speed in speeds["repositories' loop"])
+    medians = {
+        name: median(speed.samples_per_second for speed in each) for name, each in speeds.items()
+    }
+    base = medians.get("repositories' loop", math.nan)
     for name, measured in speeds.items():
-        samples = median(speed.samples_per_second for speed in measured)
+        samples = medians[name]
         hour = median(speed.rounds_per_hour for speed in measured)
         training = case.participants * case.samples * case.local_epochs / samples
         rarely = 3600 / (training + (3600 / hour - training) / 10)
         print(f"| {name} | {samples:,.0f} | {samples / base:.2f} | {hour:,.1f} | {rarely:,.1f} |")
-    medians = {
-        name: median(speed.samples_per_second for speed in each) for name, each in speeds.items()
-    }
-    share = medians["ours, fast"] / medians["one model, no federation"]
-    print(f"\nOurs is {share:.0%} of the ceiling.")
+    ours, ceiling = (medians.get(name) for name in ("ours, fast", "one model, no federation"))
+    if ours and ceiling:
+        print(f"\nOurs is {ours / ceiling:.0%} of the ceiling.")
     for name, computed_in in PRECISION_OF.items():
         if name in medians:
             rate = flops_trained(case.model, case.dataset) * medians[name]

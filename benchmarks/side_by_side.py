@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from benchmarks.cases import Case
 TOGETHER = (1, 2, 4, 8)
 
 CONTROL = "nvidia-cuda-mps-control"
+
+PROBE = "import torch; torch.zeros(1, device='cuda')"
 
 _barrier: Barrier
 
@@ -64,8 +67,7 @@ def mps() -> Iterator[bool]:
         before = {name: os.environ.get(name) for name in own}
         os.environ.update(own)
         try:
-            started = subprocess.run([CONTROL, "-d"], check=False).returncode == 0
-            yield started
+            yield _started() and _serves()
         finally:
             subprocess.run([CONTROL], input="quit\n", text=True, check=False)
             for name, value in before.items():
@@ -73,6 +75,20 @@ def mps() -> Iterator[bool]:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
+
+
+def _started() -> bool:
+    return subprocess.run([CONTROL, "-d"], check=False).returncode == 0
+
+
+def _serves() -> bool:
+    """Whether a process gets the GPU through MPS; it may hang where it does not."""
+    try:
+        return (
+            subprocess.run([sys.executable, "-c", PROBE], check=False, timeout=60).returncode == 0
+        )
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def show(case: Case, device: str, precision: str, rounds: int) -> None:

@@ -15,7 +15,7 @@ from noisyfl.core.artifacts import Results
 from written_runs import Runs, write_partition
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more process than cores: one waits most of the time for a Slurm (``tests/slurm``)."""
     return (os.cpu_count() or 1) + 1

@@ -26,17 +26,18 @@ def test_a_turn_is_of_whole_rounds():
     assert rounds > 0
 
 
-@pytest.mark.parametrize("works", [True, False])
-def test_mps_has_a_folder_of_its_own_and_ends(tmp_path, monkeypatch, works):
+@pytest.mark.parametrize(("starts", "serves"), [(True, True), (True, False), (False, True)])
+def test_mps_has_a_folder_of_its_own_and_ends(tmp_path, monkeypatch, starts, serves):
+    monkeypatch.setattr(side_by_side, "PROBE", "" if serves else "raise SystemExit(1)")
     said = tmp_path / "said"
     control = tmp_path / side_by_side.CONTROL
     control.write_text(f'#!/bin/sh\necho "$1 $CUDA_MPS_PIPE_DIRECTORY" >> {said}\n')
-    control.write_text(control.read_text() + f"exit {0 if works else 1}\n")
+    control.write_text(control.read_text() + f"exit {0 if starts else 1}\n")
     control.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
     with side_by_side.mps() as started:
-        assert started == works
+        assert started == (starts and serves)
         folder = os.environ["CUDA_MPS_PIPE_DIRECTORY"]
     assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
     assert said.read_text().splitlines() == [f"-d {folder}", f" {folder}"]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -51,6 +52,12 @@ def test_every_check_holds_on_a_cpu(tmp_path):
     assert lines[-1] == "All checks hold on this CPU. There is nothing to set."
     assert not facts.exists()
     assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("driver", [None, SimpleNamespace(nvmlInit=lambda: 1 / 0)])
+def test_a_driver_that_nobody_can_ask_is_of_unknown_version(monkeypatch, driver):
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    assert selftest._driver() == "of unknown version"
 
 
 def test_what_does_not_hold_is_said_and_nothing_is_set(tmp_path, monkeypatch):
@@ -192,7 +199,8 @@ def driver(monkeypatch):
     said = SimpleNamespace(fraction={0: 1.0, 1: 1.0})
     props = SimpleNamespace(total_memory=10_000 * 10**6)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: props)
+    monkeypatch.setattr(torch.cuda, "_get_device_properties", lambda device: props, raising=False)
+    monkeypatch.setattr(torch.cuda, "_cached_device_count", 2)
     for module in (torch.cuda, torch.cuda.memory):
         monkeypatch.setattr(module, "_lazy_init", lambda: None)
     for name in ("_exchange_device", "_maybe_exchange_device"):

@@ -139,6 +139,9 @@ def parser() -> argparse.ArgumentParser:
     )
 
     train.add_argument(
+        "--prepare", action="store_true", help="only make the data and partitions that are missing"
+    )
+    train.add_argument(
         "--keep-models", action="store_true", help="write the models that the runs end with, too"
     )
     train.add_argument(

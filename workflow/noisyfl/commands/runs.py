@@ -40,11 +40,13 @@ def train_specs(
     keep_models: bool = False,
     trackers: Sequence[str] = (),
     plugins: Sequence[str] = (),
+    prepare: bool = False,
 ) -> None:
     """Train each spec that is not trained yet, on data and partitions made where missing.
 
     All specs are read before the first is trained. One that fails does not keep the others from
-    being trained; the exit status says that there is one.
+    being trained; the exit status says that there is one. With --prepare, make the data and
+    partitions, and train nothing.
     """
     jobs = []
     for path in specs:
@@ -73,6 +75,9 @@ def train_specs(
     for job in jobs:
         try:
             with permitted():
+                if prepare:
+                    make_inputs(job, OwnFiles(data, results))
+                    continue
                 error = train_job(job, data)
         except (BadInput, DamagedArtifact) as bad:
             error = f"error: {bad}"
