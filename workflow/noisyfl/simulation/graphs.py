@@ -282,13 +282,11 @@ def _apart(
     start, first, second, third = (
         list(map(_as_float, tensors)) for tensors in (start, one, other, again)
     )
-    differences = (
-        torch._foreach_sub(*pair) for pair in ((first, start), (second, first), (third, second))
+    change, error, trembling = (
+        _largest(torch._foreach_sub(*pair))
+        for pair in ((first, start), (second, first), (third, second))
     )
-    change, error, trembling, size = (
-        torch.stack([each.double() for each in torch._foreach_norm(values, math.inf)])
-        for values in (*differences, first)
-    )
+    size = _largest(first)
     digits = torch.tensor(
         [8 * torch.finfo(value.dtype).eps for value in first], dtype=torch.float64
     ).to(size.device, non_blocking=True)
@@ -297,6 +295,11 @@ def _apart(
     allowed += TREMBLING * trembling.nan_to_num()
     # A model that diverges does so in both outcomes; else what is not a number is an error.
     return (~(error <= allowed) & size.isfinite()).any()
+
+
+def _largest(tensors: tuple[Tensor, ...] | list[Tensor]) -> Tensor:
+    """The largest absolute value of each tensor, float64 [tensors]."""
+    return torch.stack([each.double() for each in torch._foreach_norm(tensors, math.inf)])
 
 
 def _as_float(tensor: Tensor) -> Tensor:

@@ -295,16 +295,17 @@ class StreamSlot:
             # The loss may have replaced tensors of the memory; a replay uses those that it was
             # captured with.
             self.memory.update(held)
-        replays = []
-        for _ in range(2):
-            with self._on_default_stream():
-                _restore(self._mutable_tensors(), before)
-            self._set_random_state(dice)
-            replay.again()
-            with self._on_default_stream():
-                replays.append(_copied(self._mutable_tensors()))
+            _restore(self._mutable_tensors(), before)
+        self._set_random_state(dice)
+        replay.again()
         with self._on_default_stream():
-            wrong = differing(before, right, *replays, TOLERANCES[self._precision])
+            first = _copied(self._mutable_tensors())
+            _restore(self._mutable_tensors(), before)
+        self._set_random_state(dice)
+        replay.again()
+        with self._on_default_stream():
+            second = self._mutable_tensors()
+            wrong = differing(before, right, first, second, TOLERANCES[self._precision])
             if wrong:
                 _restore(self._mutable_tensors(), right)
         count = len(batches.positions)
