@@ -64,7 +64,7 @@ def test_mps_ends_after_the_runs_or_is_left_out(tmp_path, served):
         f"trap 'sleep 1; {saves}' TERM\nsleep 60 & wait\n"
     )
     short = bin / "timeout"
-    short.write_text('#!/bin/bash\n[[ $1 != --* ]] || shift\nexec /usr/bin/timeout 1 "${@:2}"\n')
+    short.write_text('#!/bin/bash\n[[ $1 != --* ]] || shift\nexec /usr/bin/timeout 2 "${@:2}"\n')
     for made in (control, python, short):
         made.chmod(0o755)
     path = f"{bin}{os.pathsep}{os.environ['PATH']}"
