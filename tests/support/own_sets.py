@@ -9,6 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from noisyfl.core.registry import parse_component
+from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.own_files import OwnFiles
+from small_partitions import canonical_of
+
 CLASSES = ("ant", "bee", "cat")
 TRAIN, TEST = 24, 9
 
@@ -82,3 +87,21 @@ def as_parquet(data, channels=3):
 
 
 FORMATS = {"folder": as_folder, "csv": as_csv, "npz": as_npz, "parquet": as_parquet}
+
+
+def wanted(text, **more):
+    """The images that a text asks for."""
+    options = parse_component(text)
+    options.pop("name")
+    return Images.read({**options, **more})
+
+
+def known(folder, text, **more):
+    """What is known of them, once a folder's files are read."""
+    return OwnFiles(folder, folder / "results").images(wanted(text, **more))
+
+
+def spec(dataset, own, noise="symmetric", level="constant(level=0.2)"):
+    """The spec of a noisy partition of a dataset."""
+    given = {"dataset": dataset, "partition": "iid(clients=3)", "label_noise": noise, "seed": 1}
+    return canonical_of({**given, **({"noise_level": level} if level else {})}, own=own)

@@ -1,0 +1,215 @@
+"""A dataset of one's own: what is wrong with its files is said in one line."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import own_sets
+from noisyfl.core.options import BadInput
+from noisyfl.data.own_files import OwnFiles
+from own_sets import known, spec
+
+
+def edited(change):
+    """The npz with other arrays."""
+
+    def make(folder):
+        text = own_sets.as_npz(folder)
+        arrays = dict(np.load(folder / "set.npz"))
+        change(arrays)
+        np.savez(folder / "set.npz", **arrays)
+        return text
+
+    return make
+
+
+def asked(make, more, *channels):
+    """A dataset with another option."""
+    return lambda folder: make(folder, *channels).replace(")", f", {more})")
+
+
+def wrong_label(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "test.csv"
+    path.write_text(path.read_text().replace(",bee,", ",wasp,", 1))
+    return text
+
+
+def missing_image(folder):
+    text = own_sets.as_csv(folder)
+    (folder / "folder/train/bee/010.png").unlink()
+    return text
+
+
+def no_image(folder):
+    text = own_sets.as_folder(folder)
+    (folder / "folder/train/bee/010.png").write_bytes(b"no image")
+    return text
+
+
+def another_size(folder):
+    text = own_sets.as_folder(folder)
+    (folder / "folder/train/bee/010.png").write_bytes(own_sets.png(np.zeros((4, 4, 3), np.uint8)))
+    return text
+
+
+def cut_short(folder):
+    text = own_sets.as_parquet(folder)
+    path = folder / "hub/data/test-00000-of-00001.parquet"
+    path.write_bytes(path.read_bytes()[:200])
+    return text
+
+
+def without_bytes(folder):
+    text = own_sets.as_parquet(folder)
+    path = folder / "hub/data/test-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = pa.array([{"bytes": None, "path": "x.png"}] * len(table), kind)
+    pq.write_table(table.set_column(0, "image", rows), path)
+    return text
+
+
+def only_one_part(folder):
+    own_sets.as_csv(folder)
+    return "images(path='train.csv')"
+
+
+def no_folder(folder):
+    return "images(path='nowhere')"
+
+
+def empty_folder(folder):
+    (folder / "empty").mkdir()
+    return "images(path='empty', test_share=0.5)"
+
+
+def a_folder_above(folder):
+    """The part of a set without its test part, whose classes are a folder further down."""
+    place = folder / "above" / "train" / "ant"
+    place.mkdir(parents=True)
+    for number in range(4):
+        Image.new("L", (4, 4)).save(place / f"{number}.png")
+    return "images(path='above', test_share=0.5)"
+
+
+def no_known_format(folder):
+    (folder / "a.zip").write_bytes(b"")
+    return "images(path='a.zip', test_share=0.5)"
+
+
+def the_same_test(folder):
+    own_sets.as_csv(folder)
+    return "images(path='train.csv', test='./train.csv')"
+
+
+def wrong_given_name(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "train.csv"
+    path.write_text(path.read_text().replace(",bee\n", ",wasp\n", 1))
+    return text.replace(")", ", given='given')")
+
+
+def given_shares(folder):
+    text = own_sets.as_csv(folder)
+    path = folder / "train.csv"
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(f"{line.rpartition(',')[0]},0.5" for line in lines)]))
+    return text.replace(")", ", given='given')")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            wrong_label,
+            r"label: .*test/bee/003\.png has the label 'wasp', expected .* ant, bee, cat",
+        ),
+        (missing_image, r"path: 1 images cannot be read: .*bee/010\.png: .*No such file"),
+        (no_image, r"path: 1 images cannot be read: .*bee/010\.png: cannot identify image"),
+        (
+            another_size,
+            r"size: .*bee/010\.png is 4x4, and .*000\.png is 6x5; expected images of on",
+        ),
+        (cut_short, r"path: .*test-00000-of-00001\.parquet: not a whole Parquet file"),
+        (without_bytes, r"image: .*test-.*parquet: row 0 of 'image' has no bytes of an image"),
+        (only_one_part, r"test: got no test part, expected one of test, test_share, the parts in"),
+        (
+            asked(own_sets.as_folder, "test_share=0.5"),
+            r"test: got test_share and the parts in path, expected one of",
+        ),
+        (no_folder, r"path: got 'nowhere', and there is neither file nor folder .*/nowhere"),
+        (empty_folder, r"path: .*empty: expected a subfolder of images for each class"),
+        (no_known_format, r"path: got 'a\.zip', expected a folder or a \.csv, \.npz, \.parquet"),
+        (
+            asked(own_sets.as_csv, "label='lable'"),
+            r"label: got 'lable'; did you mean 'label'\? \(.*train\.csv has image, la",
+        ),
+        (
+            asked(own_sets.as_folder, "given='given'"),
+            r"given: got 'given', and a folder of images has no given labels",
+        ),
+        (
+            asked(own_sets.as_npz, "mean=[0.5, 0.5, 0.5]", 1),
+            r"mean: got \[0\.5, 0\.5, 0\.5\], expected a number for each of 1 chann",
+        ),
+        (
+            edited(lambda a: a.update(test_label=a["test_label"] + 1)),
+            r"label: .*set\.npz, row 6 .* 3",
+        ),
+        (
+            edited(lambda a: a.update(train_label=a["train_label"] // 2)),
+            r"class 'cat' has no traini",
+        ),
+        (
+            edited(lambda a: a.update(train_image=a["train_image"] / 1)),
+            r"is float64 .*expected uint8",
+        ),
+        (
+            edited(lambda a: a.update(train_label=a["train_label"][1:])),
+            r"one name or number of a cla",
+        ),
+        (
+            a_folder_above,
+            r"label: .*got the classes \['train'\], expected two or more, each with a",
+        ),
+        (the_same_test, r"test: got '\./train\.csv', which is path too, expected other images"),
+        (
+            asked(own_sets.as_npz, "mean=[128]", 1),
+            r"mean: got \[128\.0\], expected numbers from 0 to 1, which pixels are",
+        ),
+        (
+            asked(own_sets.as_npz, "std=[-0.5]", 1),
+            r"std: got \[-0\.5\], expected numbers from 0 to 1, which pixels are",
+        ),
+        (given_shares, r"given: .*train\.csv: column 'given' is double, expected text or"),
+        (wrong_given_name, r"given: .*\.png has the given label 'wasp', expected one of 3"),
+        (
+            asked(edited(lambda a: a.update(train_given=a["train_given"][1:])), "given='given'"),
+            r"given: .*'train_given' is int64 \(23,\), expected one name",
+        ),
+        (
+            asked(edited(lambda a: a.pop("train_given")), "given='given'"),
+            r"given: .*set\.npz has train_image, .*; expected 'image' and 'label' and 'given', or ",
+        ),
+        (
+            edited(lambda a: a.pop("test_image")),
+            r"image: .*set\.npz has train_given, train_image, train_label, test_label; expected "
+            r"'image' and 'label', or 'train_image', 'train_label', 'test_image', 'test_label'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, make, message):
+    with pytest.raises(BadInput, match=message) as error:
+        spec(make(tmp_path), OwnFiles(tmp_path, tmp_path / "results"))
+    assert str(error.value).startswith("spec.dataset.images.")
+    assert "\n" not in str(error.value)
+    assert not list((tmp_path / "results").rglob("*.parquet"))
+
+
+def test_more_pixels_than_memory_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("noisyfl.data.datasets.own_images.MOST_GB", 1e-6)
+    with pytest.raises(BadInput, match=r"GB of pixels, expected at most .*a smaller size helps"):
+        known(tmp_path, own_sets.as_folder(tmp_path))
