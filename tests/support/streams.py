@@ -5,6 +5,8 @@ An operation races where it reads what another stream may still be writing, writ
 may still be using, or is given memory that was freed while another one may still be using it.
 """
 
+from collections import defaultdict
+
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -22,7 +24,8 @@ class Streams(Operations):
     def __init__(self, gpu):
         super().__init__()
         self.gpu = gpu
-        self._blocks, self._shared, self._freed = {}, set(), []
+        self._blocks = {}
+        self._shared, self._freed = defaultdict(set), defaultdict(list)  # by the stream that owns
 
     def _knows(self, stream, other, tick):
         return other is stream or max(stream.waited[other], self.gpu.host[other]) >= tick
@@ -40,7 +43,6 @@ class Streams(Operations):
         name = func._schema.name.removeprefix("aten::")
         stream.waited[stream] += 1
         tick = stream.waited[stream]
-        self._look_for_freed()
         given = set(map(storage, read))
         fresh = [each for each in made if storage(each) not in given]
         writes = set(map(storage, written(func, name, args, kwargs)))
@@ -64,29 +66,31 @@ class Streams(Operations):
             block["written"] = stream, tick
         block["uses"][stream] = tick
         if stream is not block["owner"]:
-            self._shared.add(held)
+            self._shared[block["owner"]].add(held)
 
     def _race(self, words):
         raise Race(f"{words}, at {place()}")
 
     def _allocate(self, tensor, stream, tick, name):
-        late = [uses for owner, uses in self._freed if owner is stream]
-        for uses in late:
+        for held in [each for each in self._shared[stream] if self._blocks[each]["alive"].expired()]:
+            self._free(held)
+        for uses in self._freed.pop(stream, ()):
             if not all(self._knows(stream, *use) for use in uses.items()):
                 self._race(f"{name} is given memory that another stream may still be using")
-        self._freed = [entry for entry in self._freed if entry[0] is not stream]
         block = self._block(tensor, stream)
         block["written"], block["uses"] = (stream, tick), {stream: tick}
 
     def _block(self, tensor, owner):
+        held = storage(tensor)
+        self._free(held)
         alive = StorageWeakRef(tensor.untyped_storage())
         block = {"alive": alive, "owner": owner, "written": None, "uses": {}}
-        self._blocks[storage(tensor)] = block
+        self._blocks[held] = block
         return block
 
-    def _look_for_freed(self):
+    def _free(self, held):
         """What one stream alone has used may be given to it again as soon as it is freed."""
-        for held in [each for each in self._shared if self._blocks[each]["alive"].expired()]:
-            self._shared.remove(held)
-            block = self._blocks.pop(held)
-            self._freed.append((block["owner"], block["uses"]))
+        block = self._blocks.pop(held, None)
+        if block and held in self._shared[block["owner"]]:
+            self._shared[block["owner"]].remove(held)
+            self._freed[block["owner"]].append(block["uses"])
