@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -159,23 +159,26 @@ def with_line(error: Exception | SystemExit, is_own: Callable[[str], bool]) -> s
 
 def _installed() -> list[Plugin]:
     """The packages with entry points in :data:`GROUPS`, by name."""
-    packages: dict[str, tuple[str, list[EntryPoint]]] = {}
-    for package in distributions():  # of two of a name, the first is the one that is imported
-        entries = [entry for entry in package.entry_points if entry.group.startswith("noisyfl.")]
-        packages.setdefault(package.name, (package.version, entries))
-    found = []
-    for name, (version, entries) in sorted(packages.items()):
+    found = entry_points()
+    packages: dict[Distribution, list[EntryPoint]] = {}
+    for group in sorted(found.groups):
+        if group.startswith("noisyfl."):
+            for entry in found.select(group=group):
+                assert entry.dist is not None, "entry points of packages know theirs"
+                packages.setdefault(entry.dist, []).append(entry)
+    plugins = []
+    for package, entries in packages.items():
+        name, version = package.name, package.version
         for entry in entries:
             if entry.group not in GROUPS:
                 raise BadInput(
                     f"plugin {name} {version}: got entry points of the group {entry.group!r}, "
                     f"expected one of {', '.join(GROUPS)}"
                 )
-        if entries:
-            modules = sorted({entry.module.partition(".")[0] for entry in entries})
-            sha256 = _digest(path for module in modules for path in _sources(module))
-            found.append(Plugin(name, version, sha256, tuple(modules), entries=tuple(entries)))
-    return found
+        modules = sorted({entry.module.partition(".")[0] for entry in entries})
+        sha256 = _digest(path for module in modules for path in _sources(module))
+        plugins.append(Plugin(name, version, sha256, tuple(modules), entries=tuple(entries)))
+    return sorted(plugins, key=lambda plugin: plugin.name)
 
 
 def _sources(module: str) -> list[Path]:
