@@ -72,7 +72,8 @@ class Streams(Operations):
         raise Race(f"{words}, at {place()}")
 
     def _allocate(self, tensor, stream, tick, name):
-        for held in [each for each in self._shared[stream] if self._blocks[each]["alive"].expired()]:
+        shared = self._shared[stream]
+        for held in [each for each in shared if self._blocks[each]["alive"].expired()]:
             self._free(held)
         for uses in self._freed.pop(stream, ()):
             if not all(self._knows(stream, *use) for use in uses.items()):

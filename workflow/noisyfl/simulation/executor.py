@@ -125,7 +125,7 @@ class LoopExecutor:
             epoch = epoch_of(side, client, turn)
             if epoch.fresh_momentum:
                 optimizer.reset(schedule)
-            torch.manual_seed(turn.torch_seed("dropout"))
+            self._seed(turn)
             for batch in self._batches(client, epoch, turn, memory):
                 loss = side.loss(model, batch)
                 optimizer.step(loss, epoch.learns)
@@ -158,6 +158,15 @@ class LoopExecutor:
         size = self.schedule.batch_size
         turn = Turn(self.seed, round, stage, client.id, number, size, outputs, task.repeat)
         return turn
+
+    def _seed(self, turn: Turn) -> None:
+        """Seed torch's own generators; ``torch.manual_seed`` would format the stack for every kind
+        of device that there is not.
+        """
+        seed = turn.torch_seed("dropout")
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
 
     def _batches(self, client: Client, epoch: Epoch, turn: Turn, memory: Memory) -> Iterator[Batch]:
         if not epoch.steps:

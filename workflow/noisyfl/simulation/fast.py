@@ -177,7 +177,7 @@ class FastExecutor(LoopExecutor):
                     epoch = epoch_of(side, client, turn)
                     if epoch.fresh_momentum:
                         slot.forget_momentum()
-                    torch.manual_seed(turn.torch_seed("dropout"))
+                    self._seed(turn)
                     for first, batches in self._stacks(client, epoch, turn, slot.memory):
                         slot.steps(side, batches, epoch, first)
                 yield
