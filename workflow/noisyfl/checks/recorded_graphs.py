@@ -23,6 +23,7 @@ READ = {
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
 NORMALIZING = {"native_batch_norm", "cudnn_batch_norm"}
 """These write their running statistics, though they do not declare it."""
+NESTED = (list, tuple, dict)
 
 
 class RecordedGraphs:
@@ -142,8 +143,17 @@ def written(func: Any, name: str, args: Any, kwargs: Any) -> Iterator[Tensor]:
 
 
 def tensors_in(values: Any) -> list[Tensor]:
-    """All tensors in lists, tuples and dictionaries."""
-    return [value for value in leaves(values) if torch.is_tensor(value)]
+    """All tensors in lists, tuples and dictionaries, in order."""
+    if isinstance(values, Tensor):
+        return [values]
+    found: list[Tensor] = []
+    if isinstance(values, NESTED):
+        for value in values.values() if isinstance(values, dict) else values:
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif isinstance(value, NESTED):
+                found += tensors_in(value)
+    return found
 
 
 def leaves(values: Any) -> list[Any]:
