@@ -2,30 +2,15 @@
 
 import pytest
 
+from digits_paper import SETTING
 from noisyfl.experiments.partial import partial_plan
 from noisyfl.specs.descriptions import complete_block
 from small_paper import plan as small_plan
 
-SETTING = {
-    "dataset": "digits",
-    "clients": 4,
-    "partition": "iid",
-    "label_noise": "symmetric",
-    "noise_level": "constant(level=0.4)",
-    "model": "cnn",
-    "augmentation": "none",
-    "normalization": "dataset",
-    "schedule": {
-        "rounds": 900,
-        "participation": 0.75,
-        "local_epochs": 1,
-        "batch_size": 20,
-        "learning_rate": 0.05,
-    },
-}
+LONG = {**SETTING, "schedule": {**SETTING["schedule"], "rounds": 900}}
 PAPER = {
     "title": "A paper",
-    "settings": {"base": SETTING},
+    "settings": {"base": LONG},
     "tables": {
         "one": {
             "title": "Table 1",
