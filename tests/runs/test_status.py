@@ -41,7 +41,7 @@ def test_a_status_has_what_a_person_asks(run, path, monkeypatch):
     said = content(path)
     moments = [datetime.fromisoformat(said.pop(key)) for key in ("begun", "updated")]
     assert all(abs(datetime.now(UTC) - moment) < timedelta(minutes=1) for moment in moments)
-    assert said.pop("seconds_left") == pytest.approx(30, abs=1)
+    assert said.pop("seconds_left") == pytest.approx(30, abs=10)
     assert said.pop("host") == os.uname().nodename
     assert said == {
         "state": "running",
@@ -79,11 +79,12 @@ def test_what_is_due_is_written(run, path, monkeypatch):
 def test_a_long_round_shows_signs_of_life_and_the_time_passes(run, path, monkeypatch):
     monkeypatch.setattr(status, "BEAT_SECONDS", 0.05)
     run.begin()
+    begun = time.monotonic()
     run.report(3, 9, 20.0)
-    before = content(path)["seconds_left"]
-    time.sleep(1.2)
-    later = content(path)
-    assert later["seconds_left"] == pytest.approx(before - 1.2, abs=0.5)
+    while (later := content(path))["seconds_left"] > 18.5:
+        assert time.monotonic() < begun + 120
+        time.sleep(0.01)
+    assert later["seconds_left"] >= 20 - (time.monotonic() - begun)
     assert later["updated"] > later["begun"]
     assert (later["rounds_done"], later["state"]) == (3, "running")
 
