@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+from scipy.special import stdtr  # scipy.stats takes a second to import
 
 from noisyfl.analysis.room import BASELINE
 from noisyfl.analysis.runs import Run
@@ -262,7 +262,7 @@ def _chance(mean: float, error: float, free: float) -> float:
     """
     if mean == 0:
         return 1.0
-    return float(2 * student.sf(abs(mean) / error, free)) if error else 0.0
+    return float(2 * stdtr(free, -abs(mean) / error)) if error else 0.0
 
 
 def holm(chances: Mapping[Place, float], level: float) -> set[Place]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from scipy.stats import t as student
+from scipy.special import stdtrit  # scipy.stats takes a second to import
 
 from noisyfl.analysis.room import ACCURACY, BASELINE
 from noisyfl.claims.comparison import SURE
@@ -97,7 +97,7 @@ def _of_column(
     spread = spread_of(pair[0], spreads)
     error = math.nan
     if spread.freedom:
-        width = float(student.ppf((1 + SURE) / 2, spread.freedom))
+        width = float(stdtrit(spread.freedom, (1 + SURE) / 2))
         # A few trials may agree by chance, but those that do not count as they are.
         stds = (max(spread.std, float(row["ours_std"] or 0)) for row in pair)
         errors = (std**2 / count for std, count in zip(stds, trials, strict=True))
