@@ -122,6 +122,13 @@ class CudaGraphs:
             # end it themselves, and refuse to do it twice; older ones call it otherwise.
             with suppress(RuntimeError, AttributeError):
                 torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)
+            # The random generator still takes itself to be captured, and would refuse the next
+            # dropout that is not; an empty capture that ends well sets it right.
+            with suppress(RuntimeError), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The CUDA Graph is empty")
+                empty = torch.cuda.CUDAGraph()
+                empty.capture_begin()
+                empty.capture_end()
             raise
 
 

@@ -269,7 +269,9 @@ class StreamSlot:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            reason = str(error).partition("\n")[0]
+            # The end of a broken capture fails too; what was refused first says why.
+            first = error.__context__ if isinstance(error.__context__, RuntimeError) else error
+            reason = str(first).partition("\n")[0]
             self._graphs.give_up(key, f"{words} cannot be captured as a CUDA graph ({reason})")
             return None
         self._graphs.add(key, replay)
