@@ -18,7 +18,7 @@ from noisyfl.data.augmentation.augment import (
     padding,
     statistics,
 )
-from noisyfl.data.augmentation.randaugment import apply_strong, draw_strong
+from noisyfl.data.augmentation.randaugment import FIXMATCH, apply_strong, draw_fixmatch
 
 SHAPES = [(8, 8, 1), (28, 28, 1), (32, 32, 3), (20, 36, 3)]
 
@@ -193,7 +193,7 @@ def test_a_strong_view_is_the_weak_one_and_more(augmentation: str) -> None:
     moved = images
     if augmentation == "crop_flip":
         moved = crop_flip(images, torch.from_numpy(draw(augmentation, 40, rng, shape)))
-    strong = apply_strong(moved, draw_strong(40, rng, shape))
+    strong = apply_strong(moved, draw_fixmatch(40, rng, shape), FIXMATCH)
     seen = view.show("strong", images, draws)
     assert torch.equal(seen, normalize(strong, view.mean, view.std))
     assert torch.equal(seen[10:30], view.show("strong", images[10:30], draws.part(10, 30)))

@@ -13,7 +13,7 @@ from torchvision.transforms.v2 import functional
 
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import KINDS, View, draw, normalize
-from noisyfl.data.augmentation.randaugment import apply_strong, draw_strong
+from noisyfl.data.augmentation.randaugment import FIXMATCH, apply_strong, draw_fixmatch
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.methods.fedavg import FedAvg
@@ -200,9 +200,9 @@ def test_a_strong_view_goes_on_from_the_weak_one(augmentation: str) -> None:
     rng = np.random.default_rng(1)
     weak = seen.draw("weak", 40, rng)
     assert np.array_equal(draws.moves, weak.moves)
-    strong = draw_strong(40, rng, shape)
+    strong = draw_fixmatch(40, rng, shape)
     assert np.array_equal(draws.operations, strong)
-    expected = apply_strong(shown(seen, "weak", images, weak), strong)
+    expected = apply_strong(shown(seen, "weak", images, weak), strong, FIXMATCH)
     assert torch.equal(seen.show("strong", images, draws), normalize(expected, seen.mean, seen.std))
 
 

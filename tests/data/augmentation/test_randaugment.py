@@ -8,16 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageDraw, ImageEnhance, ImageOps
 
 from noisyfl.data.augmentation.randaugment import (
-    DRAWS,
+    FIXMATCH,
     OPERATIONS,
+    TORCHSSL,
+    Recipe,
     apply_strong,
-    draw_strong,
+    draw_fixmatch,
+    draw_torchssl,
+    ranges,
     strengths,
 )
 
+RECIPES = pytest.mark.parametrize("recipe", [FIXMATCH, TORCHSSL], ids=["FixMatch", "TorchSSL"])
 SHAPES = [(32, 32, 3), (28, 28, 1), (20, 36, 3), (37, 23, 1)]
 BLENDS = {"Brightness", "Color", "Contrast", "Sharpness"}
 SIGNED = {"Rotate", "ShearX", "ShearY", "TranslateX", "TranslateY"}
@@ -33,7 +38,7 @@ def in_pillow(image: Image.Image, name: str, strength: float) -> Image.Image:
         "AutoContrast": ImageOps.autocontrast,
         "Equalize": ImageOps.equalize,
         "Posterize": lambda image: ImageOps.posterize(image, int(strength)),
-        "Solarize": lambda image: ImageOps.solarize(image, int(strength)),
+        "Solarize": lambda image: ImageOps.solarize(image, strength),
         "Rotate": lambda image: image.rotate(strength),
         "ShearX": affine(1, strength, 0, 0, 1, 0),
         "ShearY": affine(1, 0, 0, strength, 1, 0),
@@ -88,9 +93,18 @@ def pictures(shape: tuple[int, int, int]) -> torch.Tensor:
     return torch.from_numpy(pixels.astype(np.uint8)).permute(0, 3, 1, 2).contiguous()
 
 
+def drawn(
+    recipe: Recipe, n: int, shape: tuple[int, int, int], seed: int = 1, cutout: bool = True
+) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if recipe == FIXMATCH:
+        return draw_fixmatch(n, rng, shape)
+    return draw_torchssl(n, rng, shape, cutout)
+
+
 def draws(n: int, name: str, strength: float) -> np.ndarray:
     """The operation alone, without cutout."""
-    draws = np.zeros(n, dtype=DRAWS)
+    draws = np.zeros(n, dtype=FIXMATCH.draws)
     draws["operation"][:, 0], draws["strength"][:, 0] = OPERATIONS.index(name), strength
     return draws
 
@@ -114,14 +128,15 @@ def test_an_operation_is_pillows(name: str, shape: tuple[int, int, int]) -> None
     for level in range(1, 10):
         for sign in (1, -1) if name in SIGNED else (1,):
             strength = sign * strengths(*shape[:2])[OPERATIONS.index(name), level]
-            seen = apply_strong(images, draws(len(images), name, strength))
+            seen = apply_strong(images, draws(len(images), name, strength), FIXMATCH)
             expected = [from_pillow(in_pillow(to_pillow(i), name, strength)) for i in images]
             assert_pillows(seen, torch.stack(expected), name)
             changed |= not torch.equal(seen, images)
     assert changed == (name != "Identity")
 
 
-def in_pillow_one_by_one(images: torch.Tensor, draws: np.ndarray) -> torch.Tensor:
+def in_pillow_one_by_one(images: torch.Tensor, draws: np.ndarray, recipe: Recipe) -> torch.Tensor:
+    fill = recipe.fill if images.shape[1] == 3 else recipe.fill[1:2]
     done = []
     for image, (operations, powers, box) in zip(images, draws.tolist(), strict=True):
         picture = to_pillow(image)
@@ -131,40 +146,42 @@ def in_pillow_one_by_one(images: torch.Tensor, draws: np.ndarray) -> torch.Tenso
         top, bottom, left, right = box
         for row in range(top, bottom):
             for column in range(left, right):
-                result[:, row, column] = 127
+                result[:, row, column] = torch.tensor(fill)
         done.append(result)
     return torch.stack(done)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_batch_is_pillows(shape: tuple[int, int, int]) -> None:
+@RECIPES
+def test_a_batch_is_pillows(recipe: Recipe, shape: tuple[int, int, int]) -> None:
     images = pictures(shape).repeat(20, 1, 1, 1)
     before = images.clone()
-    draws = draw_strong(len(images), np.random.default_rng(0), shape)
-    seen = apply_strong(images, draws)
+    draws = drawn(recipe, len(images), shape, seed=0)
+    seen = apply_strong(images, draws, recipe)
     assert seen.dtype == torch.uint8
     assert torch.equal(images, before)
     # After Equalize or Solarize a difference of 1 may be any difference.
-    expected = in_pillow_one_by_one(images, draws)
+    expected = in_pillow_one_by_one(images, draws, recipe)
     assert (seen != expected).double().mean() < 0.005
 
 
-def test_alone_or_in_a_batch() -> None:
+@RECIPES
+def test_alone_or_in_a_batch(recipe: Recipe) -> None:
     images = pictures((32, 32, 3)).repeat(9, 1, 1, 1)
-    draws = draw_strong(len(images), np.random.default_rng(1), (32, 32, 3))
+    draws = drawn(recipe, len(images), (32, 32, 3))
     assert set(draws["operation"].ravel()) == set(range(len(OPERATIONS)))
-    together = apply_strong(images, draws)
-    alone = [apply_strong(images[i : i + 1], draws[i : i + 1]) for i in range(len(images))]
+    together = apply_strong(images, draws, recipe)
+    alone = [apply_strong(images[i : i + 1], draws[i : i + 1], recipe) for i in range(len(images))]
     assert torch.equal(together, torch.cat(alone))
     order = np.random.default_rng(2).permutation(len(images))
-    assert torch.equal(together[order], apply_strong(images[order], draws[order]))
+    assert torch.equal(together[order], apply_strong(images[order], draws[order], recipe))
 
 
 def test_memory_format() -> None:
     images = pictures((20, 36, 3)).repeat(9, 1, 1, 1)
-    draws = draw_strong(len(images), np.random.default_rng(1), (20, 36, 3))
+    draws = draw_fixmatch(len(images), np.random.default_rng(1), (20, 36, 3))
     other = images.to(memory_format=torch.channels_last)
-    seen, expected = apply_strong(other, draws), apply_strong(images, draws)
+    seen, expected = apply_strong(other, draws, FIXMATCH), apply_strong(images, draws, FIXMATCH)
     assert torch.equal(seen, expected)
     assert expected.is_contiguous()
     assert seen.is_contiguous(memory_format=torch.channels_last)
@@ -172,17 +189,19 @@ def test_memory_format() -> None:
 
 def test_a_device_is_not_waited_for() -> None:
     """Tensors on ``meta`` have no values: whoever asks for one, or for a shape by values, fails."""
-    draws = draw_strong(500, np.random.default_rng(1), (32, 32, 3))
+    draws = draw_fixmatch(500, np.random.default_rng(1), (32, 32, 3))
     assert set(draws["operation"].ravel()) == set(range(len(OPERATIONS)))
     images = torch.empty(500, 3, 32, 32, dtype=torch.uint8, device="meta")
-    assert apply_strong(images, draws).shape == images.shape
+    assert apply_strong(images, draws, FIXMATCH).shape == images.shape
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_gpu_gives_the_same() -> None:
     images = pictures((32, 32, 3)).repeat(50, 1, 1, 1)
-    draws = draw_strong(len(images), np.random.default_rng(1), (32, 32, 3))
-    assert torch.equal(apply_strong(images.cuda(), draws).cpu(), apply_strong(images, draws))
+    draws = draw_fixmatch(len(images), np.random.default_rng(1), (32, 32, 3))
+    assert torch.equal(
+        apply_strong(images.cuda(), draws, FIXMATCH).cpu(), apply_strong(images, draws, FIXMATCH)
+    )
 
 
 def test_strengths() -> None:
@@ -207,7 +226,7 @@ def test_strengths() -> None:
 
 def test_operations_are_drawn_evenly() -> None:
     n = 200_000
-    draws = draw_strong(n, np.random.default_rng(0), (32, 32, 3))
+    draws = draw_fixmatch(n, np.random.default_rng(0), (32, 32, 3))
     table = strengths(32, 32)
     for operation, strength in zip(draws["operation"].T, draws["strength"].T, strict=True):
         share = np.bincount(operation, minlength=14) / n
@@ -238,7 +257,7 @@ def test_boxes(shape: tuple[int, int, int]) -> None:
     }
     assert len(expected) == height * width
     n = 100 * len(expected)
-    draws = draw_strong(n, np.random.default_rng(0), shape)
+    draws = draw_fixmatch(n, np.random.default_rng(0), shape)
     boxes, times = np.unique(draws["box"], axis=0, return_counts=True)
     assert {tuple(box) for box in boxes.tolist()} == expected
     assert times.min() > 50
@@ -247,20 +266,69 @@ def test_boxes(shape: tuple[int, int, int]) -> None:
 
 def test_images_of_one_channel_have_no_colour() -> None:
     colour = OPERATIONS.index("Color")
-    grey = draw_strong(5000, np.random.default_rng(0), (32, 32, 1))
-    three = draw_strong(5000, np.random.default_rng(0), (32, 32, 3))
+    grey = draw_fixmatch(5000, np.random.default_rng(0), (32, 32, 1))
+    three = draw_fixmatch(5000, np.random.default_rng(0), (32, 32, 3))
     three["strength"][three["operation"] == colour] = 0
     three["operation"][three["operation"] == colour] = OPERATIONS.index("Identity")
     assert np.array_equal(grey, three)
 
 
 def test_no_images() -> None:
-    draws = draw_strong(0, np.random.default_rng(0), (32, 32, 3))
+    draws = draw_fixmatch(0, np.random.default_rng(0), (32, 32, 3))
     images = torch.empty(0, 3, 32, 32, dtype=torch.uint8)
-    assert apply_strong(images, draws).shape == images.shape
+    assert apply_strong(images, draws, FIXMATCH).shape == images.shape
 
 
 def test_drawing_needs_no_torch() -> None:
     module = "noisyfl.data.augmentation.randaugment"
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_three_operations_of_uniform_strength() -> None:
+    """TorchSSL's ranges, by hand; every operation is applied, and its strength is uniform."""
+    n, height, width = 200_000, 20, 32
+    low, high = ranges(height, width).T
+    assert dict(zip(OPERATIONS, low.tolist(), strict=True)) == {
+        **dict.fromkeys(("Identity", "AutoContrast", "Equalize"), 0.0),
+        **dict.fromkeys(BLENDS, 0.05),
+        **{"Posterize": 4.0, "Solarize": 0.0, "Rotate": -30.0, "ShearX": -0.3, "ShearY": -0.3},
+        **{"TranslateX": -0.3 * width, "TranslateY": -0.3 * height},
+    }
+    draws = draw_torchssl(n, np.random.default_rng(0), (height, width, 3), cutout=False)
+    assert not draws["box"].any()
+    for operation, strength in zip(draws["operation"].T, draws["strength"].T, strict=True):
+        np.testing.assert_allclose(np.bincount(operation) / n, 1 / 14, atol=0.0025)
+        for place, name in enumerate(OPERATIONS):
+            powers = strength[operation == place]
+            assert low[place] <= powers.min()
+            if name == "Posterize":
+                found, times = np.unique(powers, return_counts=True)
+                assert found.tolist() == [4, 5, 6, 7]
+                np.testing.assert_allclose(times / len(powers), 0.25, atol=0.02)
+                continue
+            spread = high[place] - low[place]
+            np.testing.assert_allclose(powers.mean(), (low + high)[place] / 2, atol=0.01 * spread)
+            np.testing.assert_allclose(powers.std(), spread / 12**0.5, atol=0.01 * spread)
+
+
+def test_square_of_random_side() -> None:
+    """The share that is cut out, against the rectangle that Pillow draws."""
+    n, shape = 20_000, (32, 32, 3)
+    draws = draw_torchssl(n, np.random.default_rng(0), shape, cutout=True)
+    top, bottom, left, right = draws["box"].T
+    assert top.min() == left.min() == 0
+    assert bottom.max() == right.max() == 32
+    assert max((bottom - top).max(), (right - left).max()) == 17  # of 16, and Pillow's last pixel
+    rng, shares = np.random.default_rng(1), []
+    for _ in range(n):
+        side, centre = 16 * rng.random(), 32 * rng.random(2)
+        first = np.maximum(centre - side / 2, 0).astype(int)
+        last = np.minimum(first + side, 32)
+        canvas = Image.new("L", (32, 32))
+        ImageDraw.Draw(canvas).rectangle((*first.tolist(), *last.tolist()), 255)
+        shares.append(np.array(canvas).mean() / 255)
+    cut = (bottom - top) * (right - left) / 32**2
+    for quantity in (np.mean, np.std, np.median):
+        np.testing.assert_allclose(quantity(cut), quantity(shares), atol=0.003)
+    np.testing.assert_allclose(cut.mean(), 0.08, atol=0.005)

@@ -17,7 +17,13 @@ from matplotlib.figure import Figure
 from noisyfl.core.artifacts import Results, replacing
 from noisyfl.core.randomness import stream
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, View
-from noisyfl.data.augmentation.randaugment import DRAWS, LEVELS, OPERATIONS, apply_strong, strengths
+from noisyfl.data.augmentation.randaugment import (
+    FIXMATCH,
+    LEVELS,
+    OPERATIONS,
+    apply_strong,
+    strengths,
+)
 from noisyfl.data.datasets.dataset import Dataset, Part, dataset
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.shards import Encoded
@@ -113,8 +119,12 @@ def augmentations(facts: Dataset, part: Part) -> Figure:
     copies = image.expand(DRAWN, -1, -1, -1)
     draws = view.draw("mild", DRAWN, stream(0, "data sheet", "mild"), [1] * DRAWN)
     rows["mild"] = _as_bytes(view.show("mild", copies, draws))
-    draws = view.draw("strong", DRAWN, stream(0, "data sheet", "strong"))
-    rows["strong, after crop_flip"] = _as_bytes(view.show("strong", copies, draws))
+    for kind, words in (
+        ("strong", "strong, after crop_flip"),
+        ("strong3", "strong3, then crop_flip"),
+    ):
+        draws = view.draw(kind, DRAWN, stream(0, "data sheet", kind))
+        rows[words] = _as_bytes(view.show(kind, copies, draws))
     return _figure_of(rows, f"{facts.name}: augmentation of one image", "")
 
 
@@ -129,11 +139,11 @@ def strong_operations(facts: Dataset, part: Part) -> Figure:
     for number, name in enumerate(OPERATIONS):
         if facts.shape[2] == 1 and name == "Color":
             continue
-        draws = np.zeros(len(levels), dtype=DRAWS)
+        draws = np.zeros(len(levels), dtype=FIXMATCH.draws)
         draws["operation"][:, 0] = number
         draws["strength"][:, 0] = table[number, levels]
         copies = image.expand(len(levels), -1, -1, -1).contiguous()
-        rows[name] = _channels_last(apply_strong(copies, draws))
+        rows[name] = _channels_last(apply_strong(copies, draws, FIXMATCH))
     title = f"{facts.name}: operations of the strong view, levels {levels[0]} to {levels[-1]}"
     return _figure_of(rows, title, "two are drawn for an image; then a square is cut out")
 

@@ -91,6 +91,10 @@ class FedGR(ServerSide, ClientSide):
         at_least=0,
         share_of=("rounds", 500),
     )
+    strong_view: Literal["strong3", "strong3_uncut", "strong"] = option(
+        "strong3",
+        doc="v: TorchSSL's RandAugment and cutout (code), the same without cutout, or FixMatch's",
+    )
     sieve: Literal["participants", "client"] = option(
         "participants", doc="whose samples a mixture is of: all participants', or a client's own"
     )
@@ -232,7 +236,7 @@ class FedGR(ServerSide, ClientSide):
         count, done = len(epoch.steps), client.state.get(MOVES, 0)
         steps = range(turn.number * count, (turn.number + 1) * count)
         follow = [self.share(done + step - 1) if step else 0.0 for step in steps]
-        return Epoch(epoch.steps, epoch.targets, {"follow": follow}, ("strong", "weak"))
+        return Epoch(epoch.steps, epoch.targets, {"follow": follow}, (self.strong_view, "weak"))
 
     def share(self, moves: int) -> float:
         """How far the teacher follows the local model, having moved so often."""

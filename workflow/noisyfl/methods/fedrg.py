@@ -86,6 +86,11 @@ class FedRG(SymmetricCrossEntropy):
     pretraining_rounds: int = option(
         150, doc="rounds of training without labels", at_least=0, share_of=("rounds", 500)
     )
+    strong_view: Literal["strong3", "strong3_uncut", "strong"] = option(
+        "strong3",
+        doc="the second view: TorchSSL's RandAugment and cutout (code), the same without cutout "
+        "(code, on SVHN), or FixMatch's",
+    )
     contrast_temperature: float = option(0.07, doc="t, of the pretraining's softmax", above=0)
     projector_hidden: int | None = option(
         None, doc="the projector's hidden width; null: eight times the features'", at_least=1
@@ -150,7 +155,7 @@ class FedRG(SymmetricCrossEntropy):
             requests = [
                 Pass(client, federation.weights, f"clusters {view}", view=view)
                 for client in participants
-                for view in ("weak", "strong")
+                for view in ("weak", self.strong_view)
             ]
             answers = iter(federation.passes(requests, round))
             for client in participants:
@@ -219,7 +224,7 @@ class FedRG(SymmetricCrossEntropy):
         """Every image in two views; the pretraining leaves the classifier as it is."""
         epoch = super().epoch(client, turn)
         learns = tuple(client.state[BODY]) if turn.round < self.pretraining_rounds else ""
-        return dataclasses.replace(epoch, views=("weak", "strong"), learns=learns)
+        return dataclasses.replace(epoch, views=("weak", self.strong_view), learns=learns)
 
     def loss(self, model: LocalModel, batch: Batch) -> Tensor:
         """See the module. It also trains the projector, or the noise absorption matrix and the

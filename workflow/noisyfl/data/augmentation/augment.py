@@ -15,7 +15,13 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data.augmentation.crops import draw_boxes, draw_windows, middle, resized, window
 from noisyfl.data.augmentation.mild import apply_mild, draw_mild
-from noisyfl.data.augmentation.randaugment import apply_strong, draw_strong
+from noisyfl.data.augmentation.randaugment import (
+    FIXMATCH,
+    TORCHSSL,
+    apply_strong,
+    draw_fixmatch,
+    draw_torchssl,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -225,11 +231,14 @@ def statistics(normalization: str, dataset: Dataset) -> tuple[tuple[float, ...],
     return mean, std
 
 
-KINDS = ("plain", "mild", "weak", "strong")
+KINDS = ("plain", "mild", "weak", "strong", "strong3", "strong3_uncut")
 """How images are shown. Plain: as they are, or only their middle if they are kept larger than a
 network sees them. Mild: plain, then rotated or mirrored and in other colours, all images of a batch
 alike (:mod:`noisyfl.data.augmentation.mild`). Weak: with the run's augmentation. Strong: weak, then
-RandAugment and cutout (:mod:`noisyfl.data.augmentation.randaugment`)."""
+FixMatch's RandAugment and cutout. Strong3: TorchSSL's RandAugment and cutout, then weak;
+strong3_uncut: the same without cutout (:mod:`noisyfl.data.augmentation.randaugment`)."""
+
+STRONG3 = ("strong3", "strong3_uncut")
 
 
 class Draws(NamedTuple):
@@ -307,7 +316,12 @@ class View:
         if kind == "mild":
             return Draws(nothing, draw_mild([n] if sizes is None else sizes, rng, self.shape))
         moves = draw(self.augmentation, n, rng, self.shape, self.train_shape)
-        return Draws(moves, draw_strong(n, rng, self.shape) if kind == "strong" else nothing)
+        if kind == "strong":
+            return Draws(moves, draw_fixmatch(n, rng, self.shape))
+        if kind in STRONG3:
+            cutout = kind == "strong3"
+            return Draws(moves, draw_torchssl(n, rng, self.train_shape, cutout))
+        return Draws(moves, nothing)
 
     def show(self, kind: str, images: Tensor, draws: Draws) -> Tensor:
         """The images as a network sees them: float32, normalised.
@@ -318,13 +332,14 @@ class View:
                 training part, or in a plain view of either part.
             draws: what :meth:`draw` drew for them.
         """
-
+        if kind in STRONG3:
+            images = apply_strong(images, draws.operations, TORCHSSL)
         if kind in ("plain", "mild") or not AUGMENTATIONS[self.augmentation].crop:
             images = middle(images, self.shape)
         else:
             images = apply_moves(self.augmentation, images, draws.moves, self.shape)
         if kind == "strong":
-            images = apply_strong(images, draws.operations)
+            images = apply_strong(images, draws.operations, FIXMATCH)
         if kind == "mild":
             images = apply_mild(images, draws.operations)
         return normalize(images, self.mean, self.std)

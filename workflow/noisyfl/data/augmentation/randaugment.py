@@ -1,7 +1,7 @@
-"""Strong augmentation: RandAugment with two operations, then cutout, of batches of uint8 images.
+"""Strong augmentation: RandAugment, then cutout, of batches of uint8 images. There are two recipes,
+:data:`FIXMATCH` and :data:`TORCHSSL`; both come before normalisation.
 
-It comes after the crop and the mirroring of :mod:`noisyfl.data.augmentation.augment` and before
-normalisation.
+FixMatch's comes after the crop and the mirroring of :mod:`noisyfl.data.augmentation.augment`.
 FedNoiL adopts FixMatch (Sohn et al., 2020, section 2.3) and gives no more details. Operations and
 ranges are those of FixMatch's common PyTorch reimplementation (``kekmodel/FixMatch-pytorch``),
 which works on one image at a time with Pillow. The arithmetic here is Pillow's, in integers
@@ -14,11 +14,15 @@ reimplementation:
 - Crops have black borders, as everywhere here. The reimplementation mirrors the image there.
 - Color does nothing to images of one channel. It stays in the pool, so that the other operations
   are as frequent as with three channels.
+
+TorchSSL's, which the codes of FedRG and FedGR call ``RandAugment(3, 5)``, comes before the crop. It
+applies three operations in any case, each with a strength that is uniform on the operation's range,
+and cuts a square out whose side is uniform up to half of the image's.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -41,24 +45,38 @@ GEOMETRIC = ("Rotate", "ShearX", "ShearY", "TranslateX", "TranslateY")
 OPERATIONS = ("Identity", *POINTWISE, *GEOMETRIC)
 """Drawn uniformly, with replacement. An operation's number in the draws is its index here."""
 
-COUNT = 2
-"""Operations that are drawn for an image."""
-
 LEVELS = 10
 """Strengths are in tenths of an operation's range; levels 1 to 9 are drawn, as in that code."""
 
 PROBABILITY = 0.5
 """The probability with which an operation that was drawn is applied."""
 
-GREY = 127
-"""The pixel value that cutout fills its square with."""
 
-DRAWS = np.dtype(
-    [("operation", np.int64, COUNT), ("strength", np.float64, COUNT), ("box", np.int64, 4)]
-)
-"""What is drawn for one image: its operations in order (Identity where one is not applied), their
-strengths (:func:`strengths`), and the box that is cut out: rows from, to, columns from, to
-(exclusive)."""
+class Recipe(NamedTuple):
+    """How strong augmentation is drawn.
+
+    Attributes:
+        count: operations that are drawn for an image.
+        fill: the pixel values that cutout fills its square with, one a channel.
+    """
+
+    count: int
+    fill: tuple[int, int, int]
+
+    @property
+    def draws(self) -> np.dtype:
+        """What is drawn for one image: its operations in order (Identity where one is not applied),
+        their strengths (:func:`strengths`), and the box that is cut out: rows from, to, columns
+        from, to (exclusive).
+        """
+        count = self.count
+        return np.dtype(
+            [("operation", np.int64, count), ("strength", np.float64, count), ("box", np.int64, 4)]
+        )
+
+
+FIXMATCH = Recipe(count=2, fill=(127, 127, 127))
+TORCHSSL = Recipe(count=3, fill=(125, 123, 114))
 
 
 def strengths(height: int, width: int) -> np.ndarray:
@@ -78,26 +96,32 @@ def strengths(height: int, width: int) -> np.ndarray:
     return np.array([ranges.get(name, 0 * level) for name in OPERATIONS], dtype=np.float64)
 
 
-def draw_strong(n: int, rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:
-    """Draw the strong augmentation of ``n`` images of a shape (height, width, channels).
+def ranges(height: int, width: int) -> np.ndarray:
+    """The lowest and the highest strength of each operation of :data:`TORCHSSL`, float64
+    [operations, 2], in the units of :func:`strengths`; the whole part of Posterize's counts.
+    """
+    factors = ("Brightness", "Color", "Contrast", "Sharpness")
+    known = dict.fromkeys(factors, (0.05, 0.95)) | {"Posterize": (4, 8), "Solarize": (0, 256)}
+    largest = {"Rotate": 30, "ShearX": 0.3, "ShearY": 0.3}
+    largest |= {"TranslateX": 0.3 * width, "TranslateY": 0.3 * height}
+    known |= {name: (-value, value) for name, value in largest.items()}
+    return np.array([known.get(name, (0, 0)) for name in OPERATIONS], dtype=np.float64)
 
-    Args:
-        n: how many images.
-        rng: the stream to draw from.
-        shape: of each, in pixels.
+
+def draw_fixmatch(n: int, rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:
+    """Draw FixMatch's augmentation of ``n`` images of a shape (height, width, channels).
 
     Returns:
-        :data:`DRAWS` [n]; may be sliced and concatenated like the images.
+        :attr:`FIXMATCH.draws <Recipe.draws>` [n]; may be sliced and concatenated like the images.
     """
-    height, width, channels = shape
-    operation = rng.integers(len(OPERATIONS), size=(n, COUNT))
-    level = rng.integers(1, LEVELS, size=(n, COUNT))
-    sign = rng.choice([-1, 1], size=(n, COUNT))
-    operation[rng.random((n, COUNT)) >= PROBABILITY] = OPERATIONS.index("Identity")
-    if channels == 1:
-        operation[operation == OPERATIONS.index("Color")] = OPERATIONS.index("Identity")
-    draws = np.zeros(n, dtype=DRAWS)
-    draws["operation"] = operation
+    height, width, _ = shape
+    size = (n, FIXMATCH.count)
+    operation = rng.integers(len(OPERATIONS), size=size)
+    level = rng.integers(1, LEVELS, size=size)
+    sign = rng.choice([-1, 1], size=size)
+    operation[rng.random(size) >= PROBABILITY] = OPERATIONS.index("Identity")
+    draws = _without_color(operation, FIXMATCH, shape)
+    operation = draws["operation"]
     signed = operation > len(POINTWISE)
     draws["strength"] = np.where(signed, sign, 1) * strengths(height, width)[operation, level]
     centre = rng.integers([height, width], size=(n, 2))
@@ -107,12 +131,56 @@ def draw_strong(n: int, rng: np.random.Generator, shape: tuple[int, int, int]) -
     return draws
 
 
-def apply_strong(images: Tensor, draws: np.ndarray) -> Tensor:
-    """Apply two operations, one after the other, then cutout.
+def draw_torchssl(
+    n: int, rng: np.random.Generator, shape: tuple[int, int, int], cutout: bool
+) -> np.ndarray:
+    """Draw TorchSSL's augmentation of ``n`` images of a shape (height, width, channels).
+
+    Args:
+        n: how many images.
+        rng: the stream to draw from.
+        shape: of each, in pixels.
+        cutout: whether a square is cut out.
+
+    Returns:
+        :attr:`TORCHSSL.draws <Recipe.draws>` [n]; may be sliced and concatenated like the images.
+    """
+    height, width, _ = shape
+    size = (n, TORCHSSL.count)
+    draws = _without_color(rng.integers(len(OPERATIONS), size=size), TORCHSSL, shape)
+    low, high = ranges(height, width)[draws["operation"]].transpose(2, 0, 1)
+    draws["strength"] = low + (high - low) * rng.random(size)
+    bits = draws["operation"] == OPERATIONS.index("Posterize")
+    draws["strength"][bits] = np.floor(draws["strength"][bits])
+    if cutout:
+        side = 0.5 * width * rng.random((n, 1))
+        first = np.maximum(rng.random((n, 2)) * [height, width] - side / 2, 0).astype(np.int64)
+        draws["box"][:, ::2] = first
+        # Pillow's rectangle includes its last row and column.
+        last = np.minimum(first + side, [height - 1, width - 1]).astype(np.int64)
+        draws["box"][:, 1::2] = last + 1
+    return draws
+
+
+def _without_color(
+    operation: np.ndarray, recipe: Recipe, shape: tuple[int, int, int]
+) -> np.ndarray:
+    """Draws with these operations; Color becomes Identity where images have one channel."""
+    draws = np.zeros(len(operation), dtype=recipe.draws)
+    if shape[2] == 1:
+        operation[operation == OPERATIONS.index("Color")] = OPERATIONS.index("Identity")
+    draws["operation"] = operation
+    return draws
+
+
+def apply_strong(images: Tensor, draws: np.ndarray, recipe: Recipe) -> Tensor:
+    """Apply the operations, one after the other, then cutout.
 
     Args:
         images: uint8 [n, channels, height, width] with 1 or 3 channels; left as they are.
-        draws: :data:`DRAWS` [n], as :func:`draw_strong` makes them.
+        draws: [n], as drawn for the recipe.
+        recipe: :data:`FIXMATCH` or :data:`TORCHSSL`. Of its fill, images of one channel take the
+            second value, green's.
 
     Returns:
         uint8, like ``images``, on their device and in their memory format.
@@ -130,7 +198,7 @@ def apply_strong(images: Tensor, draws: np.ndarray) -> Tensor:
     strength = send(draws["strength"].astype(np.float32))
     matrices = send(_matrices(draws, height, width))
     images = images.clone()
-    for turn in range(COUNT):
+    for turn in range(recipe.count):
         sizes = np.bincount(group[:, turn], minlength=2 + len(POINTWISE)).tolist()
         _, *pointwise, geometric = order[:, turn].split(sizes)
         for name, index in zip(POINTWISE, pointwise, strict=True):
@@ -147,14 +215,15 @@ def apply_strong(images: Tensor, draws: np.ndarray) -> Tensor:
     rows = ((row >= top) & (row < bottom)).to(images.dtype)
     columns = ((column >= left) & (column < right)).to(images.dtype)
     cut = rows[:, None, :, None] * columns[:, None, None, :]
-    return images.mul_(1 - cut).add_(GREY * cut)
+    fill = send(np.array(recipe.fill if images.shape[1] == 3 else recipe.fill[1:2], np.uint8))
+    return images.mul_(1 - cut).add_(fill.view(1, -1, 1, 1) * cut)
 
 
 def _matrices(draws: np.ndarray, height: int, width: int) -> np.ndarray:
     """Affine matrices from a pixel's position to the position that its value comes from.
 
     Returns:
-        int32 [n, COUNT, 2, 3], in 1/65536 of a pixel, Pillow's resolution. The first row times
+        int32 [n, count, 2, 3], in 1/65536 of a pixel, Pillow's resolution. The first row times
         (column, row, 1) is the source's column, the second its row.
     """
     operation, strength = draws["operation"], draws["strength"]
