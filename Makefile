@@ -55,7 +55,8 @@ test: .venv/installed
 	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-all: .venv/installed
-	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not storm"
+	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not storm" \
+		--durations=60 --durations-min=2
 
 check: .venv/installed
 	$(bin)/ruff check

@@ -295,11 +295,8 @@ def test_precision(make, precision):
 
 # ---------------------------------------------------------------- every method
 
-OFTEN = [name_of(row) for row in ROWS if not {"parts", "variant"} & row.keys()]
-
-
 @pytest.mark.parametrize("gpu", GPUS)
-@pytest.mark.parametrize("method", by_name(ROWS, OFTEN))
+@pytest.mark.parametrize("method", by_name(ROWS))
 def test_every_method_on_a_gpu(method, gpu, data, tmp_path):
     loop, _ = compare(method, data, tmp_path, gpu)
     recorded = json.loads(recorded_runs.FILE.read_text(encoding="utf-8"))[name_of(method)]

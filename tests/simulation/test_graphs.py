@@ -22,7 +22,7 @@ from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Task
 from noisyfl.simulation.usage import Usage
 from small_executors import close, counts, made, schedule
-from small_runs import CLIENT_SIDES, by_name, federation_of, name_of, spec_of
+from small_runs import CLIENT_SIDES, VARIED, by_name, federation_of, name_of, spec_of
 
 CPU = torch.device("cpu")
 
@@ -158,7 +158,7 @@ REPEATABLE = [
 ROUNDS = {"dividemix-fedrn": 40}
 
 
-@pytest.mark.parametrize("method", by_name(REPEATABLE, ["fedprox"]))
+@pytest.mark.parametrize("method", by_name(REPEATABLE, [], VARIED))
 def test_few_steps_run_as_they_are(method, data, tmp_path, monkeypatch):
     """Of 16 clients of unequal sizes, over 27 or 40 rounds."""
     monkeypatch.setitem(EXECUTORS, "fast", Counted)

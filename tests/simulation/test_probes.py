@@ -27,7 +27,7 @@ from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import Probe, canonical_run, check_run
-from small_runs import METHODS, SETTING, SMALL, by_name, inputs, spec_of, train
+from small_runs import METHODS, SETTING, SMALL, VARIED, by_name, inputs, spec_of, train
 
 ALL = ["features", "local_models", "samples"]
 ROFL = {"name": "rofl", **SMALL["rofl"]}
@@ -125,7 +125,7 @@ def equal(one, other):
     return one == other or (one != one and other != other)
 
 
-@pytest.mark.parametrize("method", by_name(METHODS, ["fedcorr", "krum+coteaching", "rofl"]))
+@pytest.mark.parametrize("method", by_name(METHODS, ["fedcorr", "krum+coteaching", "rofl"], VARIED))
 def test_probes_leave_every_method_as_it_is(method, data, tmp_path):
     """And each measures numbers, whatever the method."""
     federation, *sides = federation_of(method, data, tmp_path)

@@ -25,6 +25,7 @@ from small_runs import (
     METHODS,
     REMEMBERING,
     SETTING,
+    VARIED,
     by_name,
     inputs,
     name_of,
@@ -55,13 +56,13 @@ def undisturbed(data, tmp_path_factory):
     return lambda spec: trained(identity(spec))
 
 
-@pytest.mark.parametrize("method", METHODS, ids=name_of)
+@pytest.mark.parametrize("method", by_name(METHODS))
 def test_every_method_trains(method, data, tmp_path):
     """So many rounds that its warm-up ends, from whichever model the seed gives."""
     trains(method, data, tmp_path)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=name_of)
+@pytest.mark.parametrize("method", by_name(METHODS))
 def test_every_method_declares_what_it_is(method, data, tmp_path):
     declares(method, data, tmp_path)
 
@@ -91,7 +92,7 @@ def test_a_run_asked_to_end_after_every_round_ends_the_same(method, data, tmp_pa
     assert not (tmp_path / "pieces" / "run.pt").exists()
 
 
-@pytest.mark.parametrize("method", by_name(INTERRUPTED, ["scaffold"]))
+@pytest.mark.parametrize("method", by_name(INTERRUPTED, ["scaffold"], VARIED))
 def test_sigterm_in_the_middle_of_rounds_changes_nothing(
     method, data, tmp_path, undisturbed, monkeypatch
 ):

@@ -7,13 +7,13 @@ import torch
 
 from gpu_checks import check_streams
 from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
-from small_runs import CLIENT_SIDES, by_name
+from small_runs import CLIENT_SIDES, VARIED, by_name
 from streams import Race, Streams
 
 OFTEN = ("fedavg", "rofl", "scaffold")
 
 
-@pytest.mark.parametrize("method", by_name(CLIENT_SIDES, OFTEN))
+@pytest.mark.parametrize("method", by_name(CLIENT_SIDES, OFTEN, VARIED))
 def test_no_method_races(method, data, tmp_path, monkeypatch):
     check_streams(method, data, tmp_path, monkeypatch)
 

@@ -75,11 +75,30 @@ def name_of(method):
     return "+".join(names) + (f"-{method['variant']}" if "variant" in method else "")
 
 
-def by_name(rows, often):
-    """Parameters of a test of whole runs: slow, but for those of these names."""
+FIVE = ("fedavg", "fedcorr", "fednoil", "fedrn", "rofl")
+"""The methods whose whole runs every change tests."""
+
+VARIED = (*FIVE, "apfl", "dividemix", "fedgr", "fedrg", "krum+coteaching", "scaffold", "selfie")
+"""Methods that between them use every hook, for tests that take long with each method."""
+
+
+def by_name(rows, often=FIVE, sometimes=None):
+    """Parameters of a test of whole runs.
+
+    Args:
+        rows: the methods.
+        often: names of those that every change tests; the others are slow.
+        sometimes: names of those that are slow; the others are left out unless asked for. None: all
+            others are slow.
+    """
+
+    def marks(name):
+        if name in often:
+            return []
+        late = sometimes is not None and name not in sometimes
+        return [pytest.mark.storm if late else pytest.mark.slow]
+
     names = [name_of(row) for row in rows]
-    assert set(often) <= set(names)
     return [
-        pytest.param(row, id=name, marks=[] if name in often else pytest.mark.slow)
-        for row, name in zip(rows, names, strict=True)
+        pytest.param(row, id=name, marks=marks(name)) for row, name in zip(rows, names, strict=True)
     ]

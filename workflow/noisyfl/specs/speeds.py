@@ -1,6 +1,6 @@
 """How fast devices are, in three terms: launches, matrix rate, evaluation.
 
-The factors of GPUs are not measured; docs/speed.md gives the reasons for each. `python -m noisyfl
+The H200 was measured (docs/speed.md); the other GPUs are derived from it. `python -m noisyfl
 selftest` measures a device, and :func:`measured_speed` reads what it has written.
 """
 
@@ -75,21 +75,27 @@ def _rates(float32: float, tf32: float, bfloat16: float) -> dict[str, float]:
 CPU = "CPU core"
 
 DEVICES = {
-    "H100": Speed(flops=_rates(30e12, 80e12, 100e12), evaluation=40_000, launch=5e-7, step=1e-4),
-    "A100": Speed(flops=_rates(10e12, 45e12, 60e12), evaluation=12_000, launch=6e-7, step=1e-4),
-    "RTX 4090": Speed(flops=_rates(25e12, 40e12, 60e12), evaluation=30_000, launch=5e-7, step=1e-4),
-    "T4": Speed(flops=_rates(3e12, 3e12, 3e12), evaluation=3_000, launch=2e-6, step=1e-4),
+    "H200": Speed(flops=_rates(25e12, 100e12, 60e12), evaluation=120_000, launch=2.5e-6, step=1e-4),
+    "H100": Speed(flops=_rates(25e12, 90e12, 50e12), evaluation=90_000, launch=2.5e-6, step=1e-4),
+    "A100": Speed(flops=_rates(10e12, 45e12, 40e12), evaluation=40_000, launch=3e-6, step=1e-4),
+    "RTX 4090": Speed(flops=_rates(25e12, 40e12, 40e12), evaluation=40_000, launch=3e-6, step=1e-4),
+    "T4": Speed(flops=_rates(3e12, 3e12, 3e12), evaluation=3_000, launch=4e-6, step=1e-4),
     CPU: Speed(flops=_rates(7e10, 7e10, 7e10), evaluation=63, step=1e-3, weight=2e-9, start=15),
 }
 """By name. A CPU core was measured on one thread of a server, with a margin for slower ones."""
 
 SAFE_GPU = Speed(
-    flops=_rates(3e12, 3e12, 3e12), evaluation=2_700, step=1e-3, weight=1e-11, start=60
+    flops=_rates(3e12, 3e12, 3e12),
+    evaluation=2_700,
+    launch=4e-6,
+    step=1e-3,
+    weight=1e-11,
+    start=60,
 )
 """A GPU so slow that none in use should be slower; a cluster is asked for time by it."""
 
 LEAST, MOST = 2 / 3, 2.0
-"""Range of a run's time over its likely time; GPUs' throughput is not known more precisely."""
+"""Range of a run's time over its likely time: the formula fits the H200's rates within it."""
 
 
 def measured_speed(path: Path) -> tuple[str, Speed]:
