@@ -83,9 +83,15 @@ def test_labels_in_another_order_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (TRUE[:-1], r"holds int64 \(39,\), expected whole numbers, one for each of the 40"),
+        (
+            TRUE[:-1],
+            r"holds int64 \(39,\), expected whole numbers or names, one for each of the 40",
+        ),
         (TRUE / 2, r"holds float64 \(40,\)"),
-        (TRUE - 1, "gives sample 0 the label -1, expected 0 to 9"),
+        (
+            TRUE - 1,
+            "gives sample 0 the label -1, expected 0 to 9, or one of 10 classes: airplane, ",
+        ),
     ],
 )
 def test_what_cannot_be_the_datasets_labels_is_refused(tmp_path, labels, message):

@@ -46,8 +46,8 @@ Stamp = list[int] | None
 RECORD = "images.json"
 """Beside the parts of a dataset of one's own: what is known of it, and what it was read from.
 
-Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, and the digest of the
-``given`` labels among them.
+Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, the digest of the
+``given`` labels among them, and whether its classes are ``numbered``.
 """
 
 
@@ -79,7 +79,7 @@ class OwnFiles:
         self.stamps: dict[str, Stamp] = {}
         self.fingerprints: dict[str, str] = {}
         self._known: dict[str, Any] = {}
-        self._given: dict[str, str | None] = {}  # the digest, by the JSON of the options
+        self._sources: dict[str, dict[str, Any]] = {}  # as in a record, by the JSON of the options
 
     def stale(self, stamps: Mapping[str, Stamp], fingerprints: Mapping[str, str]) -> bool:
         """Whether a file is another one than it was, by what an :class:`OwnFiles` has noted."""
@@ -104,9 +104,9 @@ class OwnFiles:
         options = json.dumps(wanted.options(), sort_keys=True)
         if options not in self._known:
             found = fingerprint(wanted, self.roots)
-            known, given = self._record(options, found) or self._prepared(wanted, options, found)
+            known, source = self._record(options, found) or self._prepared(wanted, options, found)
             self.fingerprints[options] = found
-            self._known[options], self._given[options] = known, given
+            self._known[options], self._sources[options] = known, source
         return dict(self._known[options])
 
     def facts(self, wanted: Images) -> Dataset:
@@ -114,8 +114,8 @@ class OwnFiles:
         some; see :meth:`images`.
         """
         known = dataset(self.images(wanted))
-        options = json.dumps(wanted.options(), sort_keys=True)
-        return replace(known, given=self._given[options] or "")
+        source = self._sources[json.dumps(wanted.options(), sort_keys=True)]
+        return replace(known, given=source["given"] or "", numbered=source["numbered"])
 
     def prepare_again(self, name: str) -> None:
         """Make the parts of a dataset of one's own again, as they were.
@@ -141,9 +141,10 @@ class OwnFiles:
             )
         self._write(content)
 
-    def _record(self, options: str, found: str) -> tuple[dict[str, Any], str | None] | None:
-        """What is known of files that were read before and have not changed since, and the digest
-        of the given labels among them.
+    def _record(self, options: str, found: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """What is known of files that were read before and have not changed since, and their entry
+        among the sources; an entry without ``numbered`` is of an older version, which took numbers
+        for positions.
         """
         for path in sorted(self._folder("").glob(f"images_*/{RECORD}")):
             try:
@@ -151,25 +152,31 @@ class OwnFiles:
             except DamagedArtifact:
                 continue
             for source in record["sources"]:
-                if (source["options"], source["fingerprint"]) == (options, found):
+                same = (source["options"], source["fingerprint"]) == (options, found)
+                if same and "numbered" in source:
                     self.stamps[str(path)] = stamp_of(path)
-                    return record["known"], source["given"]
+                    return record["known"], source
         return None
 
     def _prepared(
         self, wanted: Images, options: str, found: str
-    ) -> tuple[dict[str, Any], str | None]:
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Read files, prepare the parts, and note both; returns what :meth:`_record` does."""
         content = read_images(wanted, self.roots)
         self._write(content)
         given = None if content.given is None else self._keep_labels(content.given)
         path = self._folder(dataset(content.known).name) / RECORD
         before = read_json(path)["sources"] if path.is_file() else []
-        source = {"options": options, "fingerprint": found, "given": given}
+        source = {
+            "options": options,
+            "fingerprint": found,
+            "given": given,
+            "numbered": content.numbered,
+        }
         others = [one for one in before if one["options"] != options]
         write_json(path, {"known": content.known, "sources": [*others, source]})
         self.stamps[str(path)] = stamp_of(path)
-        return content.known, given
+        return content.known, source
 
     def _write(self, content: Content) -> None:
         facts = dataset(content.known)
@@ -195,7 +202,7 @@ class OwnFiles:
         """
         if path is None:
             return self._given_with(facts)
-        noted = json.dumps(["labels", path, key, facts.name])
+        noted = json.dumps(["labels", path, key, facts.name, facts.numbered])
         if noted not in self._known:
             for place in places(path, facts.name, self.roots):
                 self.stamps[str(place)] = stamp_of(place)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyarrow import ArrowInvalid, csv
 
-from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.core.options import BadInput, did_you_mean, within
+from noisyfl.data.datasets.classes import numbers_of
 from noisyfl.data.roots import Roots, each
 
 if TYPE_CHECKING:
@@ -191,21 +192,21 @@ def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) 
 def _whole(path: Path, name: str, values: Any, dataset: Dataset) -> np.ndarray:
     """Labels as int64 [n]; :class:`BadInput` if their number or values do not fit the dataset."""
     where = f"{path}: {name!r}" if name else f"{path}"
-    labels, samples, classes = np.asarray(values), dataset.task_size, len(dataset.classes)
-    if labels.shape != (samples,) or labels.dtype.kind not in "iu":
+    labels, samples = np.asarray(values), dataset.task_size
+    texts = labels.dtype == object and all(isinstance(value, str) for value in labels.flat)
+    if labels.shape != (samples,) or (labels.dtype.kind not in "iuU" and not texts):
         raise BadInput(
-            f"{where} holds {labels.dtype} {labels.shape}, expected whole numbers, one for each of "
-            f"the {samples} training samples",
+            f"{where} holds {labels.dtype} {labels.shape}, expected whole numbers or names, one "
+            f"for each of the {samples} training samples",
             "file",
         )
-    outside = np.flatnonzero((labels < 0) | (labels >= classes))
-    if len(outside):
-        raise BadInput(
-            f"{where} gives sample {outside[0]} the label {labels[outside[0]]}, expected 0 "
-            f"to {classes - 1}",
-            "file",
+    with within("file"):
+        return numbers_of(
+            labels.tolist(),
+            dataset.classes,
+            dataset.numbered,
+            lambda row: f"{where} gives sample {row} the label",
         )
-    return labels.astype(np.int64)
 
 
 def _read(path: Path) -> Mapping[str, Any]:
