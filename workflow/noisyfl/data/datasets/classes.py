@@ -141,9 +141,11 @@ def numbers_of(
         BadInput: a label is of no class.
     """
     known: dict[int | str, int] = {name: number for number, name in enumerate(classes)}
-    values = {int(name): number for number, name in enumerate(classes) if is_number(name)}
+    values: dict[int | str, int] = {
+        int(name): number for number, name in enumerate(classes) if is_number(name)
+    }
     by_position = numbered and not values
-    known.update(dict(enumerate(range(len(classes)))) if by_position else values)
+    known |= {number: number for number in range(len(classes))} if by_position else values
     found = np.empty(len(labels), dtype=np.int64)
     for row, label in enumerate(labels):
         number = known.get(label, -1)
