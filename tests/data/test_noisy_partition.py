@@ -1,6 +1,7 @@
 """Noisy partitions: from a spec to a file and back."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -343,3 +344,25 @@ def test_the_revision_stands_for_the_bytes_that_are_made():
     tables = [noisy_partition.make(canonical(**given), LABELS)[0] for given in specs.values()]
     assert [checksum(table)[:16] for table in tables] == list(specs)
     assert noisy_partition.REVISION == 2
+
+
+@pytest.mark.parametrize(
+    ("noise", "level", "clients", "said"),
+    [
+        ("symmetric", "constant(level=0.5)", 287, "flips 60% .* of clients with 5 samples, .* 50%"),
+        ("pair", "constant(level=0.4)", 1437, "flips 0% .* of clients with 1 samples, .* say 40%"),
+        ("symmetric(count='floor')", "constant(level=0.5)", 287, "count=floor flips 40% .* 50%"),
+        ("symmetric(count='floor')", "constant(level=0.5)", 31, None),
+        ("symmetric(count='bernoulli')", "constant(level=0.5)", 287, None),
+        ("symmetric", "constant(level=0.4)", 287, None),
+        ("symmetric", "uniform(low=0, high=1)", 287, None),
+        ("symmetric", "constant(level=0.5, scope='dataset')", 287, None),
+        ("none", "none", 1437, None),
+    ],
+)
+def test_clients_too_small_for_their_levels_are_remarked_on(noise, level, clients, said):
+    spec = canonical(partition=f"iid(clients={clients})", label_noise=noise, noise_level=level)
+    remarks = noisy_partition.remarks_on(spec)
+    assert len(remarks) == (said is not None)
+    if said:
+        assert re.search(said, remarks[0])

@@ -32,6 +32,7 @@ from noisyfl.data.client_files import read_clients
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Content, Images, fingerprint, read_images
 from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
+from noisyfl.data.noise.agreement import doubt
 from noisyfl.data.noise.human_labels import (
     check_order,
     digest,
@@ -47,7 +48,8 @@ RECORD = "images.json"
 """Beside the parts of a dataset of one's own: what is known of it, and what it was read from.
 
 Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, the digest of the
-``given`` labels among them, and whether its classes are ``numbered``.
+``given`` labels among them, whether its classes are ``numbered``, and ``remarks`` on the images and
+``doubts`` about the given labels.
 """
 
 
@@ -71,6 +73,7 @@ class OwnFiles:
         stamps: of every file of labels or clients that was looked for, there or not, and of every
             file that is kept, by path.
         fingerprints: of every dataset of one's own that was read, by the JSON of its options.
+        remarks: what a user should know of images and of labels, by their digests.
     """
 
     def __init__(self, roots: Roots, results: Path) -> None:
@@ -78,6 +81,7 @@ class OwnFiles:
         self.results = Results(results)
         self.stamps: dict[str, Stamp] = {}
         self.fingerprints: dict[str, str] = {}
+        self.remarks: dict[str, list[str]] = {}
         self._known: dict[str, Any] = {}
         self._sources: dict[str, dict[str, Any]] = {}  # as in a record, by the JSON of the options
 
@@ -107,6 +111,9 @@ class OwnFiles:
             known, source = self._record(options, found) or self._prepared(wanted, options, found)
             self.fingerprints[options] = found
             self._known[options], self._sources[options] = known, source
+            self.remarks[known["sha256"]] = source["remarks"]
+            if source["given"]:
+                self.remarks[source["given"]] = source["doubts"]
         return dict(self._known[options])
 
     def facts(self, wanted: Images) -> Dataset:
@@ -143,7 +150,7 @@ class OwnFiles:
 
     def _record(self, options: str, found: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """What is known of files that were read before and have not changed since, and their entry
-        among the sources; an entry without ``numbered`` is of an older version, which took numbers
+        among the sources; an entry without ``remarks`` is of an older version, which took numbers
         for positions.
         """
         for path in sorted(self._folder("").glob(f"images_*/{RECORD}")):
@@ -153,7 +160,7 @@ class OwnFiles:
                 continue
             for source in record["sources"]:
                 same = (source["options"], source["fingerprint"]) == (options, found)
-                if same and "numbered" in source:
+                if same and "remarks" in source:
                     self.stamps[str(path)] = stamp_of(path)
                     return record["known"], source
         return None
@@ -164,7 +171,10 @@ class OwnFiles:
         """Read files, prepare the parts, and note both; returns what :meth:`_record` does."""
         content = read_images(wanted, self.roots)
         self._write(content)
-        given = None if content.given is None else self._keep_labels(content.given)
+        given, doubts = None, [""]
+        if content.given is not None:
+            given = self._keep_labels(content.given)
+            doubts = [doubt(content.given, content.train[1]) if wanted.true_labels else ""]
         path = self._folder(dataset(content.known).name) / RECORD
         before = read_json(path)["sources"] if path.is_file() else []
         source = {
@@ -172,6 +182,8 @@ class OwnFiles:
             "fingerprint": found,
             "given": given,
             "numbered": content.numbered,
+            "remarks": content.remarks,
+            "doubts": [f"{wanted.path}, {wanted.given}: {one}" for one in doubts if one],
         }
         others = [one for one in before if one["options"] != options]
         write_json(path, {"known": content.known, "sources": [*others, source]})
@@ -207,12 +219,12 @@ class OwnFiles:
             for place in places(path, facts.name, self.roots):
                 self.stamps[str(place)] = stamp_of(place)
             labels, clean = load_columns(path, key, facts, self.roots)
-            if clean is not None:
-                # Of a part that is not made yet, or damaged, whoever makes the partition checks it.
-                with suppress(FileNotFoundError, DamagedArtifact):
-                    true = read_part(self.results.data(facts.name, "train")).labels
-                    check_order(clean, true[: facts.task_size], path, facts.name)
+            true = self._true_labels(facts)
+            if clean is not None and true is not None:
+                check_order(clean, true, path, facts.name)
+            where = f"{path}, {key}" if key else path
             self._known[noted] = self._keep_labels(labels, clean)
+            self._compare(labels, clean if true is None else true, where)
         sha256: str = self._known[noted]
         return sha256
 
@@ -230,10 +242,36 @@ class OwnFiles:
         if noted not in self._known:
             for place in places(None, facts.name, self.roots):
                 self.stamps[str(place)] = stamp_of(place)
-            labels, _ = load_columns(None, key, facts, self.roots)
+            labels, clean = load_columns(None, key, facts, self.roots)
             self._known[noted] = digest(labels)
+            true = self._true_labels(facts)
+            self._compare(labels, clean if true is None else true, f"human labels, {key}")
         sha256: str = self._known[noted]
         return sha256
+
+    def _true_labels(self, facts: Dataset) -> np.ndarray | None:
+        """The true labels of the training part; None if nobody knows them, or the part is not made
+        yet or damaged: then whoever makes the partition looks at them.
+        """
+        with suppress(FileNotFoundError, DamagedArtifact):
+            if facts.true_labels:
+                return read_part(self.results.data(facts.name, "train")).labels[: facts.task_size]
+        return None
+
+    def _compare(self, labels: np.ndarray, true: np.ndarray | None, where: str) -> None:
+        """Note if given labels have nothing to do with the true ones, where these are known."""
+        found = "" if true is None else doubt(labels, true)
+        self.remarks[digest(labels)] = [f"{where}: {found}"] if found else []
+
+    def remarks_on(self, spec: Mapping[str, Any]) -> list[str]:
+        """What a user should know of the images and labels that a noisy partition is made from.
+
+        Args:
+            spec: of the noisy partition, canonical.
+        """
+        parts = [spec[key] for key in ("dataset", "label_noise")]
+        digests = [part.get("sha256", "") for part in parts if isinstance(part, Mapping)]
+        return [remark for one in digests for remark in self.remarks.get(one, [])]
 
     def _given_with(self, facts: Dataset) -> str:
         """The digest of the given labels that a dataset of one's own has beside the true ones."""

@@ -23,6 +23,7 @@ from noisyfl.core.registry import Component
 from noisyfl.data.datasets.classes import check_spelling, names_of, numbers_of
 from noisyfl.data.datasets.images import Fit, Source, Unreadable, in_order, open_image, pixels
 from noisyfl.data.datasets.own_formats import Columns, Listing, list_images
+from noisyfl.data.datasets.repeats import check_apart, repeats
 from noisyfl.data.datasets.requested import in_short
 from noisyfl.data.datasets.sources import Arrays, test_rows
 from noisyfl.data.roots import Roots, each
@@ -98,6 +99,7 @@ class Content:
         test: the test part's.
         given: the given labels of the training part, int64 [n]; None if it has none.
         numbered: whether the format or an option says which number each class has.
+        remarks: what a user should know of the images.
     """
 
     known: dict[str, Any]
@@ -105,6 +107,7 @@ class Content:
     test: Arrays
     given: np.ndarray | None
     numbered: bool
+    remarks: list[str]
 
 
 def read_images(wanted: Images, roots: Roots) -> Content:
@@ -141,6 +144,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             "every class",
             "classes" if wanted.classes else "label",
         )
+    check_apart(train.images, test.images)
     fit, channels = _measure([train, test], wanted.size)
     gigabytes = (len(train) + len(test)) * fit.height * fit.width * channels / 1e9
     if gigabytes > MOST_GB:
@@ -164,7 +168,9 @@ def read_images(wanted: Images, roots: Roots) -> Content:
         "std": std,
         "true_labels": wanted.true_labels,
     }
-    return Content({**known, "sha256": content_digest(known, parts)}, *parts, given, numbered)
+    known["sha256"] = content_digest(known, parts)
+    remarks = [f"{train.place}: {one}" for one in repeats(*parts)]
+    return Content(known, *parts, given, numbered, remarks)
 
 
 def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
@@ -234,9 +240,10 @@ def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     if wanted.test is None:
         return (found["train"], found["test"]) if "test" in found else (found["all"], None)
     place = _place(wanted.test, "test", roots)
-    if place.samefile(path):
+    if place.samefile(path) or _holds(path, place) or _holds(place, path):
+        which = "is path too" if place.samefile(path) else "has files of path"
         raise BadInput(
-            f"got {wanted.test!r}, which is path too, expected other images than those of training "
+            f"got {wanted.test!r}, which {which}, expected other images than those of training "
             "(test_share splits some off)",
             "test",
         )
@@ -244,6 +251,12 @@ def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     if "all" not in of_test:
         raise BadInput(f"{place} has a training part of its own, expected a test part", "test")
     return found["all"], of_test["all"]
+
+
+def _holds(folder: Path, place: Path) -> bool:
+    """Whether a folder that is read as a whole has another folder, or a .parquet, in it."""
+    whole = place.is_dir() or place.suffix == ".parquet"
+    return folder.is_dir() and whole and folder.resolve() in place.resolve().parents
 
 
 def _classes_of(wanted: Images, train: Listing) -> list[str]:
