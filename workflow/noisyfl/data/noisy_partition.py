@@ -26,7 +26,7 @@ from noisyfl.data.client_files import repetitions
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.shards import Encoded
-from noisyfl.data.drawn import check_dealt, check_flipped, check_levels
+from noisyfl.data.drawn import check_dealt, check_flipped, check_levels, check_shown
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, Flipping, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
 from noisyfl.data.own_files import OwnFiles
@@ -228,7 +228,8 @@ def make(
         )
     dealt = labels[: facts.task_size]
     rows = parts.partition.assign(dealt, len(facts.classes), stream(seed, "partition"), own)
-    check_dealt(rows, parts.partition.clients, len(dealt), f"partition.{parts.partition.name}")
+    where = f"partition.{parts.partition.name}"
+    rows = check_dealt(rows, parts.partition.clients, len(dealt), where)
     levels = parts.level.draw(len(rows), stream(seed, "noise level"))
     check_levels(levels, len(rows), f"noise_level.{parts.level.name}.draw")
     unsplit = noise.whole or parts.level.before_split
@@ -238,7 +239,7 @@ def make(
         before = [labels[part] for part in seen]
         flipped = noise.flip(before, noisy, context)
         check_flipped(flipped, before, len(facts.classes), "flip")
-        shown = noise.replace(seen, noisy, context)
+        shown = check_shown(noise.replace(seen, noisy, context), seen, len(labels), "replace")
     if unsplit:
         flipped, shown = ([whole[part] for part in rows] for (whole,) in (flipped, shown))
     true = [labels[part] for part in shown]
