@@ -16,6 +16,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.remarks import doubt_about, remarks_on
 from noisyfl.data.roots import NotRead
 from small_partitions import LABELS, SETTING, canonical, canonical_of, made
 
@@ -362,7 +363,19 @@ def test_the_revision_stands_for_the_bytes_that_are_made():
 )
 def test_clients_too_small_for_their_levels_are_remarked_on(noise, level, clients, said):
     spec = canonical(partition=f"iid(clients={clients})", label_noise=noise, noise_level=level)
-    remarks = noisy_partition.remarks_on(spec)
+    remarks = remarks_on(spec)
     assert len(remarks) == (said is not None)
     if said:
         assert re.search(said, remarks[0])
+
+
+@pytest.mark.parametrize(("shift", "doubted"), [(0, False), (1, True)])
+def test_labels_from_a_file_are_compared_once_the_true_ones_are_known(tmp_path, shift, doubted):
+    given = np.where(np.arange(1437) % 3 > 0, LABELS, (LABELS + 1) % 10)
+    np.save(tmp_path / "labels.npy", (given + shift * np.arange(1437)) % 10)
+    spec = canonical(
+        data_folder=tmp_path, label_noise="file(path='labels.npy')", noise_level="none"
+    )
+    path = tmp_path / "partition.parquet"
+    noisy_partition.write(path, spec, LABELS, OwnFiles(tmp_path, tmp_path / "results"))
+    assert bool(doubt_about(path)) == doubted

@@ -27,7 +27,7 @@ from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.drawn import check_dealt, check_flipped, check_levels, check_shown
-from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, Flipping, LabelNoise
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.partitioning.partition import PARTITIONS, Partition
@@ -35,9 +35,6 @@ from noisyfl.data.roots import NotRead
 
 REVISION = 2
 """Increased when the arithmetic of a partition, a noise level or a label noise changes."""
-
-TOLERANCE = 0.02
-"""How far the share of flipped labels may be from the levels without a remark."""
 
 COLUMNS = ("client", "sample", "true_label", "given_label")
 
@@ -86,9 +83,18 @@ class NoisyPartition:
     @property
     def overall_noise(self) -> float | None:
         """The share of all given labels that are wrong; None if the true labels are not known."""
-        true = np.concatenate([client.true_label for client in self.clients])
-        given = np.concatenate([client.given_label for client in self.clients])
+        true, given = self.true_labels, self.given_labels
         return None if UNKNOWN in true else float(np.mean(true != given))
+
+    @property
+    def true_labels(self) -> np.ndarray:
+        """Those of all clients, one client after the other."""
+        return np.concatenate([client.true_label for client in self.clients])
+
+    @property
+    def given_labels(self) -> np.ndarray:
+        """Likewise."""
+        return np.concatenate([client.given_label for client in self.clients])
 
 
 def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
@@ -265,38 +271,6 @@ def make(
     if plugins := facts_of(component_modules(spec)):
         metadata["plugins"] = plugins
     return pa.table(arrays, names=list(COLUMNS)), metadata
-
-
-def remarks_on(spec: Mapping[str, Any]) -> list[str]:
-    """What a user should know of a noisy partition before it is made: whether clients are so small
-    that whole numbers of flipped labels are far from what the levels say.
-
-    Args:
-        spec: of the noisy partition, canonical.
-    """
-    noise = LABEL_NOISES.build(spec["label_noise"])
-    level = NOISE_LEVELS.build(spec["noise_level"])
-    if not isinstance(noise, Flipping) or noise.count == "bernoulli" or level.before_split:
-        return []
-    if type(noise).choose is not Flipping.choose:
-        return []
-    dealt, clients = spec["partition"], spec["partition"]["clients"]
-    if dealt.get("per_client"):
-        size = dealt["per_client"]
-    else:
-        size = (dealt["samples"] or dataset(spec["dataset"]).task_size) // clients
-    if size > 1 / TOLERANCE:
-        return []
-    levels = level.draw(clients, stream(spec["seed"], "noise level"))
-    check_levels(levels, clients, f"noise_level.{level.name}.draw")
-    wanted = float(np.mean(levels))
-    flipped = float(np.mean([noise.number_of_flips(float(one), size) / size for one in levels]))
-    if abs(flipped - wanted) <= TOLERANCE:
-        return []
-    return [
-        f"{noise.name} noise with count={noise.count} flips {flipped:.0%} of the labels of clients "
-        f"with {size} samples, where their levels say {wanted:.0%}"
-    ]
 
 
 def _accessor(

@@ -16,10 +16,10 @@ from typing import Any
 
 from noisyfl.claims.catalogue import tables_of_claims
 from noisyfl.core.options import BadInput, find, reading
-from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.remarks import remarks_on
 from noisyfl.data.roots import NotRead, data_roots
 from noisyfl.experiments.config import PUBLISHED, experiment_files, published_files
 from noisyfl.experiments.expansion import USED, Expansion
@@ -144,8 +144,7 @@ def _expanded(expand: Callable[[OwnFiles | None], Plan], own: OwnFiles) -> Plan:
 def _describe_runs(plan: Plan, own: OwnFiles) -> None:
     """Add to a plan what is known of its runs: words, remarks, work, and their methods' sources."""
     of_data = {
-        name: [*own.remarks_on(spec), *noisy_partition.remarks_on(spec)]
-        for name, spec in plan.partitions.items()
+        name: [*own.remarks_on(spec), *remarks_on(spec)] for name, spec in plan.partitions.items()
     }
     plan.warnings = sorted({remark for remarks in of_data.values() for remark in remarks})
     cells: dict[str, str] = {}
