@@ -3,7 +3,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from noisyfl.core.options import BadInput, option
+from noisyfl.core.options import BadInput, did_you_mean, option
 from noisyfl.core.registry import Component, Registry, parse_component
 from noisyfl.core.typed import is_list, limits_of
 
@@ -150,3 +150,18 @@ def test_a_value_is_bounded_by_another_option_or_by_a_measure_of_the_run():
 def test_a_key_that_stands_twice_in_a_text_is_refused():
     with pytest.raises(BadInput, match=r"here: cannot read .*: 'seeds' stands twice, expected it"):
         parse_component("apple(seeds=1, seeds=2)", "here")
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "close"),
+    [
+        ("MNIST", ["fashion_mnist", "mnist"], "mnist"),
+        ("CIFAR-10", ["cifar10", "cifar100"], "cifar10"),
+        ("fedprox", ["FedProx", "SCAFFOLD"], "FedProx"),
+        ("scaffold", ["FedProx", "SCAFFOLD"], "SCAFFOLD"),
+        ("image", ["Image", "label"], "Image"),
+    ],
+)
+def test_a_name_in_another_case_is_close(word, known, close):
+    assert did_you_mean(word, known) == f"; did you mean {close!r}?"
+    assert did_you_mean("xyz", known) == ""

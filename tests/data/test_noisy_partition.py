@@ -1,6 +1,7 @@
 """Noisy partitions: from a spec to a file and back."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data import noisy_partition
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.remarks import doubt_about, remarks_on
 from noisyfl.data.roots import NotRead
 from small_partitions import LABELS, SETTING, canonical, canonical_of, made
 
@@ -343,3 +345,37 @@ def test_the_revision_stands_for_the_bytes_that_are_made():
     tables = [noisy_partition.make(canonical(**given), LABELS)[0] for given in specs.values()]
     assert [checksum(table)[:16] for table in tables] == list(specs)
     assert noisy_partition.REVISION == 2
+
+
+@pytest.mark.parametrize(
+    ("noise", "level", "clients", "said"),
+    [
+        ("symmetric", "constant(level=0.5)", 287, "flips 60% .* of clients with 5 samples, .* 50%"),
+        ("pair", "constant(level=0.4)", 1437, "flips 0% .* of clients with 1 samples, .* say 40%"),
+        ("symmetric(count='floor')", "constant(level=0.5)", 287, "count=floor flips 40% .* 50%"),
+        ("symmetric(count='floor')", "constant(level=0.5)", 31, None),
+        ("symmetric(count='bernoulli')", "constant(level=0.5)", 287, None),
+        ("symmetric", "constant(level=0.4)", 287, None),
+        ("symmetric", "uniform(low=0, high=1)", 287, None),
+        ("symmetric", "constant(level=0.5, scope='dataset')", 287, None),
+        ("none", "none", 1437, None),
+    ],
+)
+def test_clients_too_small_for_their_levels_are_remarked_on(noise, level, clients, said):
+    spec = canonical(partition=f"iid(clients={clients})", label_noise=noise, noise_level=level)
+    remarks = remarks_on(spec)
+    assert len(remarks) == (said is not None)
+    if said:
+        assert re.search(said, remarks[0])
+
+
+@pytest.mark.parametrize(("shift", "doubted"), [(0, False), (1, True)])
+def test_labels_from_a_file_are_compared_once_the_true_ones_are_known(tmp_path, shift, doubted):
+    given = np.where(np.arange(1437) % 3 > 0, LABELS, (LABELS + 1) % 10)
+    np.save(tmp_path / "labels.npy", (given + shift * np.arange(1437)) % 10)
+    spec = canonical(
+        data_folder=tmp_path, label_noise="file(path='labels.npy')", noise_level="none"
+    )
+    path = tmp_path / "partition.parquet"
+    noisy_partition.write(path, spec, LABELS, OwnFiles(tmp_path, tmp_path / "results"))
+    assert bool(doubt_about(path)) == doubted

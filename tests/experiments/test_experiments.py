@@ -139,6 +139,8 @@ SCHEDULE = ("settings", "base", "schedule")
         (("settings", "base", "clients"), 60_000, "clients=60000 needs 60000 training samples"),
         ((*SCHEDULE, "learning_rate"), "fast", "settings.base.schedule.learning_rate: got 'fast'"),
         (("settings", "base", "clients"), 0, "settings.base.clients: got 0, expected at least 1"),
+        ((*COLUMN, "dataset"), "MNIST", "no dataset is called 'MNIST'; did you mean 'mnist'"),
+        ((*COLUMN, "label_noise"), "Symmetric", "is called 'Symmetric'; did you mean 'symmetric'"),
         ((*COLUMN, "label_noise"), "symetric", "no label noise is called 'symetric'; did you mean"),
         (
             (*COLUMN, "noise_level"),

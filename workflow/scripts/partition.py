@@ -1,12 +1,14 @@
 """Rule partition: the noisy partition that a spec describes."""
 
 import json
+import sys
 from pathlib import Path
 
 from noisyfl.core.script import job
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.remarks import doubt_about
 from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 
@@ -17,4 +19,7 @@ with job(snakemake) as log:
     config = check_config(snakemake.config, "config")
     own = OwnFiles(data_roots(config), Path(config["results"]))
     noisy_partition.write(Path(snakemake.output[0]), spec, train.labels, own, train.images)
+    if found := doubt_about(Path(snakemake.output[0])):
+        log(f"Warning: {found}")
+        print(f"Warning: {snakemake.output[0]}: {found}", file=sys.stderr)
     log("done")

@@ -11,6 +11,7 @@ import torch
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.human_labels import digest, find_file, load_columns, load_labels
+from noisyfl.data.noise.label_noise import LABEL_NOISES
 
 FACTS = dataclasses.replace(DATASETS["cifar10"], train_size=40)
 TRUE = np.arange(40) % 10
@@ -83,9 +84,15 @@ def test_labels_in_another_order_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (TRUE[:-1], r"holds int64 \(39,\), expected whole numbers, one for each of the 40"),
+        (
+            TRUE[:-1],
+            r"holds int64 \(39,\), expected whole numbers or names, one for each of the 40",
+        ),
         (TRUE / 2, r"holds float64 \(40,\)"),
-        (TRUE - 1, "gives sample 0 the label -1, expected 0 to 9"),
+        (
+            TRUE - 1,
+            "gives sample 0 the label -1, expected 0 to 9, or one of 10 classes: airplane, ",
+        ),
     ],
 )
 def test_what_cannot_be_the_datasets_labels_is_refused(tmp_path, labels, message):
@@ -139,3 +146,37 @@ def test_a_wrong_key_is_answered_with_a_hint(tmp_path):
     torch.save(LABELS, tmp_path / "CIFAR-10_human.pt")
     with pytest.raises(BadInput, match=r"key: got 'worst_label'; did you mean 'worse_label'"):
         load_columns(None, "worst_label", FACTS, tmp_path)
+
+
+OF_CIFAR100 = dataclasses.replace(DATASETS["cifar100"], train_size=40)
+
+
+@pytest.mark.parametrize("name", ["CIFAR-100_human.pt", "cifar_n_labels.npz"])
+def test_only_the_arrays_of_the_datasets_own_classes_are_read(tmp_path, name):
+    arrays = {
+        **dict.fromkeys(("clean_label", "noisy_label"), TRUE),
+        **dict.fromkeys(("clean_coarse_label", "noisy_coarse_label"), TRUE // 2),
+    }
+    if name.endswith(".pt"):
+        torch.save(arrays, tmp_path / name)
+    else:
+        other = {f"c10_{key}": values for key, values in LABELS.items()}
+        np.savez(tmp_path / name, **{f"c100_{k}": v for k, v in arrays.items()}, **other)
+    for key in ("clean_label", "noisy_label"):
+        for file in (None, name):
+            assert load_columns(file, key, OF_CIFAR100, tmp_path)[0].tolist() == TRUE.tolist()
+    wrong = ("noisy_coarse_label", "c100_noisy_coarse_label", "c10_worse_label", "worse_label")
+    for key in wrong:
+        message = rf"key: got '{key}'.*has clean_label, noisy_label\)"
+        for file in (None, name):
+            with pytest.raises(BadInput, match=message):
+                load_columns(file, key, OF_CIFAR100, tmp_path)
+        with pytest.raises(BadInput, match=message):
+            LABEL_NOISES.build(f"human(key='{key}')").check(OF_CIFAR100, 1)
+
+
+def test_every_array_of_cifar10_is_known():
+    for key in ("clean_label", "aggre_label", "worse_label", *(f"random_label{n}" for n in "123")):
+        LABEL_NOISES.build(f"human(key='{key}')").check(FACTS, 1)
+    with pytest.raises(BadInput, match=r"key: got 'c10_worse_label'; did you mean 'worse_label'"):
+        LABEL_NOISES.build("human(key='c10_worse_label')").check(FACTS, 1)

@@ -93,9 +93,28 @@ def test_the_flips_of_a_client_depend_on_the_seed_and_its_number_alone(text):
 @given(n=st.integers(1, 300), level=st.floats(0, 1), seed=st.integers(0, 99))
 def test_exact_and_floor_counts_are_what_they_say(n, level, seed):
     labels = np.arange(n) % 10
-    for count, expected in (("exact", round(level * n)), ("floor", int(level * n + 1e-9))):
+    exact = int(level * n + 0.5 + 1e-9) if n <= 25 else round(level * n)
+    for count, expected in (("exact", exact), ("floor", int(level * n + 1e-9))):
         (got,) = flip(f"pair(count='{count}')", [labels], [level], seed=seed)
         assert (got != labels).sum() == expected
+
+
+@pytest.mark.parametrize(
+    ("level", "n", "expected"),
+    [
+        (0.5, 1, 1),
+        (0.5, 5, 3),
+        (0.5, 7, 4),
+        (0.3, 5, 2),
+        (0.1, 25, 3),
+        (0.29, 50, 14),
+        (0.5, 357, 178),
+    ],
+)
+def test_half_a_label_is_rounded_up_where_it_matters(level, n, expected):
+    labels = np.arange(n) % 10
+    (got,) = flip("pair", [labels], [level])
+    assert (got != labels).sum() == expected
 
 
 def test_floor_counts_follow_fedrns_ramp():

@@ -80,7 +80,15 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
         ),
         ("file(path='below.csv')", r"below\.csv, row 0 \(client -1, sample 0\): its client is neg"),
         ("file(path='gap.csv')", r"gap\.csv: client 0 has no sample, expected clients from 0 to 4"),
+        (
+            "file(path='years.csv')",
+            r"client 0 has no sample, expected clients from 0 to 2024000003",
+        ),
         ("file(path='other.csv')", r"other\.csv has columns a, b, expected client and sample"),
+        (
+            "file(path='upper.csv')",
+            r"columns Client, sample, expected client and sample; did you mean 'Client'",
+        ),
         ("file(path='text.csv')", r"text\.csv: column 'client' is string with 0 empty rows"),
         ("file(path='cut.parquet')", r"cannot read .*cut\.parquet"),
     ],
@@ -92,6 +100,8 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     write_csv(tmp_path, sample=np.append([0, 0], SAMPLE[2:]), name="twice.csv")
     write_csv(tmp_path, client=CLIENT - 1, name="below.csv")
     write_csv(tmp_path, client=CLIENT + 1, name="gap.csv")
+    write_csv(tmp_path, client=CLIENT + 2_024_000_000, name="years.csv")
+    (tmp_path / "upper.csv").write_text("Client,sample\n1,2\n")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "text.csv").write_text("client,sample\nx,2\n")
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 import typing
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import create_model
 
-from noisyfl.core.options import BadInput, find
+from noisyfl.core.options import BadInput, closest, find
 from noisyfl.core.places import PACKAGE
 from noisyfl.core.typed import LIMITS, Typed, is_list
 
@@ -156,8 +155,8 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
         if not inspect.isfunction(function) or name[0] == "_":
             continue
         if name not in hooks:
-            if close := difflib.get_close_matches(name, hooks, 1, NEARLY):
-                raise BadInput(f"{of}there is no hook {name!r}; did you mean {close[0]!r}?")
+            if close := closest(name, hooks, NEARLY):
+                raise BadInput(f"{of}there is no hook {name!r}; did you mean {close!r}?")
             continue
         if not issubclass(cls, of_base[name]):
             raise BadInput(

@@ -136,10 +136,17 @@ def option(
     )
 
 
+def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known word that is closest to a word in any case; empty if none is close."""
+    words = {str(one).casefold(): str(one) for one in known}
+    close = difflib.get_close_matches(word[:100].casefold(), words, 1, cutoff)
+    return words[close[0]] if close else ""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` if a known word is close, else an empty string."""
-    close = difflib.get_close_matches(word[:100], list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = closest(word, known)
+    return f"; did you mean {close!r}?" if close else ""
 
 
 def kind_of(given: object) -> str:

@@ -16,3 +16,8 @@ def round_down(number: float) -> int:
 def round_up(number: float) -> int:
     """The smallest whole number from ``number`` on."""
     return math.ceil(number - SLACK)
+
+
+def round_half_up(number: float) -> int:
+    """The nearest whole number; of two that are equally near, the larger one."""
+    return round_down(number + 0.5)

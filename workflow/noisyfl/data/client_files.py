@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from noisyfl.core.artifacts import to_numpy
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, did_you_mean
 
 if TYPE_CHECKING:
     from noisyfl.data.datasets.dataset import Dataset
@@ -57,11 +57,12 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
             )
     if not len(client):
         raise BadInput(f"{path} has no row, expected one for each sample", "path")
-    lacking = np.setdiff1d(np.arange(client.max() + 1), client)
-    if len(lacking):
+    held = np.unique(client)
+    if held[-1] >= len(held):
+        lacking = int(np.argmax(held != np.arange(len(held))))
         raise BadInput(
-            f"{path}: client {lacking[0]} has no sample, expected clients from 0 to "
-            f"{client.max()} with one at least",
+            f"{path}: client {lacking} has no sample, expected clients from 0 to {held[-1]} with "
+            "one at least",
             "path",
         )
     order = np.lexsort((sample, client))
@@ -71,7 +72,8 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
 def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
     if name not in table.column_names:
         raise BadInput(
-            f"{path} has columns {', '.join(table.column_names)}, expected {' and '.join(COLUMNS)}",
+            f"{path} has columns {', '.join(table.column_names)}, expected {' and '.join(COLUMNS)}"
+            f"{did_you_mean(name, table.column_names)}",
             "path",
         )
     column = table[name]

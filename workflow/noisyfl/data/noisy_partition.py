@@ -26,7 +26,7 @@ from noisyfl.data.client_files import repetitions
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.datasets.shards import Encoded
-from noisyfl.data.drawn import check_dealt, check_flipped, check_levels
+from noisyfl.data.drawn import check_dealt, check_flipped, check_levels, check_shown
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
 from noisyfl.data.own_files import OwnFiles
@@ -83,9 +83,18 @@ class NoisyPartition:
     @property
     def overall_noise(self) -> float | None:
         """The share of all given labels that are wrong; None if the true labels are not known."""
-        true = np.concatenate([client.true_label for client in self.clients])
-        given = np.concatenate([client.given_label for client in self.clients])
+        true, given = self.true_labels, self.given_labels
         return None if UNKNOWN in true else float(np.mean(true != given))
+
+    @property
+    def true_labels(self) -> np.ndarray:
+        """Those of all clients, one client after the other."""
+        return np.concatenate([client.true_label for client in self.clients])
+
+    @property
+    def given_labels(self) -> np.ndarray:
+        """Likewise."""
+        return np.concatenate([client.given_label for client in self.clients])
 
 
 def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
@@ -225,7 +234,8 @@ def make(
         )
     dealt = labels[: facts.task_size]
     rows = parts.partition.assign(dealt, len(facts.classes), stream(seed, "partition"), own)
-    check_dealt(rows, parts.partition.clients, len(dealt), f"partition.{parts.partition.name}")
+    where = f"partition.{parts.partition.name}"
+    rows = check_dealt(rows, parts.partition.clients, len(dealt), where)
     levels = parts.level.draw(len(rows), stream(seed, "noise level"))
     check_levels(levels, len(rows), f"noise_level.{parts.level.name}.draw")
     unsplit = noise.whole or parts.level.before_split
@@ -235,7 +245,7 @@ def make(
         before = [labels[part] for part in seen]
         flipped = noise.flip(before, noisy, context)
         check_flipped(flipped, before, len(facts.classes), "flip")
-        shown = noise.replace(seen, noisy, context)
+        shown = check_shown(noise.replace(seen, noisy, context), seen, len(labels), "replace")
     if unsplit:
         flipped, shown = ([whole[part] for part in rows] for (whole,) in (flipped, shown))
     true = [labels[part] for part in shown]

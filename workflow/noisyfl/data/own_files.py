@@ -32,6 +32,7 @@ from noisyfl.data.client_files import read_clients
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import Content, Images, fingerprint, read_images
 from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
+from noisyfl.data.noise.agreement import doubt
 from noisyfl.data.noise.human_labels import (
     check_order,
     digest,
@@ -46,8 +47,9 @@ Stamp = list[int] | None
 RECORD = "images.json"
 """Beside the parts of a dataset of one's own: what is known of it, and what it was read from.
 
-Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, and the digest of the
-``given`` labels among them.
+Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, the digest of the
+``given`` labels among them, whether its classes are ``numbered``, and ``remarks`` on the images and
+``doubts`` about the given labels.
 """
 
 
@@ -71,6 +73,7 @@ class OwnFiles:
         stamps: of every file of labels or clients that was looked for, there or not, and of every
             file that is kept, by path.
         fingerprints: of every dataset of one's own that was read, by the JSON of its options.
+        remarks: what a user should know of images and of labels, by their digests.
     """
 
     def __init__(self, roots: Roots, results: Path) -> None:
@@ -78,8 +81,9 @@ class OwnFiles:
         self.results = Results(results)
         self.stamps: dict[str, Stamp] = {}
         self.fingerprints: dict[str, str] = {}
+        self.remarks: dict[str, list[str]] = {}
         self._known: dict[str, Any] = {}
-        self._given: dict[str, str | None] = {}  # the digest, by the JSON of the options
+        self._sources: dict[str, dict[str, Any]] = {}  # as in a record, by the JSON of the options
 
     def stale(self, stamps: Mapping[str, Stamp], fingerprints: Mapping[str, str]) -> bool:
         """Whether a file is another one than it was, by what an :class:`OwnFiles` has noted."""
@@ -104,9 +108,12 @@ class OwnFiles:
         options = json.dumps(wanted.options(), sort_keys=True)
         if options not in self._known:
             found = fingerprint(wanted, self.roots)
-            known, given = self._record(options, found) or self._prepared(wanted, options, found)
+            known, source = self._record(options, found) or self._prepared(wanted, options, found)
             self.fingerprints[options] = found
-            self._known[options], self._given[options] = known, given
+            self._known[options], self._sources[options] = known, source
+            self.remarks[known["sha256"]] = source["remarks"]
+            if source["given"]:
+                self.remarks[source["given"]] = source["doubts"]
         return dict(self._known[options])
 
     def facts(self, wanted: Images) -> Dataset:
@@ -114,8 +121,8 @@ class OwnFiles:
         some; see :meth:`images`.
         """
         known = dataset(self.images(wanted))
-        options = json.dumps(wanted.options(), sort_keys=True)
-        return replace(known, given=self._given[options] or "")
+        source = self._sources[json.dumps(wanted.options(), sort_keys=True)]
+        return replace(known, given=source["given"] or "", numbered=source["numbered"])
 
     def prepare_again(self, name: str) -> None:
         """Make the parts of a dataset of one's own again, as they were.
@@ -141,9 +148,10 @@ class OwnFiles:
             )
         self._write(content)
 
-    def _record(self, options: str, found: str) -> tuple[dict[str, Any], str | None] | None:
-        """What is known of files that were read before and have not changed since, and the digest
-        of the given labels among them.
+    def _record(self, options: str, found: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """What is known of files that were read before and have not changed since, and their entry
+        among the sources; an entry without ``remarks`` is of an older version, which took numbers
+        for positions.
         """
         for path in sorted(self._folder("").glob(f"images_*/{RECORD}")):
             try:
@@ -151,25 +159,36 @@ class OwnFiles:
             except DamagedArtifact:
                 continue
             for source in record["sources"]:
-                if (source["options"], source["fingerprint"]) == (options, found):
+                same = (source["options"], source["fingerprint"]) == (options, found)
+                if same and "remarks" in source:
                     self.stamps[str(path)] = stamp_of(path)
-                    return record["known"], source["given"]
+                    return record["known"], source
         return None
 
     def _prepared(
         self, wanted: Images, options: str, found: str
-    ) -> tuple[dict[str, Any], str | None]:
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Read files, prepare the parts, and note both; returns what :meth:`_record` does."""
         content = read_images(wanted, self.roots)
         self._write(content)
-        given = None if content.given is None else self._keep_labels(content.given)
+        given, doubts = None, [""]
+        if content.given is not None:
+            given = self._keep_labels(content.given)
+            doubts = [doubt(content.given, content.train[1]) if wanted.true_labels else ""]
         path = self._folder(dataset(content.known).name) / RECORD
         before = read_json(path)["sources"] if path.is_file() else []
-        source = {"options": options, "fingerprint": found, "given": given}
+        source = {
+            "options": options,
+            "fingerprint": found,
+            "given": given,
+            "numbered": content.numbered,
+            "remarks": content.remarks,
+            "doubts": [f"{wanted.path}, {wanted.given}: {one}" for one in doubts if one],
+        }
         others = [one for one in before if one["options"] != options]
         write_json(path, {"known": content.known, "sources": [*others, source]})
         self.stamps[str(path)] = stamp_of(path)
-        return content.known, given
+        return content.known, source
 
     def _write(self, content: Content) -> None:
         facts = dataset(content.known)
@@ -195,17 +214,17 @@ class OwnFiles:
         """
         if path is None:
             return self._given_with(facts)
-        noted = json.dumps(["labels", path, key, facts.name])
+        noted = json.dumps(["labels", path, key, facts.name, facts.numbered])
         if noted not in self._known:
             for place in places(path, facts.name, self.roots):
                 self.stamps[str(place)] = stamp_of(place)
             labels, clean = load_columns(path, key, facts, self.roots)
-            if clean is not None:
-                # Of a part that is not made yet, or damaged, whoever makes the partition checks it.
-                with suppress(FileNotFoundError, DamagedArtifact):
-                    true = read_part(self.results.data(facts.name, "train")).labels
-                    check_order(clean, true[: facts.task_size], path, facts.name)
+            true = self._true_labels(facts)
+            if clean is not None and true is not None:
+                check_order(clean, true, path, facts.name)
+            where = f"{path}, {key}" if key else path
             self._known[noted] = self._keep_labels(labels, clean)
+            self._compare(labels, clean if true is None else true, where)
         sha256: str = self._known[noted]
         return sha256
 
@@ -223,10 +242,36 @@ class OwnFiles:
         if noted not in self._known:
             for place in places(None, facts.name, self.roots):
                 self.stamps[str(place)] = stamp_of(place)
-            labels, _ = load_columns(None, key, facts, self.roots)
+            labels, clean = load_columns(None, key, facts, self.roots)
             self._known[noted] = digest(labels)
+            true = self._true_labels(facts)
+            self._compare(labels, clean if true is None else true, f"human labels, {key}")
         sha256: str = self._known[noted]
         return sha256
+
+    def _true_labels(self, facts: Dataset) -> np.ndarray | None:
+        """The true labels of the training part; None if nobody knows them, or the part is not made
+        yet or damaged: then whoever makes the partition looks at them.
+        """
+        with suppress(FileNotFoundError, DamagedArtifact):
+            if facts.true_labels:
+                return read_part(self.results.data(facts.name, "train")).labels[: facts.task_size]
+        return None
+
+    def _compare(self, labels: np.ndarray, true: np.ndarray | None, where: str) -> None:
+        """Note if given labels have nothing to do with the true ones, where these are known."""
+        found = "" if true is None else doubt(labels, true)
+        self.remarks[digest(labels)] = [f"{where}: {found}"] if found else []
+
+    def remarks_on(self, spec: Mapping[str, Any]) -> list[str]:
+        """What a user should know of the images and labels that a noisy partition is made from.
+
+        Args:
+            spec: of the noisy partition, canonical.
+        """
+        parts = [spec[key] for key in ("dataset", "label_noise")]
+        digests = [part.get("sha256", "") for part in parts if isinstance(part, Mapping)]
+        return [remark for one in digests for remark in self.remarks.get(one, [])]
 
     def _given_with(self, facts: Dataset) -> str:
         """The digest of the given labels that a dataset of one's own has beside the true ones."""

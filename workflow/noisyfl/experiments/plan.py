@@ -35,6 +35,7 @@ class Plan:
         partition: by run, the id of its noisy partition.
         words: by run, what it is called on the console.
         remarks: by run, what a user should know of it, if there is anything.
+        warnings: those of the remarks that are on data: images, labels and noise levels.
         works: what runs do, each once, since few of a scale's runs differ in more than the seed.
         work: by run, the place of its work in ``works``.
         methods: by the name of a method or a combination, what it was made of.
@@ -54,6 +55,7 @@ class Plan:
     partition: dict[str, str] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, list[str]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)
     work: dict[str, int] = field(default_factory=dict)
     methods: dict[str, MethodSource] = field(default_factory=dict)

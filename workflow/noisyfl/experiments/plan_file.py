@@ -127,6 +127,8 @@ class PlanFile:
 
         plugins.load(self.config["plugins"])
         plan = make_plan(self.config, self.experiments, self.where)
+        for warning in plan.warnings:
+            say(f"Warning: {warning}")
         text = plan.to_json()
         head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
         try:

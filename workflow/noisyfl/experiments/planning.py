@@ -19,6 +19,7 @@ from noisyfl.core.options import BadInput, find, reading
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.remarks import remarks_on
 from noisyfl.data.roots import NotRead, data_roots
 from noisyfl.experiments.config import PUBLISHED, experiment_files, published_files
 from noisyfl.experiments.expansion import USED, Expansion
@@ -84,7 +85,7 @@ def make_plan(
     names = (*plan.tables, *plan.figures)
     plan.targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
     only([*config["experiments"], *names], plan.targets, "target", f"{where}: targets")
-    _describe_runs(plan)
+    _describe_runs(plan, own)
     _describe_cells(plan)
     plan.claim_parts = [name for name in tables_of_claims() if name in names]
     return plan
@@ -140,8 +141,12 @@ def _expanded(expand: Callable[[OwnFiles | None], Plan], own: OwnFiles) -> Plan:
     return expand(own) if unread else part
 
 
-def _describe_runs(plan: Plan) -> None:
+def _describe_runs(plan: Plan, own: OwnFiles) -> None:
     """Add to a plan what is known of its runs: words, remarks, work, and their methods' sources."""
+    of_data = {
+        name: [*own.remarks_on(spec), *remarks_on(spec)] for name, spec in plan.partitions.items()
+    }
+    plan.warnings = sorted({remark for remarks in of_data.values() for remark in remarks})
     cells: dict[str, str] = {}
     for table in plan.tables.values():
         for row, line in zip(table.rows, table.runs, strict=True):
@@ -155,7 +160,7 @@ def _describe_runs(plan: Plan) -> None:
         plan.partition[run] = identity(spec["noisy_partition"])
         words = f"{cells[run]}, seed {spec['seed']}" if run in cells else describe_run(spec)
         plan.words[run] = words
-        if remarks := remarks_of(spec):
+        if remarks := [*remarks_of(spec), *of_data[plan.partition[run]]]:
             plan.remarks[run] = remarks
         if (key := work_key(spec)) not in keys:
             work = work_of(spec)

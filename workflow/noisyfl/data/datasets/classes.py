@@ -1,6 +1,16 @@
-"""The names of the datasets' classes, indexed by label."""
+"""The names of the datasets' classes, indexed by label, and what labels in files mean."""
 
 from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from noisyfl.core.options import BadInput, did_you_mean
+
+SHOWN = 10
+"""The most names of classes in an error message."""
 
 NUMERALS = tuple("0123456789")
 
@@ -67,3 +77,88 @@ WEBVISION_CLASSES = (
 """The first fifty classes of ImageNet, which WebVision has too."""
 
 COVIDX_CLASSES = ("normal", "pneumonia", "COVID-19")
+
+
+def is_number(name: str) -> bool:
+    """Whether the name of a class is a whole number that fits into int64."""
+    return name.isascii() and name.isdecimal() and len(name) < 19
+
+
+def names_of(labels: Sequence[int | str]) -> list[str]:
+    """The names of the classes of labels: sorted, by value if all are whole numbers.
+
+    Labels that are numbers and not texts are of the classes from 0 to the largest.
+
+    Raises:
+        BadInput: two names are one but for spaces and the like, or a number has no image.
+    """
+    if any(isinstance(label, str) for label in labels):
+        names = sorted({str(label) for label in labels})
+        check_spelling(names)
+        return sorted(names, key=int) if all(map(is_number, names)) else names
+    largest = max((int(label) for label in labels), default=-1)
+    if largest >= len(labels):
+        raise BadInput(
+            f"got the label {largest} and {len(labels):,} images, expected numbers of classes from "
+            "0 on, each with an image"
+        )
+    return [str(number) for number in range(largest + 1)]
+
+
+def check_spelling(names: Sequence[str]) -> None:
+    """Raise :class:`BadInput` if two names of classes are one but for spaces, invisible characters,
+    the way in which accents are encoded, or leading zeros.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        plain = "".join(c for c in name if unicodedata.category(c) != "Cf")
+        plain = " ".join(unicodedata.normalize("NFC", plain).split())
+        plain = str(int(plain)) if is_number(plain) else plain
+        if plain in seen:
+            raise BadInput(
+                f"got the classes {seen[plain]!r} and {name!r}, expected one spelling of each "
+                "class (spaces, invisible characters and leading zeros make no other one)"
+            )
+        seen[plain] = name
+
+
+def numbers_of(
+    labels: Sequence[int | str], classes: Sequence[str], numbered: bool, place: Callable[[int], str]
+) -> np.ndarray:
+    """The number of each label's class, int64 [n].
+
+    A text is the name of a class. So is a whole number if names are numbers; otherwise it is the
+    number of a class, if somebody has said how they are numbered.
+
+    Args:
+        labels: names or numbers.
+        classes: the names by number.
+        numbered: whether the order of the names is given: by an official dataset, the format or an
+            option. If not, it is the alphabetical one, which the labels need not follow.
+        place: what an error message calls a label, by its row.
+
+    Raises:
+        BadInput: a label is of no class.
+    """
+    known: dict[int | str, int] = {name: number for number, name in enumerate(classes)}
+    values: dict[int | str, int] = {
+        int(name): number for number, name in enumerate(classes) if is_number(name)
+    }
+    by_position = numbered and not values
+    known |= {number: number for number in range(len(classes))} if by_position else values
+    found = np.empty(len(labels), dtype=np.int64)
+    for row, label in enumerate(labels):
+        number = known.get(label, -1)
+        if number < 0 and isinstance(label, str) and is_number(label):  # such as 007
+            number = values.get(int(label), -1)
+        if number < 0:
+            more = f" and {len(classes) - SHOWN:,} more" if len(classes) > SHOWN else ""
+            expected = f"one of {len(classes)} classes: {', '.join(classes[:SHOWN])}{more}"
+            if by_position:
+                expected = f"0 to {len(classes) - 1}, or {expected}"
+            elif not values and not isinstance(label, str):
+                expected += " (numbers of classes need an order: classes=[...] of images)"
+            hint = did_you_mean(label, classes) if isinstance(label, str) else ""
+            raise BadInput(f"{place(row)} {label!r}, expected {expected}{hint}")
+        found[row] = number
+    return found

@@ -62,6 +62,8 @@ class Dataset:
         own: of a dataset of one's own, what stands for it in a spec (:class:`OwnImages`).
         given: the digest of the given labels that a dataset of one's own names beside the true
             ones; two that differ in nothing else are the same dataset.
+        numbered: whether somebody has said which number each class has. If not, the names are
+            sorted, and numbers in files mean nothing unless they are names; likewise.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Dataset:
     base: str = ""
     own: Mapping[str, Any] | None = field(default=None, hash=False)
     given: str = field(default="", compare=False)
+    numbered: bool = field(default=True, compare=False)
 
     @property
     def with_classes(self) -> str:

@@ -43,7 +43,7 @@ class Listing:
         images: in order.
         labels: the number or the name of each one's class.
         given: its given label, likewise; None if there are none.
-        classes: names of the classes by number; None if the format does not say them.
+        classes: names of the classes by number; None if the format does not number them.
         numbers: where each stands in the file or folder, from 0, if some of it are left out.
     """
 
@@ -130,11 +130,13 @@ def _image_folder(place: Path) -> Listing:
             f"{place}: expected a subfolder of images for each class ({reason})", "path"
         ) from error
     images, labels = [Path(path) for path, _ in found], [classes[label] for _, label in found]
-    return Listing(place, images, labels, classes=classes)
+    return Listing(place, images, labels)
 
 
 def _csv(place: Path, columns: Columns) -> dict[str, Listing]:
-    table = csv.read_csv(place)
+    # Names of files such as 0001 are no numbers.
+    texts = csv.ConvertOptions(column_types={columns.image: pa.string()})
+    table = csv.read_csv(place, convert_options=texts)
     image, label, given = _columns(place, table.column_names, columns)
     paths = [place.parent / str(path) for path in _values(place, image, table[image], "image")]
     labels = _values(place, label, table[label], "label")
@@ -215,6 +217,7 @@ def _parquet(files: list[Path], columns: Columns) -> Listing:
             with pq.ParquetFile(path) as file:
                 image, label, given = _columns(path, file.schema_arrow.names, columns)
                 names = _hub_classes(file.schema_arrow, label) or names
+                names_of_given = given and _hub_classes(file.schema_arrow, given)
                 wanted = [name for name in (image, label, given) if name is not None]
                 table = file.read(wanted)
         except (pa.ArrowInvalid, pa.ArrowIOError) as error:
@@ -226,7 +229,8 @@ def _parquet(files: list[Path], columns: Columns) -> Listing:
                 raise BadInput(f"{path}: row {row} of {image!r} has no bytes of an image", "image")
             images.append(content)
         labels += _named(path, label, table[label], names, "label")
-        others += [] if given is None else _named(path, given, table[given], names, "given")
+        if given is not None:
+            others += _named(path, given, table[given], names_of_given, "given")
     place = files[0] if len(files) == 1 else files[0].parent
     return Listing(place, images, labels, others if columns.given else None, names)
 
@@ -235,7 +239,7 @@ def _hub_classes(schema: pa.Schema, label: str) -> list[str] | None:
     """The names of the classes that the hub's library writes beside the columns."""
     said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
     names = said.get("info", {}).get("features", {}).get(label, {}).get("names")
-    return names if isinstance(names, list) else None
+    return [str(name) for name in names] if isinstance(names, list) else None
 
 
 def _named(

@@ -17,11 +17,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from noisyfl.core.options import BadInput, option
+from noisyfl.core.options import BadInput, option, within
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component
+from noisyfl.data.datasets.classes import check_spelling, names_of, numbers_of
 from noisyfl.data.datasets.images import Fit, Source, Unreadable, in_order, open_image, pixels
 from noisyfl.data.datasets.own_formats import Columns, Listing, list_images
+from noisyfl.data.datasets.repeats import check_apart, repeats
 from noisyfl.data.datasets.requested import in_short
 from noisyfl.data.datasets.sources import Arrays, test_rows
 from noisyfl.data.roots import Roots, each
@@ -96,12 +98,16 @@ class Content:
         train: the training part's images and labels.
         test: the test part's.
         given: the given labels of the training part, int64 [n]; None if it has none.
+        numbered: whether the format or an option says which number each class has.
+        remarks: what a user should know of the images.
     """
 
     known: dict[str, Any]
     train: Arrays
     test: Arrays
     given: np.ndarray | None
+    numbered: bool
+    remarks: list[str]
 
 
 def read_images(wanted: Images, roots: Roots) -> Content:
@@ -117,15 +123,13 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             two, or it is the training part.
     """
     train, test = _parts(wanted, roots)
-    classes = list(wanted.classes or train.classes or _classes_of(train.labels))
-    if len(classes) < 2 or "" in classes:
-        raise BadInput(
-            f"{train.place}: got the classes {classes}, expected two or more, each with a name",
-            "classes" if wanted.classes else "label",
-        )
-    labels, given = _numbers(train, train.labels, classes), None
+    classes = _classes_of(wanted, train)
+    # Two orders that differ say nothing of what a number means.
+    numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
+    number = partial(_numbers, classes=classes, numbered=numbered)
+    labels, given = number(train, train.labels), None
     if train.given is not None:
-        given = _numbers(train, train.given, classes, "given")
+        given = number(train, train.given, option_name="given")
     if test is None:
         size = max(1, round(float(wanted.test_share or 0) * len(labels)))
         tested = test_rows(labels, size, stream(0, "images", "test part"))
@@ -133,13 +137,14 @@ def read_images(wanted: Images, roots: Roots) -> Content:
         train, labels = train.rows(np.flatnonzero(~tested)), labels[~tested]
         given = None if given is None else given[~tested]
     else:
-        test_labels = _numbers(test, test.labels, classes)
+        test_labels = number(test, test.labels)
     if lacking := sorted(set(range(len(classes))) - set(labels.tolist())):
         raise BadInput(
             f"{train.place}: class {classes[lacking[0]]!r} has no training image, expected some of "
             "every class",
             "classes" if wanted.classes else "label",
         )
+    check_apart(train.images, test.images)
     fit, channels = _measure([train, test], wanted.size)
     gigabytes = (len(train) + len(test)) * fit.height * fit.width * channels / 1e9
     if gigabytes > MOST_GB:
@@ -163,7 +168,9 @@ def read_images(wanted: Images, roots: Roots) -> Content:
         "std": std,
         "true_labels": wanted.true_labels,
     }
-    return Content({**known, "sha256": content_digest(known, parts)}, *parts, given)
+    known["sha256"] = content_digest(known, parts)
+    remarks = [f"{train.place}: {one}" for one in repeats(*parts)]
+    return Content(known, *parts, given, numbered, remarks)
 
 
 def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
@@ -233,9 +240,10 @@ def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     if wanted.test is None:
         return (found["train"], found["test"]) if "test" in found else (found["all"], None)
     place = _place(wanted.test, "test", roots)
-    if place.samefile(path):
+    if place.samefile(path) or _holds(path, place) or _holds(place, path):
+        which = "is path too" if place.samefile(path) else "has files of path"
         raise BadInput(
-            f"got {wanted.test!r}, which is path too, expected other images than those of training "
+            f"got {wanted.test!r}, which {which}, expected other images than those of training "
             "(test_share splits some off)",
             "test",
         )
@@ -245,31 +253,38 @@ def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     return found["all"], of_test["all"]
 
 
-def _classes_of(labels: Sequence[int | str]) -> list[str]:
-    """The names of the classes of labels: the sorted names, or the numbers from 0 on."""
-    if any(isinstance(label, str) for label in labels):
-        return sorted({str(label) for label in labels})
-    return [str(number) for number in range(max((int(label) for label in labels), default=0) + 1)]
+def _holds(folder: Path, place: Path) -> bool:
+    """Whether a folder that is read as a whole has another folder, or a .parquet, in it."""
+    whole = place.is_dir() or place.suffix == ".parquet"
+    return folder.is_dir() and whole and folder.resolve() in place.resolve().parents
+
+
+def _classes_of(wanted: Images, train: Listing) -> list[str]:
+    """The names of the classes by number: those that are wanted or the format says, else sorted."""
+    try:
+        classes = list(wanted.classes or train.classes or names_of(train.labels))
+        check_spelling(classes)
+        if len(classes) < 2 or not all(name.strip() for name in classes):
+            raise BadInput(f"got the classes {classes}, expected two or more, each with a name")
+    except BadInput as error:
+        option_name = "classes" if wanted.classes else "label"
+        raise BadInput(f"{train.place}: {error}", option_name) from None
+    return classes
 
 
 def _numbers(
     listed: Listing,
     labels: Sequence[int | str],
     classes: list[str],
+    numbered: bool,
     option_name: str = "label",
 ) -> np.ndarray:
     """The number of each label's class, int64 [n]."""
     kind = "given label" if option_name == "given" else "label"
-    known: dict[int | str, int] = {name: number for number, name in enumerate(classes)}
-    known |= {number: number for number in range(len(classes))}
-    for row, label in enumerate(labels):
-        if label not in known:
-            raise BadInput(
-                f"{listed.name(row)} has the {kind} {label!r}, expected one of {len(classes)} "
-                f"classes: {in_short(list(map(str, classes)))}",
-                option_name,
-            )
-    return np.array([known[label] for label in labels], dtype=np.int64)
+    with within(option_name):
+        return numbers_of(
+            labels, classes, numbered, lambda row: f"{listed.name(row)} has the {kind}"
+        )
 
 
 def _measure(parts: Sequence[Listing], size: Sequence[int] | None) -> tuple[Fit, int]:

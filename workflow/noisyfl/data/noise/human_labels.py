@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyarrow import ArrowInvalid, csv
 
-from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.core.options import BadInput, did_you_mean, within
+from noisyfl.data.datasets.classes import numbers_of
 from noisyfl.data.roots import Roots, each
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ FOLDERS = (".", "cifar-n", "cifar10n")
 
 CLEAN = "clean_label"
 """The name of the array of true labels, by which the order of a file's labels is checked."""
+
+ARRAYS = {
+    "cifar10": (
+        *(CLEAN, "aggre_label", "worse_label"),
+        *("random_label1", "random_label2", "random_label3"),
+    ),
+    "cifar100": (CLEAN, "noisy_label"),
+}
+"""The arrays of labels of each dataset's classes; CIFAR-100's file has others of superclasses."""
 
 SAFE = {
     ("numpy", "ndarray"),
@@ -93,9 +103,9 @@ def load_columns(
     """
     path = find_file(file, dataset.name, roots)
     arrays = _read(path)
-    name = _name(path, key, arrays, dataset.name)
+    name = _name(path, key, arrays, dataset.with_classes)
     labels = _whole(path, name, arrays[name], dataset)
-    prefix = PREFIX.get(dataset.name, "")
+    prefix = PREFIX.get(dataset.with_classes, "")
     clean = f"{prefix}{CLEAN}" if prefix and name.startswith(prefix) else CLEAN
     if key and clean in arrays and clean != name:
         return labels, _whole(path, clean, arrays[clean], dataset)
@@ -178,7 +188,9 @@ def digest(labels: np.ndarray) -> str:
 
 def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) -> str:
     """The name that the array ``key`` has in a file, with or without the dataset's prefix."""
-    if key is None and list(arrays) == [""]:
+    if path.name in _OFFICIAL_NAMES and dataset in ARRAYS:
+        check_key(key, dataset)
+    elif key is None and list(arrays) == [""]:
         return ""
     for name in (key, f"{PREFIX.get(dataset, '')}{key}"):
         if name in arrays:
@@ -188,24 +200,35 @@ def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) 
     raise BadInput(f"got {key!r}{hint} (in {path}: {known})", "key")
 
 
+_OFFICIAL_NAMES = {name for names in OFFICIAL.values() for name in names} | {REPACKED}
+
+
+def check_key(key: str | None, dataset: str) -> None:
+    """Raise :class:`BadInput` unless a dataset's human labels have an array of that name."""
+    known = ARRAYS[dataset]
+    if key not in known:
+        hint = did_you_mean(str(key), known)
+        raise BadInput(f"got {key!r}{hint} ({dataset} has {', '.join(known)})", "key")
+
+
 def _whole(path: Path, name: str, values: Any, dataset: Dataset) -> np.ndarray:
     """Labels as int64 [n]; :class:`BadInput` if their number or values do not fit the dataset."""
     where = f"{path}: {name!r}" if name else f"{path}"
-    labels, samples, classes = np.asarray(values), dataset.task_size, len(dataset.classes)
-    if labels.shape != (samples,) or labels.dtype.kind not in "iu":
+    labels, samples = np.asarray(values), dataset.task_size
+    texts = labels.dtype == object and all(isinstance(value, str) for value in labels.flat)
+    if labels.shape != (samples,) or (labels.dtype.kind not in "iuU" and not texts):
         raise BadInput(
-            f"{where} holds {labels.dtype} {labels.shape}, expected whole numbers, one for each of "
-            f"the {samples} training samples",
+            f"{where} holds {labels.dtype} {labels.shape}, expected whole numbers or names, one "
+            f"for each of the {samples} training samples",
             "file",
         )
-    outside = np.flatnonzero((labels < 0) | (labels >= classes))
-    if len(outside):
-        raise BadInput(
-            f"{where} gives sample {outside[0]} the label {labels[outside[0]]}, expected 0 "
-            f"to {classes - 1}",
-            "file",
+    with within("file"):
+        return numbers_of(
+            labels.tolist(),
+            dataset.classes,
+            dataset.numbered,
+            lambda row: f"{where} gives sample {row} the label",
         )
-    return labels.astype(np.int64)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

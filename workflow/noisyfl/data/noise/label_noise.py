@@ -16,13 +16,16 @@ import numpy as np
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component, Registry
-from noisyfl.core.rounding import round_down
+from noisyfl.core.rounding import round_down, round_half_up
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.data.noise.noise_level import consecutive_groups
 from noisyfl.data.noise.transitions import MAPS, Transition, by_table, shifted, uniform
 
 if TYPE_CHECKING:
     from noisyfl.data.own_files import OwnFiles
+
+SMALL = 25
+"""The most samples of a client of which half a sample is a share of two points or more."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +119,8 @@ class Flipping(LabelNoise):
 
     count: Literal["exact", "floor", "bernoulli"] = option(
         "exact",
-        doc="how many labels of n are flipped at a level: round(level n), floor(level n), or each "
-        "with the level as its chance",
+        doc="how many labels of n are flipped at a level: level n, rounded (a half up), or rounded "
+        "down; or each with the level as its chance",
     )
 
     def flip(
@@ -145,12 +148,24 @@ class Flipping(LabelNoise):
         n = len(labels)
         if self.count == "bernoulli":
             return np.flatnonzero(rng.random(n) < level)
-        flips = round(level * n) if self.count == "exact" else round_down(level * n)
-        return rng.permutation(n)[:flips]
+        return rng.permutation(n)[: self.number_of_flips(level, n)]
+
+    def number_of_flips(self, level: float, n: int) -> int:
+        """How many labels of n are flipped at a level, unless that is drawn."""
+        return round_down(level * n) if self.count == "floor" else nearest(level, n)
 
     @abstractmethod
     def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """For each client with these true labels, what they are flipped into."""
+
+
+def nearest(share: float, n: int) -> int:
+    """How many of n samples are nearest to a share of them, a half rounded up.
+
+    Of more than :data:`SMALL` samples it is rounded to the even number, as in the partitions of
+    tracked runs.
+    """
+    return round_half_up(share * n) if n <= SMALL else round(share * n)
 
 
 LABEL_NOISES = Registry[LabelNoise]("label noise", LabelNoise)

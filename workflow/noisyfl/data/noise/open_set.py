@@ -10,7 +10,7 @@ import numpy as np
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.data.datasets.dataset import DATASETS, Dataset
-from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, Flipping
+from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, Flipping, nearest
 from noisyfl.data.noise.transitions import Transition, by_table, shifted, uniform
 
 
@@ -100,5 +100,5 @@ class OpenSet(Flipping):
         """Positions of a client's open-set samples, and of its other noisy ones; and its stream."""
         rng = stream(context.seed, "label noise", client)
         chosen = rng.permutation(self.choose(samples, level, rng))
-        open_set, others = np.split(chosen, [round(self.share * len(chosen))])
+        open_set, others = np.split(chosen, [nearest(self.share, len(chosen))])
         return open_set, others, rng

@@ -15,6 +15,7 @@ from noisyfl.data.noise.human_labels import (
     OFFICIAL,
     SUFFIXES,
     LabelsMissing,
+    check_key,
     check_order,
     digest,
     find_file,
@@ -67,6 +68,8 @@ class Human(LabelNoise):
                 "got null, expected the name of an array or column",
                 "key",
             )
+        if self.file is None:
+            check_key(self.key, dataset.name)
 
     def flip(
         self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context

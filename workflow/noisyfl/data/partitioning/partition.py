@@ -13,6 +13,7 @@ import numpy as np
 
 from noisyfl.core.options import BadInput, option, within
 from noisyfl.core.registry import Component, Registry
+from noisyfl.data.drawn import check_dealt
 
 if TYPE_CHECKING:
     from noisyfl.data.datasets.dataset import Dataset
@@ -94,14 +95,8 @@ class Partition(Component, ABC):
         if self.samples is not None:
             known = np.sort(_balanced_subset(labels, classes, self.samples, rng))
         drawn = self._draw(labels[known], classes, rng)
-        rows = [np.sort(known[part]).astype(np.int64) for part in drawn]
-        for client, part in enumerate(rows):
-            if not len(part):
-                raise BadInput(
-                    f"partition.{self.name}: client {client} of {self.clients} has no sample; "
-                    "use fewer clients, a less uneven partition or another seed"
-                )
-        return rows
+        dealt = check_dealt(drawn, self.clients, len(known), f"partition.{self.name}")
+        return [np.sort(known[part]) for part in dealt]
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         """The rows of each client, in any order; a partition with its own ``assign`` has none."""
