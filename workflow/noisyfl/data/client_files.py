@@ -57,11 +57,11 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
             )
     if not len(client):
         raise BadInput(f"{path} has no row, expected one for each sample", "path")
-    lacking = np.setdiff1d(np.arange(client.max() + 1), client)
-    if len(lacking):
+    clients = np.unique(client)
+    if len(lacking := np.flatnonzero(clients != np.arange(len(clients)))):
         raise BadInput(
-            f"{path}: client {lacking[0]} has no sample, expected clients from 0 to "
-            f"{client.max()} with one at least",
+            f"{path}: client {lacking[0]} has no sample, and client {clients[-1]} has some; "
+            f"expected numbers from 0 to {len(clients) - 1} for {len(clients)} clients",
             "path",
         )
     order = np.lexsort((sample, client))
@@ -74,6 +74,8 @@ def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
             f"{path} has columns {', '.join(table.column_names)}, expected {' and '.join(COLUMNS)}",
             "path",
         )
+    if table.column_names.count(name) > 1:
+        raise BadInput(f"{path} has the column {name!r} twice, expected it once", "path")
     column = table[name]
     if not pa.types.is_integer(column.type) or column.null_count:
         raise BadInput(
