@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,8 +46,8 @@ Stamp = list[int] | None
 RECORD = "images.json"
 """Beside the parts of a dataset of one's own: what is known of it, and what it was read from.
 
-Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, and the digest of the
-``given`` labels among them.
+Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, the digest of the
+``given`` labels among them, and ``notes`` of how they were read.
 """
 
 
@@ -71,6 +71,7 @@ class OwnFiles:
         stamps: of every file of labels or clients that was looked for, there or not, and of every
             file that is kept, by path.
         fingerprints: of every dataset of one's own that was read, by the JSON of its options.
+        notes: what a user should know of how files were read.
     """
 
     def __init__(self, roots: Roots, results: Path) -> None:
@@ -78,6 +79,7 @@ class OwnFiles:
         self.results = Results(results)
         self.stamps: dict[str, Stamp] = {}
         self.fingerprints: dict[str, str] = {}
+        self.notes: list[str] = []
         self._known: dict[str, Any] = {}
         self._given: dict[str, str | None] = {}  # the digest, by the JSON of the options
 
@@ -104,7 +106,9 @@ class OwnFiles:
         options = json.dumps(wanted.options(), sort_keys=True)
         if options not in self._known:
             found = fingerprint(wanted, self.roots)
-            known, given = self._record(options, found) or self._prepared(wanted, options, found)
+            read = self._record(options, found) or self._prepared(wanted, options, found)
+            known, given, notes = read
+            self.notes += notes
             self.fingerprints[options] = found
             self._known[options], self._given[options] = known, given
         return dict(self._known[options])
@@ -141,9 +145,11 @@ class OwnFiles:
             )
         self._write(content)
 
-    def _record(self, options: str, found: str) -> tuple[dict[str, Any], str | None] | None:
-        """What is known of files that were read before and have not changed since, and the digest
-        of the given labels among them.
+    def _record(
+        self, options: str, found: str
+    ) -> tuple[dict[str, Any], str | None, Sequence[str]] | None:
+        """What is known of files that were read before and have not changed since, the digest of
+        the given labels among them, and notes of how they were read.
         """
         for path in sorted(self._folder("").glob(f"images_*/{RECORD}")):
             try:
@@ -153,23 +159,24 @@ class OwnFiles:
             for source in record["sources"]:
                 if (source["options"], source["fingerprint"]) == (options, found):
                     self.stamps[str(path)] = stamp_of(path)
-                    return record["known"], source["given"]
+                    return record["known"], source["given"], source.get("notes", [])
         return None
 
     def _prepared(
         self, wanted: Images, options: str, found: str
-    ) -> tuple[dict[str, Any], str | None]:
+    ) -> tuple[dict[str, Any], str | None, Sequence[str]]:
         """Read files, prepare the parts, and note both; returns what :meth:`_record` does."""
         content = read_images(wanted, self.roots)
         self._write(content)
         given = None if content.given is None else self._keep_labels(content.given)
         path = self._folder(dataset(content.known).name) / RECORD
         before = read_json(path)["sources"] if path.is_file() else []
-        source = {"options": options, "fingerprint": found, "given": given}
+        notes = list(content.notes)
+        source = {"options": options, "fingerprint": found, "given": given, "notes": notes}
         others = [one for one in before if one["options"] != options]
         write_json(path, {"known": content.known, "sources": [*others, source]})
         self.stamps[str(path)] = stamp_of(path)
-        return content.known, given
+        return content.known, given, content.notes
 
     def _write(self, content: Content) -> None:
         facts = dataset(content.known)

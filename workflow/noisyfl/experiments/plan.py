@@ -42,6 +42,7 @@ class Plan:
         own_files: a user's own files that were looked for, and those that are kept of them, with
             their stamps.
         own_images: a user's own datasets, by the JSON of their options, with their fingerprints.
+        notes: what a user should know of how these files were read.
     """
 
     scale: str
@@ -60,6 +61,7 @@ class Plan:
     claim_parts: list[str] = field(default_factory=list)
     own_files: dict[str, Stamp] = field(default_factory=dict)
     own_images: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._estimates: dict[tuple[int, str], Estimate] = {}

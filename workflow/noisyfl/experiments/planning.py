@@ -77,7 +77,7 @@ def make_plan(
         except LabelsMissing as error:
             plan.left_out[name] = str(error)
     check_names(plan, files)
-    plan.own_files, plan.own_images = own.stamps, own.fingerprints
+    plan.own_files, plan.own_images, plan.notes = own.stamps, own.fingerprints, own.notes
     if plan.left_out and not (plan.tables or plan.figures):
         raise BadInput(next(iter(plan.left_out.values())))
     _check_places_of_overlay(plan, config, known, where)
