@@ -50,6 +50,7 @@ def read(folder, text):
         ("train", "valid"),
         ("Train", "eval"),
         ("train", "dev"),
+        ("seg_train", "seg-test"),
     ],
 )
 def test_the_usual_names_of_parts_in_any_case(tmp_path, train, test):
@@ -96,6 +97,10 @@ def test_a_class_may_have_the_name_of_a_part_or_a_folder_as_other_classes_have(t
             put(tmp_path / "data", f"{name}/images/{number}.png", number)
     found, _ = read(tmp_path, "images(path='data', test_share=0.3)")
     assert found["classes"] == ["bus", "train", "tram"]
+    for name in ("test_tube", "bullet_train"):
+        for number in range(3):
+            put(tmp_path / "data", f"{name}/{number}.png", number)
+    assert len(read(tmp_path, "images(path='data', test_share=0.3)")[0]["classes"]) == 5
 
 
 def test_hidden_and_system_files_are_skipped_and_counted(tmp_path):
@@ -269,11 +274,15 @@ def test_parts_of_the_hub(tmp_path, files, sizes, skipped):
     [
         (
             ["one/train-0.parquet", "one/test-0.parquet", "two/train-0.parquet"],
-            r"has the configurations one, two, expected one: name its folder in path",
+            r"has the configurations one/train, two/train, expected one: name its folder in path",
         ),
-        (["train-0.parquet", "two/train-0.parquet"], r"has the configurations \., two, expected"),
-        (["one-train.parquet", "two-train.parquet"], r"has the configurations one, two, expected"),
-        (["one/train/0.parquet", "two/train/0.parquet"], r"configurations one, two, expected one"),
+        (["train-0.parquet", "two/train-0.parquet"], r"the configurations train, two/train, exp"),
+        (["one-train.parquet", "two-train.parquet"], r"configurations one_train, two_train, exp"),
+        (["one/train/0.parquet", "two/train/0.parquet"], r"configurations one/train, two/train, "),
+        (
+            ["data/train-0-of-1.parquet", "data/train_noisy-0-of-1.parquet"],
+            r"has the configurations train, train_noisy, expected one",
+        ),
         (["test.parquet", "trainval.parquet"], r"Parquet files for test and others, such as .*tra"),
         (["test.parquet", "val.parquet"], r"Parquet files for test and validation, expected train"),
     ],

@@ -37,7 +37,11 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
     if path.suffix not in (".csv", ".parquet"):
         raise BadInput(f"got {path.name!r}, expected a .csv or .parquet file", "path")
     try:
+        if path.suffix == ".parquet" and pq.read_metadata(path).num_rows > facts.task_size:
+            raise BadInput(f"{path} has more rows than the {facts.task_size:,} samples", "path")
         table = csv.read_csv(path) if path.suffix == ".csv" else pq.ParquetFile(path).read()
+    except BadInput:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadInput(f"cannot read {path}: {str(error).splitlines()[0]}", "path") from error
     client, sample = (_numbers(path, table, name) for name in COLUMNS)

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -136,16 +136,20 @@ def both_parts(place: Path, there: Collection[str], kind: str) -> tuple[str, str
     return None
 
 
+def words_of(name: str) -> list[str]:
+    """The words of a name, without numbers."""
+    return [word for word in re.split(r"[-._ \d]+", name) if word]
+
+
 def hub_part(path: Path) -> tuple[str, str]:
     """The part that a file in a folder of the hub belongs to, empty if its path does not say one;
-    and its configuration: what precedes the part in the path, but for numbers and ``data``.
+    and its configuration: the path up to the word that says so, without numbers and ``data``.
     """
     for depth in reversed(range(len(path.parts))):
-        words = re.split(r"[-._ \d]+", path.with_suffix("").parts[depth])
-        if part := part_of(words):
-            before = next(row for row, word in enumerate(words) if part_of([word]))
-            names = [*path.parts[:depth], "-".join(filter(None, words[:before]))]
-            return part, "/".join(name for name in names if name not in ("", "data"))
+        name = re.sub(r"-\d+-of-\d+.*", "", path.with_suffix("").parts[depth])
+        if part := part_of(words_of(name)):
+            above = [folder for folder in path.parts[:depth] if folder != "data"]
+            return part, "/".join([*above, "_".join(words_of(name))])
     return "", ""
 
 
@@ -182,9 +186,11 @@ def image_folders(place: Path, columns: Columns, tree: Tree) -> dict[str, Listin
     within: dict[Path, set[str]] = defaultdict(set)
     for folder in tree.folders:
         within[folder.parent].add(folder.name)
-    named: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(within[place]):
-        named[part_of([name])].append(name)
+    named = _by_part({name: [name] for name in within[place]})
+    worded = _by_part({name: words_of(name) for name in within[place]})
+    # Such as seg_train and seg_test; but not bullet_train and test_tube among a thousand classes.
+    if {"train", "test"} <= worded.keys() and len(worded.get("", ())) <= 1:
+        named = worded
     others = named.pop("", [])
     both = both_parts(place, named, "folders")
     if both is None and len(named) == 1 and not others:
@@ -209,6 +215,14 @@ def image_folders(place: Path, columns: Columns, tree: Tree) -> dict[str, Listin
     of_left = {place / name for name in left}
     unread = (file for file in tree.files if file not in taken and of_left.isdisjoint(file.parents))
     return noted(listed, place, tree, left, unread)
+
+
+def _by_part(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Names by the part that their words say; those of no part under an empty name."""
+    named: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(words):
+        named[part_of(words[name])].append(name)
+    return named
 
 
 def _image_folder(place: Path, within: dict[Path, set[str]], images: Sequence[Path]) -> Listing:

@@ -177,8 +177,8 @@ def _parquet_folder(place: Path, columns: Columns, tree: Tree) -> dict[str, List
     for part in both or named:
         if len(several := sorted(configurations[part])) > 1:
             raise BadInput(
-                f"{place} has the configurations {', '.join(name or '.' for name in several)}, "
-                "expected one: name its folder in path",
+                f"{place} has the configurations {', '.join(several)}, expected one: name its "
+                "folder in path, or files in path and test",
                 "path",
             )
     if both is None:
