@@ -127,6 +127,11 @@ def test_one_bit_is_black_or_white_and_lab_and_ycbcr_are_colours(tmp_path):
     assert np.abs(image.astype(int) - [250, 0, 0]).max() <= 2
 
 
+def test_a_black_image_of_16_bits_is_black(tmp_path):
+    (image,), _ = read(tmp_path, tiff(np.zeros((2, 3), np.uint16)))
+    assert not image.any()
+
+
 def test_a_palette_of_greys_counts_as_colours(tmp_path):
     _, every = read(tmp_path, tiff(GREY, "0.gif"))
     np.testing.assert_array_equal(every, np.repeat(GREY[None, ..., None], 5, 0).repeat(3, 3))

@@ -149,7 +149,8 @@ class OwnFiles:
         self, options: str, found: str
     ) -> tuple[dict[str, Any], str | None, Sequence[str]] | None:
         """What is known of files that were read before and have not changed since, the digest of
-        the given labels among them, and notes of how they were read.
+        the given labels among them, and notes of how they were read; an older version, which read
+        files otherwise, left no notes.
         """
         for path in sorted(self._folder("").glob(f"images_*/{RECORD}")):
             try:
@@ -157,9 +158,10 @@ class OwnFiles:
             except DamagedArtifact:
                 continue
             for source in record["sources"]:
-                if (source["options"], source["fingerprint"]) == (options, found):
+                same = (source["options"], source["fingerprint"]) == (options, found)
+                if same and "notes" in source:
                     self.stamps[str(path)] = stamp_of(path)
-                    return record["known"], source["given"], source.get("notes", [])
+                    return record["known"], source["given"], source["notes"]
         return None
 
     def _prepared(

@@ -255,4 +255,4 @@ def _image_folder(place: Path, within: dict[Path, set[str]], images: Sequence[Pa
         )
     labels = [name for name, images in found.items() for _ in images]
     listed = [image for images in found.values() for image in images]
-    return Listing(place, listed, labels, classes=list(found))
+    return Listing(place, listed, labels)

@@ -170,7 +170,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
     broken: list[str] = []
     images = [_pixels(listed, fit, channels, broken) for listed in (train, test)]
     _refuse(broken)
-    if deep and max(images[part][row].max() for part, row in deep) < DIM:
+    if 0 < max((images[part][row].max() for part, row in deep), default=0) < DIM:
         part, row = deep[0]
         raise BadInput(
             f"{len(deep):,} images have 16 bits per pixel, such as {(train, test)[part].name(row)},"
