@@ -95,6 +95,7 @@ def test_precision_is_put_back() -> None:
     assert state() == before
 
 
+@pytest.mark.slow
 def test_repository_loop_learns(work: Work, module: nn.Module) -> None:
     before = copy.deepcopy(module.state_dict())
     timings = repository_loop.rounds(module, **vars(work))

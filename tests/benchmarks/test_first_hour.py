@@ -10,6 +10,8 @@ from noisyfl.experiments.config import load_config
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.targets import runs_of, tables_and_figures
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = "benchmarks/first_hour.sh"
 TARGETS = ["fednoil_table1", "fedrn_table2"]

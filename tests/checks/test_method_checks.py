@@ -182,6 +182,7 @@ def test_a_hook_that_fails_while_it_is_planned_is_named(data):
         extent_of(spec_of("planted"))
 
 
+@pytest.mark.slow
 def test_a_sound_method_of_a_plugin_passes_all(tmp_path):
     (tmp_path / "mine.py").write_text(PARTS)
     plugins.load([str(tmp_path / "mine.py")])
@@ -192,6 +193,7 @@ def test_a_sound_method_of_a_plugin_passes_all(tmp_path):
     assert torch.get_default_dtype() == torch.float32
 
 
+@pytest.mark.slow
 def test_all_that_is_wrong_is_said_one_line_each():
     METHODS.register("planted")(OnTheHost)
     said = []

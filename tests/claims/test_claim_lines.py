@@ -289,6 +289,7 @@ LINES = {
 }
 
 
+@pytest.mark.slow
 def test_the_papers_experiments_have_all_runs_that_claims_name(parts):
     found = {}
     for name, claim in all_claims().items():
@@ -320,6 +321,7 @@ class MadeUp:
         return rounds, self.random(metric).random() * (1 - np.exp(-rounds / 30))
 
 
+@pytest.mark.slow
 def test_every_check_of_every_claim_can_be_decided_by_runs(parts, no_cells, monkeypatch):
     """None asks for labels that the paper's experiments do not have."""
     levels = np.linspace(0, 90, 10)

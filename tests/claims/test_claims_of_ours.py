@@ -40,6 +40,7 @@ def sides(file):
     return printed, ours(file, Artifacts({}, {}, {}).sources())
 
 
+@pytest.mark.slow
 def test_the_page(tmp_path, cells_file):
     markdown, html = tmp_path / "claims.md", tmp_path / "claims.html"
     tables = {"fedcni/table1": "tables/fedcni/table1"}
@@ -72,6 +73,7 @@ def test_the_page(tmp_path, cells_file):
     assert "72.16 &gt; 72.21 ✗" in page
 
 
+@pytest.mark.slow
 def test_our_numbers_are_judged_like_the_published_ones(cells_file):
     judged = judge(*sides(cells_file))
     counts = Counter(one.published.verdict for one in judged)
@@ -80,6 +82,7 @@ def test_our_numbers_are_judged_like_the_published_ones(cells_file):
     assert known["fedrn-05"].ours == known["fedrn-05"].published
 
 
+@pytest.mark.slow
 def test_what_a_number_may_be_as_well_does_not_depend_on_where_it_stands(cells_file):
     with cells_file.open(newline="") as file:
         rows = [{**row, "ours_std": 1.0, "ours_trials": 2} for row in csv.DictReader(file)]

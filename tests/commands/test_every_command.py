@@ -10,6 +10,7 @@ import pytest
 from noisyfl.__main__ import main, parser
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_plan_of_the_default_scale(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["noisyfl", "plan"])
     main()
@@ -27,6 +28,7 @@ def test_every_command_has_an_example_that_it_understands():
         assert example.startswith(name)
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_seen_enough_ends_a_command_quietly():
     command = f"{sys.executable} -m noisyfl methods | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)

@@ -130,6 +130,7 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
 
 
 @pytest.mark.parametrize("file", ["rounds", "clients", "provenance"])
+@pytest.mark.slow
 def test_a_damaged_run_is_not_archived_and_stays(scale, file):
     results = trained(scale)
     run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]

@@ -20,6 +20,7 @@ def test_numbers_are_written_as_they_are(number):
 
 
 @given(st.text() | st.builds(str.__add__, st.sampled_from([*RUN, QUOTE]), st.text()))
+@pytest.mark.slow
 def test_every_text_comes_back(text):
     written = as_text(text)
     assert from_text(written) == text

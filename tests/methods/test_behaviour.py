@@ -123,6 +123,7 @@ def test_the_oracle_trains_on_clean_samples_alone(trials):
 
 
 @pytest.mark.parametrize("form", ["squared", "norm"])
+@pytest.mark.slow
 def test_fedprox_stays_nearer_to_the_received_model(form, plan, digits):
     spec = plan.runs[plan.tables["fedcorr/table2"].runs[0][-1][0]]
     federation = federation_of(spec, digits)

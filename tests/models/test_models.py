@@ -9,7 +9,14 @@ from torch import nn
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.download import NotDownloaded
-from noisyfl.models import MODELS, WeightFiles, build_model, check_module, pretrained
+from noisyfl.models import (
+    MODELS,
+    WeightFiles,
+    build_model,
+    check_module,
+    fewest_images,
+    pretrained,
+)
 
 CIFAR = (32, 32, 3)
 FASHION = (28, 28, 1)
@@ -88,6 +95,20 @@ def test_smallest_images(model: str) -> None:
     )
     with pytest.raises(BadInput, match=f"cannot take images of {small}x{smallest}"):
         build_model(model, (small, smallest, 3), 4, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "side"), [("cnn9", 28), ("cnn9", 32), ("resnet18", 8), ("resnet18", 9)]
+)
+def test_a_single_value_per_channel_needs_two_images(model: str, side: int) -> None:
+    shape = (side, side, 1)
+    fewest = fewest_images(MODELS.build(model, "model"), shape, 4)
+    assert fewest == (2 if side in (8, 28) else 1)
+    module = build_model(model, shape, 4, seed=0).train()
+    module(torch.rand(fewest, 1, side, side))
+    if fewest == 2:
+        with pytest.raises(ValueError, match="more than 1 value per channel"):
+            module(torch.rand(1, 1, side, side))
 
 
 def test_unknown_model_and_option() -> None:

@@ -17,9 +17,10 @@ from noisyfl.checks.recorded_graphs import RecordedGraphs
 from noisyfl.core.randomness import stream, torch_seed
 from noisyfl.data.augmentation.augment import normalize
 from noisyfl.data.augmentation.mild import apply_mild, draw_mild
-from noisyfl.models import build_model
+from noisyfl.models import MODELS, build_model, fewest_images
 from noisyfl.simulation import fast
 from noisyfl.simulation.client_side import ClientSide
+from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor, step_ranges
 from noisyfl.simulation.losses import cross_entropy
@@ -35,6 +36,7 @@ from small_runs import by_name, name_of
 
 
 @pytest.mark.parametrize(("model", "side"), [("cnn", 20), ("cnn9", 28), ("resnet18", 8)])
+@pytest.mark.slow
 def test_the_loop_is_plain_training(make, model, side, monkeypatch):
     """Against torch's own optimizer and nothing of the simulation but its random streams."""
     # Else differences in the last digits would grow with each step of the deep networks.
@@ -76,6 +78,19 @@ def test_a_last_single_sample_is_not_counted(make):
     # Sizes 21, 12, 7, 16, 13 in batches of 6: 7 and 13 leave one sample out in each of two epochs.
     assert [update.forward for update in updates] == [42, 24, 12, 32, 24]
     assert [update.size for update in updates] == list(SIZES)
+
+
+@pytest.mark.parametrize("executor", [LoopExecutor, FastExecutor])
+def test_a_single_sample_sits_out_where_a_network_cannot_be_trained_on_it(make, executor):
+    runner, (client, *_), start = make(executor, "resnet18", 8)
+    runner.networks.fewest = fewest_images(MODELS.build("resnet18", "model"), (8, 8, 3), 4)
+    rows = client.rows[:1]
+    alone = Client(0, rows, client.labels[:1], client.labels[:1])
+    (update,) = runner.local_updates([Task(alone, start)], ClientSide(), 0, "training")
+    assert (update.steps, update.forward, update.size) == (0, 0, 1)
+    assert np.isnan(update.loss)
+    for name, value in update.weights.items():
+        torch.testing.assert_close(value, start[name], rtol=0, atol=0)
 
 
 # ---------------------------------------------------------------- the fast executor
@@ -124,6 +139,7 @@ def test_fast_equals_loop(make, model, side, channels, options, monkeypatch):
         close(vars(one), vars(other), 10 * tolerance)
 
 
+@pytest.mark.slow
 def test_dropout_falls_on_the_same_features(make):
     weights = []
     for executor in (LoopExecutor, FastExecutor):
@@ -212,6 +228,7 @@ class Everything(ClientSide):
 
 
 @pytest.mark.parametrize("options", [{}, CAPTURING], ids=["plain", "capturing"])
+@pytest.mark.slow
 def test_whatever_a_client_side_may_ask_for(make, options):
     torch.set_default_dtype(torch.float64)
     plan = schedule(local_epochs=6, learning_rate=0.02)
@@ -295,8 +312,9 @@ def test_precision(make, precision):
 
 # ---------------------------------------------------------------- every method
 
+
 @pytest.mark.parametrize("gpu", GPUS)
-@pytest.mark.parametrize("method", by_name(ROWS))
+@pytest.mark.parametrize("method", by_name(ROWS, ["fedavg"]))
 def test_every_method_on_a_gpu(method, gpu, data, tmp_path):
     loop, _ = compare(method, data, tmp_path, gpu)
     recorded = json.loads(recorded_runs.FILE.read_text(encoding="utf-8"))[name_of(method)]

@@ -354,6 +354,7 @@ def test_outcomes_differ_where_a_share_of_the_change_does():
         assert differing(before, after, lost, again, 1e-3) == ["weights"]
 
 
+@pytest.mark.slow
 def test_dropout_is_replayed_as_it_falls():
     runner, clients, start = made(
         CPU, FastExecutor, "cnn9", 28, 1, plan=schedule(local_epochs=4), capturing=RecordedGraphs

@@ -26,6 +26,8 @@ from noisyfl.simulation.sgd import SGD
 from noisyfl.simulation.slot import StreamSlot
 from noisyfl.simulation.updates import Batch
 
+pytestmark = pytest.mark.slow
+
 
 def edited(owner, name, line, other):
     """What plants a function of which one line reads otherwise."""

@@ -152,6 +152,7 @@ def test_probes_leave_every_method_as_it_is(method, data, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["fedavg", ROFL], ids=str)
+@pytest.mark.slow
 def test_a_run_with_probes_is_the_run_without(method, data, tmp_path):
     plain = train(spec_of(method), data, tmp_path / "plain")
     probed = train(spec_of(method, probes=ALL), data, tmp_path / "probed")

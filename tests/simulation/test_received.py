@@ -21,6 +21,8 @@ from noisyfl.simulation.updates import Task
 from small_executors import close, schedule
 from small_runs import SETTING, federation_of, spec_of
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (8, 8, 3)
 
 

@@ -108,6 +108,7 @@ def test_nothing_is_said_of_selections_where_nobody_knows_the_true_labels(data):
 
 
 @pytest.mark.parametrize("name", ["coteaching", "fednoil"])
+@pytest.mark.slow
 def test_a_selecting_method_has_its_clients_precision_in_each_round(name, data, tmp_path):
     """Of FedNoiL, which picks in each local epoch, over all of its picks."""
     files = train(spec_of({"name": name, **SMALL[name]}), data, tmp_path)

@@ -205,6 +205,7 @@ def test_runs_killed_at_random_moments_end_the_same(data, tmp_path, undisturbed)
         assert content(undisturbed(spec)) == content(killed)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
     spec = spec_of("fedavg")
     path = tmp_path / "run.pt"
@@ -262,6 +263,7 @@ def test_methods_in_one_setting_see_the_same_clients(data, tmp_path):
     assert len(set(levels[0])) > 1
 
 
+@pytest.mark.slow
 def test_mixup_changes_no_participant(data, tmp_path):
     """Nor does any other switch of FedCorr that leaves the stages as long as they are."""
     levels = []

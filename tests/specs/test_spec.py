@@ -76,3 +76,13 @@ def test_a_spec_that_json_cannot_have_is_none(value):
     check_run(spec, "my.json")
     with pytest.raises(BadInput, match=r"^my\.json: not a run's spec \("):
         check_run({**spec, "surplus": value}, "my.json")
+
+
+def test_a_network_that_needs_two_images_takes_no_batches_of_one():
+    one = {**SETTING, "method": "fedavg", "schedule": {**SCHEDULE, "batch_size": 1}}
+    with pytest.raises(
+        BadInput,
+        match=r"schedule\.batch_size: got 1, and resnet18 cannot .* one image of 8x8",
+    ):
+        canonical_run({**one, "model": "resnet18"}, "here")
+    assert canonical_run(one, "here")["schedule"]["batch_size"] == 1

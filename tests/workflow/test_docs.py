@@ -76,6 +76,7 @@ def trained(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_example_of_a_method_picks_right_labels_and_writes_its_estimates(trained):
     import pyarrow.parquet as pq
 
@@ -91,6 +92,7 @@ def test_the_example_of_a_method_picks_right_labels_and_writes_its_estimates(tra
     assert rounds[0]["samples_forward"] - rounds[0]["samples_backward"] == 2 * 359
 
 
+@pytest.mark.slow
 def test_the_examples_that_read_artifacts_run(trained, monkeypatch, capsys):
     monkeypatch.chdir(trained)
     printed = []
@@ -104,6 +106,7 @@ def test_the_examples_that_read_artifacts_run(trained, monkeypatch, capsys):
     assert (noise, identity) == ("True\n", "True\n")
 
 
+@pytest.mark.slow
 def test_every_column_and_key_of_a_run_is_documented(trained):
     import pyarrow.parquet as pq
 
@@ -156,6 +159,7 @@ def test_the_example_of_an_experiment_expands_to_what_the_page_says(tmp_path):
     assert (last["partition"]["alpha"], last["noise_level"]["level"]) == (5, 0.4)
 
 
+@pytest.mark.slow
 def test_the_example_of_a_scale_expands_to_what_the_page_says():
     text = files_in("configuration.md")["config/one_trial.yaml"]
     config = check_config(yaml.safe_load(text), "config/one_trial.yaml")

@@ -10,6 +10,8 @@ import pytest
 
 from small_repository import Repository, ended
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):

@@ -81,6 +81,7 @@ def test_runs_share_gpus_as_long_as_there_is_memory(folder):
     assert ran[-1] == 1
 
 
+@pytest.mark.slow
 def test_another_scale_takes_the_place_of_the_papers(folder):
     scale(folder, "smoke", "smoke.yaml", "gpu_memory_mb", [1])
     smoke = ["-n", "--configfile", "config/smoke.yaml"]
@@ -88,6 +89,7 @@ def test_another_scale_takes_the_place_of_the_papers(folder):
 
 
 @pytest.mark.parametrize("profile", ["profiles/gpus", "slurm"])
+@pytest.mark.slow
 def test_a_profile_finds_the_papers_scale_from_any_folder(folder, tmp_path_factory, profile):
     shutil.copytree(ROOT / "slurm", folder / "slurm")
     scale(folder, "paper", "paper.yaml", "gpu_memory_mb", [1])

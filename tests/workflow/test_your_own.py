@@ -48,6 +48,7 @@ def place(tmp_path_factory):
         os.chdir(before)
 
 
+@pytest.mark.slow
 def test_the_page_says_how_many_runs_there_are(place):
     _, plan = place
     assert len(plan.runs) == 8
@@ -55,6 +56,7 @@ def test_the_page_says_how_many_runs_there_are(place):
     assert len({plan.partition[run] for run in plan.runs}) == 4
 
 
+@pytest.mark.slow
 def test_images_labels_and_clients_are_the_files(place):
     _, plan = place
     specs = plan.partitions.values()

@@ -158,6 +158,7 @@ def test_scaling_a_large_box_down_averages_its_pixels() -> None:
 
 
 @pytest.mark.parametrize("kept", [(33, 33, 3), (20, 36, 1), (60, 25, 3), (12, 80, 1)])
+@pytest.mark.slow
 def test_boxes_are_distributed_as_torchvisions(kept: Shape) -> None:
     """Also where many tries fail, and where all ten do."""
     n = 6_000

@@ -69,6 +69,7 @@ def test_resized_crops_are_those_of_pillow_to_within_a_grey_level(side):
     assert (different > 0).double().mean() < 0.02
 
 
+@pytest.mark.slow
 def test_boxes_are_distributed_as_torchvisions():
     torch.manual_seed(0)
     image = Image.new("RGB", (33, 33))

@@ -319,7 +319,7 @@ def test_square_of_random_side() -> None:
     top, bottom, left, right = draws["box"].T
     assert top.min() == left.min() == 0
     assert bottom.max() == right.max() == 32
-    assert max((bottom - top).max(), (right - left).max()) == 17  # of 16, and Pillow's last pixel
+    assert max((bottom - top).max(), (right - left).max()) == 16
     rng, shares = np.random.default_rng(1), []
     for _ in range(n):
         side, centre = 16 * rng.random(), 32 * rng.random(2)

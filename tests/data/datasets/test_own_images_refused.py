@@ -173,7 +173,7 @@ def given_shares(folder):
         ),
         (
             a_folder_above,
-            r"label: .*got the classes \['train'\], expected two or more, each with a",
+            r"path: .*above has only the folder train, expected one for each class, or train and",
         ),
         (the_same_test, r"test: got '\./train\.csv', which is path too, expected other images"),
         (

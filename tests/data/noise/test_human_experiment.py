@@ -15,22 +15,31 @@ def plan(tmp_path_factory):
 
 def test_every_method_meets_every_set_of_human_labels(plan):
     table = plan.tables["human/methods"]
-    assert [len(row) for row in table.runs] == [6] * 7
-    assert len(table.run_ids()) == 7 * 6 * 3
+    assert [len(row) for row in table.runs] == [6] * 8
+    assert len(table.run_ids()) == 8 * 6 * 3
     noise = [
         [plan.runs[cell[0]]["noisy_partition"]["label_noise"]["key"] for cell in row]
         for row in table.runs
     ]
     sets = ["aggre_label", *(f"random_label{i}" for i in (1, 2, 3)), "worse_label", "noisy_label"]
-    assert noise == [sets] * 7
+    assert noise == [sets] * 8
     methods = [plan.runs[row[0][0]]["method"]["name"] for row in table.runs]
-    assert methods == ["fedavg", "rofl", "fedcni", "fednoil", "fedcorr", "fedrn", "oracle"]
+    assert methods == [
+        "fedavg",
+        "rofl",
+        "fedcni",
+        "fedcni",
+        "fednoil",
+        "fedcorr",
+        "fedrn",
+        "oracle",
+    ]
 
 
 def test_settings_are_fedcorrs(plan):
     table = plan.tables["human/methods"]
     for column in range(6):
-        spec = plan.runs[table.runs[4][column][1]]
+        spec = plan.runs[table.runs[5][column][1]]
         fine = column == 5
         partition = spec["noisy_partition"]
         assert partition["dataset"] == ("cifar100" if fine else "cifar10")

@@ -79,11 +79,19 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
             r"twice\.csv, row 1 \(client 1, sample 0\): its sample is there",
         ),
         ("file(path='below.csv')", r"below\.csv, row 0 \(client -1, sample 0\): its client is neg"),
-        ("file(path='gap.csv')", r"gap\.csv: client 0 has no sample, expected clients from 0 to 4"),
         (
-            "file(path='years.csv')",
-            r"client 0 has no sample, expected clients from 0 to 2024000003",
+            "file(path='gap.csv')",
+            r"gap\.csv: client 0 has no sample, and client 4 has some; .* 0 to 3 for 4 clients",
         ),
+        (
+            "file(path='dates.csv')",
+            r"client 0 has no sample, and client 20240004 has some; expected numbers from 0 to 3",
+        ),
+        (
+            "file(path='large.csv')",
+            r"client 4 has no sample, and client 9000000000000000000 has some; .* 0 to 4 for 5",
+        ),
+        ("file(path='double.csv')", r"double\.csv has the column 'sample' twice, expected it once"),
         ("file(path='other.csv')", r"other\.csv has columns a, b, expected client and sample"),
         (
             "file(path='upper.csv')",
@@ -100,8 +108,10 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     write_csv(tmp_path, sample=np.append([0, 0], SAMPLE[2:]), name="twice.csv")
     write_csv(tmp_path, client=CLIENT - 1, name="below.csv")
     write_csv(tmp_path, client=CLIENT + 1, name="gap.csv")
-    write_csv(tmp_path, client=CLIENT + 2_024_000_000, name="years.csv")
+    write_csv(tmp_path, client=CLIENT + 20240001, name="dates.csv")
+    write_csv(tmp_path, client=np.append(CLIENT[:-1], 9 * 10**18), name="large.csv")
     (tmp_path / "upper.csv").write_text("Client,sample\n1,2\n")
+    (tmp_path / "double.csv").write_text("client,sample,sample\n0,1,2\n")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "text.csv").write_text("client,sample\nx,2\n")
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")

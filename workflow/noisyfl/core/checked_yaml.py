@@ -40,17 +40,26 @@ class _Loader(FASTEST):
     value, and numbers that are others in the current version of YAML.
     """
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Replace merge keys by what they merge. PyYAML repeats a key as often as it is merged, so
+        that a few lines of nested merges exhaust the memory: here it is kept once.
+        """
         seen = set()
-        pairs = node.value if isinstance(node, yaml.MappingNode) else ()  # else refused below
-        for key, _ in pairs:
+        for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
                 continue
             if key.value in seen:
                 problem = f"the key {key.value!r} stands twice, expected it once"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        super().flatten_mapping(node)
+        # In the order of their first, with the value of the last, as a dict has them.
+        node.value = list(
+            {
+                (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else id(key): (key, value)
+                for key, value in node.value
+            }.values()
+        )
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """PyYAML raises any exception for text that is not what its tag says, a date that does not

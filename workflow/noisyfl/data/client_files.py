@@ -37,7 +37,11 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
     if path.suffix not in (".csv", ".parquet"):
         raise BadInput(f"got {path.name!r}, expected a .csv or .parquet file", "path")
     try:
+        if path.suffix == ".parquet" and pq.read_metadata(path).num_rows > facts.task_size:
+            raise BadInput(f"{path} has more rows than the {facts.task_size:,} samples", "path")
         table = csv.read_csv(path) if path.suffix == ".csv" else pq.ParquetFile(path).read()
+    except BadInput:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadInput(f"cannot read {path}: {str(error).splitlines()[0]}", "path") from error
     client, sample = (_numbers(path, table, name) for name in COLUMNS)
@@ -57,12 +61,11 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
             )
     if not len(client):
         raise BadInput(f"{path} has no row, expected one for each sample", "path")
-    held = np.unique(client)
-    if held[-1] >= len(held):
-        lacking = int(np.argmax(held != np.arange(len(held))))
+    clients = np.unique(client)
+    if len(lacking := np.flatnonzero(clients != np.arange(len(clients)))):
         raise BadInput(
-            f"{path}: client {lacking} has no sample, expected clients from 0 to {held[-1]} with "
-            "one at least",
+            f"{path}: client {lacking[0]} has no sample, and client {clients[-1]} has some; "
+            f"expected numbers from 0 to {len(clients) - 1} for {len(clients)} clients",
             "path",
         )
     order = np.lexsort((sample, client))
@@ -76,6 +79,8 @@ def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
             f"{did_you_mean(name, table.column_names)}",
             "path",
         )
+    if table.column_names.count(name) > 1:
+        raise BadInput(f"{path} has the column {name!r} twice, expected it once", "path")
     column = table[name]
     if not pa.types.is_integer(column.type) or column.null_count:
         raise BadInput(

@@ -76,11 +76,18 @@ class PlanFile:
         self.path = Path(config["results"]) / config["scale"] / "plans" / name
 
     def plan(self, say: Callable[[str], None]) -> Plan:
-        """The plan, which is made anew, and written, if the file is missing, damaged or stale.
+        """The plan, which is rebuilt and written if the file is missing, damaged or stale; say what
+        it warns of in a user's own files.
 
         Raises:
             BadInput: what is wrong with the configuration, an experiment or a method.
         """
+        plan = self._current(say)
+        for warning in plan.warnings:
+            say(f"Warning: {warning}")
+        return plan
+
+    def _current(self, say: Callable[[str], None]) -> Plan:
         inputs = self._digest()
         try:
             found, plan = self._read(self.path)
@@ -127,8 +134,6 @@ class PlanFile:
 
         plugins.load(self.config["plugins"])
         plan = make_plan(self.config, self.experiments, self.where)
-        for warning in plan.warnings:
-            say(f"Warning: {warning}")
         text = plan.to_json()
         head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
         try:

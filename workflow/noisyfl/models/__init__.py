@@ -21,6 +21,7 @@ __all__ = [
     "WeightFiles",
     "build_model",
     "check_module",
+    "fewest_images",
 ]
 
 
@@ -92,6 +93,25 @@ def _leaves(result: Tensor) -> set[int]:
             seen.add(node)
             left += [before for before, _ in node.next_functions]
     return {id(node.variable) for node in seen if hasattr(node, "variable")}
+
+
+def fewest_images(model: Model, shape: Shape, classes: int) -> int:
+    """The fewest images that a model can be trained on in a step: two if some layer has a single
+    value per channel and image, which batch normalisation cannot train on; else one.
+
+    Args:
+        model: the model.
+        shape: of an image.
+        classes: how many.
+    """
+    height, width, channels = shape
+    with torch.device("meta"), torch.no_grad():
+        module = model.build(shape, classes).train()
+        try:
+            module(torch.empty(1, channels, height, width))
+        except ValueError:  # torch's "Expected more than 1 value per channel when training"
+            return 2
+    return 1
 
 
 def build_model(

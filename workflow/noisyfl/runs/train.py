@@ -32,7 +32,7 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import Part, dataset
 from noisyfl.data.datasets.parts import read_part
-from noisyfl.models import CACHE_ONLY, WeightFiles, build_model
+from noisyfl.models import CACHE_ONLY, MODELS, WeightFiles, build_model, fewest_images
 from noisyfl.runs import gpu, processor
 from noisyfl.runs.processor import device_name
 from noisyfl.simulation import probes
@@ -335,11 +335,13 @@ def build_federation(
     if augment.AUGMENTATIONS[spec["augmentation"]].client_light:
         rows = [client.samples for client in partition.clients]
         images.pixels = view.in_client_light(images.pixels, rows, spec["seed"])
+    shape, classes = facts.shape, len(facts.classes)
     model = Networks(
-        build_model(
-            spec["model"], facts.shape, len(facts.classes), spec["seed"], number, weight_files
-        )
-        for number in range(networks)
+        (
+            build_model(spec["model"], shape, classes, spec["seed"], number, weight_files)
+            for number in range(networks)
+        ),
+        fewest_images(MODELS.build(spec["model"], "model"), shape, classes),
     ).to(device)
     return Federation(
         partition,

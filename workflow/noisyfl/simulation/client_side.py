@@ -8,7 +8,7 @@ checkpoints save.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -242,8 +242,9 @@ class Around(ClientSide):
         return self.side.predicts_by_features
 
 
-def epoch_of(side: ClientSide, client: Client, turn: Turn) -> Epoch:
-    """An epoch as a client side decides it.
+def epoch_of(side: ClientSide, client: Client, turn: Turn, fewest: int = 1) -> Epoch:
+    """An epoch as a client side decides it, without steps of fewer images than the networks can be
+    trained on.
 
     Raises:
         BadInput: it is none, or has no target for each of the client's samples.
@@ -254,6 +255,13 @@ def epoch_of(side: ClientSide, client: Client, turn: Turn) -> Epoch:
             f"Epoch.targets: got {kind_of(epoch.targets)}, expected one for each of the client's "
             f"{len(client)} samples"
         )
+    taken = [number for number, step in enumerate(epoch.steps) if len(step) >= fewest]
+    if fewest > 1 and len(taken) < len(epoch.steps):
+        steps = [epoch.steps[number] for number in taken]
+        extras = {
+            name: [values[number] for number in taken] for name, values in epoch.extras.items()
+        }
+        epoch = replace(epoch, steps=steps, extras=extras)
     return epoch
 
 

@@ -122,7 +122,7 @@ class LoopExecutor:
         losses = []
         for number in range(schedule.local_epochs):
             turn = self._turn(self.networks, model, task, round, stage, number)
-            epoch = epoch_of(side, client, turn)
+            epoch = epoch_of(side, client, turn, self.networks.fewest)
             if epoch.fresh_momentum:
                 optimizer.reset(schedule)
             self._seed(turn)

@@ -174,7 +174,7 @@ class FastExecutor(LoopExecutor):
             for number in range(schedule.local_epochs):
                 with slot.entered():
                     turn = self._turn(slot.networks, slot.model, task, round, stage, number)
-                    epoch = epoch_of(side, client, turn)
+                    epoch = epoch_of(side, client, turn, self.networks.fewest)
                     if epoch.fresh_momentum:
                         slot.forget_momentum()
                     self._seed(turn)

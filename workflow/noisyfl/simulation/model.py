@@ -18,13 +18,15 @@ class Networks(nn.ModuleList):
 
     Args:
         networks: modules as :func:`noisyfl.models.build_model` makes them.
+        fewest: see :func:`noisyfl.models.fewest_images`.
 
     Attributes:
         channels_last: whether weights and images are in the memory layout channels last.
     """
 
-    def __init__(self, networks: Iterable[nn.Module]) -> None:
+    def __init__(self, networks: Iterable[nn.Module], fewest: int = 1) -> None:
         super().__init__(networks)
+        self.fewest = fewest
         self.channels_last = False
 
     def lay_out_channels_last(self) -> None:

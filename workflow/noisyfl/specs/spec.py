@@ -18,7 +18,7 @@ from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.noisy_partition import PartitionSpec, component_modules
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.partitioning.partition import PARTITIONS
-from noisyfl.models import MODELS, Model
+from noisyfl.models import MODELS, Model, fewest_images
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import canonical_method, methods, without_revisions
 from noisyfl.specs.identity import canonical_json
@@ -68,6 +68,14 @@ class RunSpec(PartitionSpec):
         facts, clients = self.dataset, self.partition.clients
         with within("model"):
             self.model.check(facts.shape)
+        if self.schedule.batch_size == 1 and self._fewest_images() > 1:
+            height, width, _ = facts.shape
+            raise BadInput(
+                f"got 1, and {self.model.name} cannot be trained on one image of {height}x{width}, "
+                "since its batch normalisation has one value per channel; expected 2 or more",
+                "schedule",
+                "batch_size",
+            )
         if augment.AUGMENTATIONS[self.augmentation].client_light and facts.encoded:
             raise BadInput(
                 f"got {self.augmentation!r}, which needs all pixels in memory, and {facts.name} is "
@@ -84,6 +92,9 @@ class RunSpec(PartitionSpec):
                     )
             for part in parts_of(self.method):
                 _check_participants(part, self.schedule.participants(clients))
+
+    def _fewest_images(self) -> int:
+        return fewest_images(self.model, self.dataset.shape, len(self.dataset.classes))
 
     def canonical(self) -> dict[str, Any]:
         """Everything that decides the run's result, as JSON has it."""

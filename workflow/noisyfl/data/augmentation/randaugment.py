@@ -56,11 +56,11 @@ class Recipe(NamedTuple):
     """How strong augmentation is drawn.
 
     Attributes:
-        count: operations that are drawn for an image.
+        number: of operations that are drawn for an image.
         fill: the pixel values that cutout fills its square with, one a channel.
     """
 
-    count: int
+    number: int
     fill: tuple[int, int, int]
 
     @property
@@ -69,14 +69,18 @@ class Recipe(NamedTuple):
         their strengths (:func:`strengths`), and the box that is cut out: rows from, to, columns
         from, to (exclusive).
         """
-        count = self.count
+        number = self.number
         return np.dtype(
-            [("operation", np.int64, count), ("strength", np.float64, count), ("box", np.int64, 4)]
+            [
+                ("operation", np.int64, number),
+                ("strength", np.float64, number),
+                ("box", np.int64, 4),
+            ]
         )
 
 
-FIXMATCH = Recipe(count=2, fill=(127, 127, 127))
-TORCHSSL = Recipe(count=3, fill=(125, 123, 114))
+FIXMATCH = Recipe(number=2, fill=(127, 127, 127))
+TORCHSSL = Recipe(number=3, fill=(125, 123, 114))
 
 
 def strengths(height: int, width: int) -> np.ndarray:
@@ -115,7 +119,7 @@ def draw_fixmatch(n: int, rng: np.random.Generator, shape: tuple[int, int, int])
         :attr:`FIXMATCH.draws <Recipe.draws>` [n]; may be sliced and concatenated like the images.
     """
     height, width, _ = shape
-    size = (n, FIXMATCH.count)
+    size = (n, FIXMATCH.number)
     operation = rng.integers(len(OPERATIONS), size=size)
     level = rng.integers(1, LEVELS, size=size)
     sign = rng.choice([-1, 1], size=size)
@@ -146,7 +150,7 @@ def draw_torchssl(
         :attr:`TORCHSSL.draws <Recipe.draws>` [n]; may be sliced and concatenated like the images.
     """
     height, width, _ = shape
-    size = (n, TORCHSSL.count)
+    size = (n, TORCHSSL.number)
     draws = _without_color(rng.integers(len(OPERATIONS), size=size), TORCHSSL, shape)
     low, high = ranges(height, width)[draws["operation"]].transpose(2, 0, 1)
     draws["strength"] = low + (high - low) * rng.random(size)
@@ -198,7 +202,7 @@ def apply_strong(images: Tensor, draws: np.ndarray, recipe: Recipe) -> Tensor:
     strength = send(draws["strength"].astype(np.float32))
     matrices = send(_matrices(draws, height, width))
     images = images.clone()
-    for turn in range(recipe.count):
+    for turn in range(recipe.number):
         sizes = np.bincount(group[:, turn], minlength=2 + len(POINTWISE)).tolist()
         _, *pointwise, geometric = order[:, turn].split(sizes)
         for name, index in zip(POINTWISE, pointwise, strict=True):

@@ -87,7 +87,7 @@ def find_parquet(name: str, folder: Path) -> dict[str, list[Path]] | None:
     root = folder / name
     parts: dict[str, list[Path]] = {"train": [], "test": []}
     for path in sorted(root.rglob("*.parquet")):
-        for place in reversed(path.relative_to(root).parts):
+        for place in reversed(path.relative_to(root).parts if path.is_file() else ()):
             part = next((part for part in parts if place.startswith(part)), None)
             if part:
                 parts[part].append(path)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -86,8 +88,35 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+NOT_IMAGES = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
+"""Formats that Pillow knows and that are not opened: it cannot decode them, or only by another
+program, which runs what the file says (EPS).
+"""
+
+
+@functools.cache
+def image_formats() -> dict[str, str]:
+    """The format of each suffix that is read, such as ``{".jpg": "JPEG"}``: all that Pillow opens,
+    except for :data:`NOT_IMAGES`.
+    """
+    from PIL import Image
+
+    known = Image.registered_extensions()
+    opened = Image.OPEN.keys() - NOT_IMAGES
+    return {suffix: name for suffix, name in known.items() if name in opened} | {".mpo": "MPO"}
+
+
+@functools.cache
+def _formats() -> list[str]:
+    """The names of the formats, in the order in which Pillow tries them."""
+    from PIL import Image
+
+    Image.init()
+    return [name for name in Image.ID if name not in NOT_IMAGES]
+
+
 def open_image(source: Source) -> Image:
-    """An image as it is, of which no more than its head is read.
+    """An image as it is, of which no more than its head is read; of several frames, the first.
 
     Raises:
         OSError: it is no image.
@@ -96,23 +125,50 @@ def open_image(source: Source) -> Image:
 
     if isinstance(source, np.ndarray):
         return Image.fromarray(source[..., 0] if source.shape[2:] == (1,) else source)
-    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source)
+    if isinstance(source, Path) and source.exists() and not source.is_file():
+        raise OSError("it is no regular file")  # to open a named pipe would wait for its writer
+    return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, "r", _formats())
 
 
-def fitted(source: Source, fit: Fit) -> Image:
+def orientation(image: Image) -> int:
+    """How an image that was just opened is to be turned by its EXIF data: 1 (not at all) to 8.
+
+    Pillow itself turns TIFFs. Of a PNG, only what precedes the pixels is looked at. EXIF data that
+    are damaged count as none.
+    """
+    from PIL import ExifTags
+
+    said = {"exif", "Raw profile type exif", "XML:com.adobe.xmp"} & image.info.keys()
+    if image.format == "TIFF" or (image.format == "PNG" and not said):
+        return 1
+    with suppress(Exception):
+        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
+    return 1
+
+
+TRANSPOSED = (5, 6, 7, 8)
+"""Orientations that exchange height and width."""
+
+
+def fitted(source: Source, fit: Fit, upright: bool = False) -> Image:
     """An image as RGB, brought to its size.
+
+    Args:
+        source: the image.
+        fit: its size.
+        upright: turn it as its EXIF data say.
 
     Raises:
         OSError: it is no image, or truncated.
+        ValueError: its pixels have a range that is not known.
     """
     from PIL import Image
 
     with open_image(source) as image:
-        if image.mode.startswith("I"):  # 16 bits a pixel, as some X-rays have
-            grey = (np.asarray(image).astype(np.int64) >> 8).clip(0, 255)
-            colour = Image.fromarray(grey.astype(np.uint8)).convert("RGB")
-        else:
-            colour = image.convert("RGB")
+        turn = orientation(image) if upright else 1
+        colour = _as_rgb(image)
+    if turn in range(2, 9):
+        colour = colour.transpose(Image.Transpose(_TURNS[turn - 2]))
     if fit.shorter is None:
         return colour.resize((fit.width, fit.height), Image.Resampling.BILINEAR)
     # The longer side and the corner are rounded as torchvision's Resize and CenterCrop do.
@@ -122,12 +178,66 @@ def fitted(source: Source, fit: Fit) -> Image:
     return colour.crop((left, top, left + fit.width, top + fit.height))
 
 
-def pixels(source: Source, fit: Fit) -> np.ndarray | Unreadable:
-    """An image's pixels, uint8 [height, width, 3]."""
+_TURNS = (0, 3, 1, 5, 4, 6, 2)
+"""The ``PIL.Image.Transpose`` that undoes each orientation from 2 to 8."""
+
+
+def is_deep(image: Image) -> bool:
+    """Whether an image has 16 bits a pixel; of mode I only these formats give such."""
+    return image.mode.startswith("I;") or (image.mode == "I" and image.format in ("PNG", "PPM"))
+
+
+def _as_rgb(image: Image) -> Image:
+    """An image as RGB. Transparency is left out. Pixels of more than eight bits are brought to the
+    range from 0 to 255 by what they are, not by what an image happens to have:
+
+    - of 16 bits, the upper eight are kept;
+    - whole numbers of 32 bits have to be from 0 to 255, and stay so;
+    - floats have to be from 0 to 1, and are multiplied by 255.
+    """
+    from PIL import Image
+
+    if image.mode == "P":  # the transparency of a palette would give a warning
+        return image.convert("RGBA").convert("RGB")
+    if not image.mode.startswith(("I", "F")):
+        return image.convert("RGB")
+    tags = getattr(image, "tag_v2", {})
+    if tags.get(_PHOTOMETRIC, 1) == 0:
+        raise ValueError(f"mode {image.mode} in which 0 is white, expected 0 to be black")
+    values = np.asarray(image)
+    low, high = values.min(), values.max()
+    if is_deep(image):
+        bits = max(tags.get(_BITS, (16,)))
+        grey = values >> (bits - 8)
+        if high > 0 and not grey.any():
+            raise ValueError(
+                f"{bits} bits per pixel, of which the brightest is {high}, expected up to "
+                f"{2**bits - 1}: scale the pixels to {bits} bits, or save them with 8"
+            )
+    elif image.mode == "F":
+        if not (low >= 0 and high <= 1):  # NaN is neither
+            raise ValueError(f"float pixels from {low:g} to {high:g}, expected 0 to 1")
+        grey = np.rint(values * 255)
+    else:
+        if low < 0 or high > 255:
+            raise ValueError(
+                f"pixels of 32 bits (mode I) from {low} to {high}, expected 0 to 255; or 16 bits"
+            )
+        grey = values
+    return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+
+
+_BITS, _PHOTOMETRIC = 258, 262
+"""Tags of a TIFF: the bits per pixel, and whether 0 is black (1) or white (0)."""
+
+
+def pixels(source: Source, fit: Fit, upright: bool = False) -> np.ndarray | Unreadable:
+    """An image's pixels, uint8 [height, width, 3]; see :func:`fitted`."""
+    # Of a broken or malicious file Pillow raises almost any exception.
     try:
-        return np.asarray(fitted(source, fit))
-    except (OSError, SyntaxError, ValueError) as error:
-        return Unreadable(source, _reason(error))
+        return np.asarray(fitted(source, fit, upright))
+    except Exception as error:
+        return Unreadable(source, reason(error))
 
 
 def jpeg(path: Path, fit: Fit) -> bytes | Unreadable:
@@ -135,8 +245,8 @@ def jpeg(path: Path, fit: Fit) -> bytes | Unreadable:
     buffer = io.BytesIO()
     try:
         fitted(path, fit).save(buffer, "JPEG", quality=JPEG_QUALITY)
-    except (OSError, SyntaxError, ValueError) as error:
-        return Unreadable(path, _reason(error))
+    except Exception as error:
+        return Unreadable(path, reason(error))
     return buffer.getvalue()
 
 
@@ -166,5 +276,6 @@ def in_order(
                 future.cancel()
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why an image cannot be read, in one line."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -6,11 +6,12 @@ Images stay what they are, a path, encoded bytes or an array, until somebody dec
 from __future__ import annotations
 
 import json
+import math
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,60 +19,17 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from noisyfl.core.options import BadInput, did_you_mean
-from noisyfl.data.datasets.images import Source
-
-TEST_FOLDERS = ("test", "val", "valid", "validation")
-"""Names that the folder of the test part may have beside ``train``; the first one is taken."""
+from noisyfl.data.datasets.folders import Tree, both_parts, hub_part, image_folders, noted, walk
+from noisyfl.data.datasets.images import Source, reason
+from noisyfl.data.datasets.listing import Columns, Listing
 
 SUFFIXES = (".csv", ".npz", ".parquet")
 
+MOST_GB = 16
+"""Gigabytes of all pixels, at most; a run has them in memory."""
 
-class Columns(NamedTuple):
-    """What the columns or arrays are called; ``given`` is None if there are no given labels."""
-
-    image: str
-    label: str
-    given: str | None
-
-
-@dataclass(frozen=True)
-class Listing:
-    """Images and their labels, as a file or folder lists them.
-
-    Attributes:
-        place: the file or folder.
-        images: in order.
-        labels: the number or the name of each one's class.
-        given: its given label, likewise; None if there are none.
-        classes: names of the classes by number; None if the format does not number them.
-        numbers: where each stands in the file or folder, from 0, if some of it are left out.
-    """
-
-    place: Path
-    images: Sequence[Source]
-    labels: Sequence[int | str]
-    given: Sequence[int | str] | None = None
-    classes: Sequence[str] | None = None
-    numbers: Sequence[int] | None = None
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def rows(self, rows: np.ndarray) -> Listing:
-        """Some of the images, by their numbers."""
-        return replace(
-            self,
-            images=[self.images[row] for row in rows],
-            labels=[self.labels[row] for row in rows],
-            given=None if self.given is None else [self.given[row] for row in rows],
-            numbers=rows.tolist(),
-        )
-
-    def name(self, row: int) -> str:
-        """What an error message calls an image."""
-        image = self.images[row]
-        number = row if self.numbers is None else self.numbers[row]
-        return str(image) if isinstance(image, Path) else f"{self.place}, row {number}"
+MOST_IMAGES = 20_000_000
+"""Images in an ``.npz`` or a Parquet file, at most."""
 
 
 def list_images(place: Path, columns: Columns) -> dict[str, Listing]:
@@ -86,11 +44,12 @@ def list_images(place: Path, columns: Columns) -> dict[str, Listing]:
             that names what is wrong.
     """
     if place.is_dir():
-        if any(place.rglob("*.parquet")):
-            return _parquet_folder(place, columns)
-        return _image_folders(place, columns)
+        tree = walk(place)
+        if any(file.suffix == ".parquet" for file in tree.files):
+            return _parquet_folder(place, columns, tree)
+        return image_folders(place, columns, tree)
     readers = {".csv": _csv, ".npz": _npz, ".parquet": _parquet_file}
-    if place.suffix not in readers:
+    if place.suffix not in readers or not place.is_file():
         raise BadInput(
             f"got {place.name!r}, expected a folder or a {', '.join(SUFFIXES)} file", "path"
         )
@@ -98,39 +57,8 @@ def list_images(place: Path, columns: Columns) -> dict[str, Listing]:
         return readers[place.suffix](place, columns)
     except BadInput:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, pa.ArrowException) as error:
-        raise BadInput(f"cannot read {place}: {' '.join(str(error).split())}", "path") from error
-
-
-def _image_folders(place: Path, columns: Columns) -> dict[str, Listing]:
-    if columns.given is not None:
-        raise BadInput(
-            f"got {columns.given!r}, and a folder of images has no given labels (a .csv can)",
-            "given",
-        )
-    names = {path.name for path in place.iterdir() if path.is_dir()}
-    tests = [name for name in TEST_FOLDERS if name in names]
-    if tests and "train" in names and names <= {"train", *TEST_FOLDERS}:
-        return {
-            "train": _image_folder(place / "train"),
-            "test": _image_folder(place / tests[0]),
-        }
-    return {"all": _image_folder(place)}
-
-
-def _image_folder(place: Path) -> Listing:
-    from torchvision.datasets.folder import IMG_EXTENSIONS, find_classes, make_dataset
-
-    try:
-        classes, numbers = find_classes(str(place))
-        found = make_dataset(str(place), numbers, IMG_EXTENSIONS)
-    except FileNotFoundError as error:
-        reason = str(error).split(" Supported")[0].rstrip(".")
-        raise BadInput(
-            f"{place}: expected a subfolder of images for each class ({reason})", "path"
-        ) from error
-    images, labels = [Path(path) for path, _ in found], [classes[label] for _, label in found]
-    return Listing(place, images, labels)
+    except Exception as error:  # libraries raise almost any of a broken file
+        raise BadInput(f"cannot read {place}: {reason(error)}", "path") from error
 
 
 def _csv(place: Path, columns: Columns) -> dict[str, Listing]:
@@ -145,62 +73,125 @@ def _csv(place: Path, columns: Columns) -> dict[str, Listing]:
 
 
 def _npz(place: Path, columns: Columns) -> dict[str, Listing]:
-    with np.load(place, allow_pickle=False) as file:
-        there = dict(file)
-    if columns.image in there:
-        return {"all": _arrays(place, there, columns)}
-    given = columns.given and f"train_{columns.given}"
-    train = Columns(f"train_{columns.image}", f"train_{columns.label}", given)
-    test = Columns(f"test_{columns.image}", f"test_{columns.label}", None)
-    for option, name in (*train._asdict().items(), *test._asdict().items()):
-        if name is not None and name not in there:
-            either = " and ".join(repr(name) for name in columns if name)
-            names = ", ".join(repr(name) for name in (*train, *test) if name)
-            raise BadInput(f"{place} has {', '.join(there)}; expected {either}, or {names}", option)
-    return {"train": _arrays(place, there, train), "test": _arrays(place, there, test)}
+    with zipfile.ZipFile(place) as file:
+        there = {info.filename.removesuffix(".npy"): info for info in file.infolist()}
+        if columns.image in there:
+            return {"all": _arrays(place, file, there, columns)}
+        given = columns.given and f"train_{columns.given}"
+        train = Columns(f"train_{columns.image}", f"train_{columns.label}", given)
+        test = Columns(f"test_{columns.image}", f"test_{columns.label}", None)
+        for option, name in (*train._asdict().items(), *test._asdict().items()):
+            if name is not None and name not in there:
+                either = " and ".join(repr(name) for name in columns if name)
+                names = ", ".join(repr(name) for name in (*train, *test) if name)
+                raise BadInput(
+                    f"{place} has {', '.join(there)}; expected {either}, or {names}", option
+                )
+        return {
+            "train": _arrays(place, file, there, train),
+            "test": _arrays(place, file, there, test),
+        }
 
 
-def _arrays(place: Path, there: Mapping[str, np.ndarray], columns: Columns) -> Listing:
+def _arrays(
+    place: Path, file: zipfile.ZipFile, there: dict[str, zipfile.ZipInfo], columns: Columns
+) -> Listing:
+    """The arrays of a part; what their headers say is checked before they are read."""
     image, label, given = _columns(place, list(there), columns)
-    images = there[image]
-    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.shape[3:] not in _CHANNELS:
+    shape, dtype = _header(file, there[image])
+    if dtype != np.uint8 or len(shape) not in (3, 4) or shape[3:] not in _CHANNELS or 0 in shape:
         raise BadInput(
-            f"{place}: {image!r} is {images.dtype} {images.shape}, expected uint8 [n, height, "
-            "width] or with 1 or 3 channels behind",
+            f"{place}: {image!r} is {dtype} {shape}, expected uint8 [n, height, width] or with 1 "
+            "or 3 channels behind",
             "image",
         )
-    labels = _label_array(place, label, there[label], len(images), "label")
-    others = given and _label_array(place, given, there[given], len(images), "given")
-    return Listing(place, list(images), labels, others)
+    for option, name in (("label", label), ("given", given)):
+        if name is not None:
+            _check_labels(place, name, _header(file, there[name]), shape[0], option)
+    arrays = {}
+    for name in (image, label, given):
+        if name is None:
+            continue
+        shape, dtype = _header(file, there[name])
+        size = math.prod(shape) * dtype.itemsize
+        if size > MOST_GB * 1e9 or shape[0] > MOST_IMAGES:
+            raise BadInput(
+                f"{place}: {name!r} is {dtype} {shape}, {size / 1e9:.3g} GB, expected at most "
+                f"{MOST_GB} GB and {MOST_IMAGES:,} images",
+                "path",
+            )
+        with file.open(there[name]) as member:
+            arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
+    others = given and arrays[given].ravel().tolist()
+    return Listing(place, list(arrays[image]), arrays[label].ravel().tolist(), others)
 
 
 _CHANNELS = ((), (1,), (3,))
 
 
-def _label_array(
-    place: Path, name: str, values: np.ndarray, count: int, option: str
-) -> list[int | str]:
-    flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if flat.shape != (count,) or flat.dtype.kind not in "iuU":
+def _header(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of an array, by its header, which may not claim more than there is."""
+    with file.open(info) as member:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0
+        if version != (1, 0):
+            read = np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(member)
+        least = member.tell() + math.prod(shape) * dtype.itemsize
+    if info.file_size < least and not dtype.hasobject:
+        raise ValueError(
+            f"{info.filename} has {info.file_size:,} bytes, and its header says {dtype} {shape}"
+        )
+    return shape, dtype
+
+
+def _check_labels(
+    place: Path, name: str, header: tuple[tuple[int, ...], np.dtype[Any]], count: int, option: str
+) -> None:
+    shape, dtype = header
+    if shape not in ((count,), (count, 1)) or dtype.kind not in "iuU":
         raise BadInput(
-            f"{place}: {name!r} is {values.dtype} {values.shape}, expected one name or number of a "
-            f"class for each of {count} images",
+            f"{place}: {name!r} is {dtype} {shape}, expected one name or number of a class for "
+            f"each of {count} images",
             option,
         )
-    found: list[int | str] = flat.tolist()
-    return found
 
 
-def _parquet_folder(place: Path, columns: Columns) -> dict[str, Listing]:
-    files = sorted(place.rglob("*.parquet"))
-    within = {path: path.relative_to(place).as_posix() for path in files}
-    train = [path for path in files if "train" in within[path]]
-    for word in ("test", "valid"):
-        test = [path for path in files if word in within[path] and path not in train]
-        if train and test:
-            without = columns._replace(given=None)
-            return {"train": _parquet(train, columns), "test": _parquet(test, without)}
-    return {"all": _parquet(files, columns)}
+def _parquet_folder(place: Path, columns: Columns, tree: Tree) -> dict[str, Listing]:
+    """The parts of a folder, by the names that the hub's library looks for in paths: in a file's
+    name, or else in those of the folders above it.
+    """
+    named: dict[str, list[Path]] = defaultdict(list)
+    configurations: dict[str, set[str]] = defaultdict(set)
+    files = sorted(file for file in tree.files if file.suffix == ".parquet")
+    for file in files:
+        part, configuration = hub_part(file.relative_to(place))
+        named[part].append(file)
+        configurations[part].add(configuration)
+    others = named.pop("", [])
+    both = both_parts(place, named, "Parquet files")
+    if both is None and named and others:
+        raise BadInput(
+            f"{place} has Parquet files for {next(iter(named))} and others, such as {others[0]}, "
+            "expected train and test (or validation) in their paths",
+            "path",
+        )
+    for part in both or named:
+        if len(several := sorted(configurations[part])) > 1:
+            raise BadInput(
+                f"{place} has the configurations {', '.join(several)}, expected one: name its "
+                "folder in path, or files in path and test",
+                "path",
+            )
+    if both is None:
+        parts = {"all": _parquet(files, columns)}
+    else:
+        train, test = both
+        without = columns._replace(given=None)
+        parts = {"train": _parquet(named[train], columns), "test": _parquet(named[test], without)}
+    left = [part for part in named if both and part not in both]
+    unread = [file for file in tree.files if file.suffix != ".parquet"]
+    return noted(parts, place, tree, left, unread + (others if both else []))
 
 
 def _parquet_file(place: Path, columns: Columns) -> dict[str, Listing]:
@@ -216,12 +207,20 @@ def _parquet(files: list[Path], columns: Columns) -> Listing:
         try:
             with pq.ParquetFile(path) as file:
                 image, label, given = _columns(path, file.schema_arrow.names, columns)
-                names = _hub_classes(file.schema_arrow, label) or names
-                names_of_given = given and _hub_classes(file.schema_arrow, given)
+                if file.metadata.num_rows > MOST_IMAGES:
+                    raise BadInput(
+                        f"{path} has {file.metadata.num_rows:,} rows, expected at most "
+                        f"{MOST_IMAGES:,} images",
+                        "path",
+                    )
+                names = _hub_classes(path, file.schema_arrow, label) or names
+                names_of_given = given and _hub_classes(path, file.schema_arrow, given)
                 wanted = [name for name in (image, label, given) if name is not None]
                 table = file.read(wanted)
-        except (pa.ArrowInvalid, pa.ArrowIOError) as error:
-            why = str(error).splitlines()[0]
+        except BadInput:
+            raise
+        except Exception as error:  # pyarrow raises almost any of a broken file
+            why = reason(error)
             raise BadInput(f"{path}: not a whole Parquet file ({why})", "path") from error
         for row, value in enumerate(table[image].to_pylist()):
             content = value.get("bytes") if isinstance(value, dict) else value
@@ -235,11 +234,22 @@ def _parquet(files: list[Path], columns: Columns) -> Listing:
     return Listing(place, images, labels, others if columns.given else None, names)
 
 
-def _hub_classes(schema: pa.Schema, label: str) -> list[str] | None:
+def _hub_classes(path: Path, schema: pa.Schema, label: str) -> list[str] | None:
     """The names of the classes that the hub's library writes beside the columns."""
-    said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    names = said.get("info", {}).get("features", {}).get(label, {}).get("names")
-    return [str(name) for name in names] if isinstance(names, list) else None
+    said: Any = (schema.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        said = json.loads(said)
+        for key in ("info", "features", label, "names"):
+            said = said.get(key, {})
+        if not all(isinstance(name, str) for name in said):
+            raise ValueError(f"they are {said}")
+    except Exception as error:
+        raise BadInput(
+            f"{path}: the metadata `huggingface` do not have the classes of {label!r} as the hub "
+            f"writes them ({reason(error)})",
+            "path",
+        ) from error
+    return list(said) or None
 
 
 def _named(
@@ -265,6 +275,8 @@ def _columns(place: Path, there: Sequence[str], columns: Columns) -> Columns:
             raise BadInput(
                 f"got {name!r}{did_you_mean(name, there)} ({place} has {', '.join(there)})", option
             )
+        if there.count(name) > 1:
+            raise BadInput(f"{place} has {name!r} twice, expected it once", option)
     return columns
 
 

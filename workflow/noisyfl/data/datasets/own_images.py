@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,15 +22,29 @@ from noisyfl.core.options import BadInput, option, within
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component
 from noisyfl.data.datasets.classes import check_spelling, names_of, numbers_of
-from noisyfl.data.datasets.images import Fit, Source, Unreadable, in_order, open_image, pixels
-from noisyfl.data.datasets.own_formats import Columns, Listing, list_images
+from noisyfl.data.datasets.folders import walk
+from noisyfl.data.datasets.images import (
+    TRANSPOSED,
+    Fit,
+    Source,
+    Unreadable,
+    in_order,
+    is_deep,
+    open_image,
+    orientation,
+    pixels,
+)
+from noisyfl.data.datasets.listing import Columns, Listing
+from noisyfl.data.datasets.own_formats import MOST_GB, list_images
 from noisyfl.data.datasets.repeats import check_apart, repeats
-from noisyfl.data.datasets.requested import in_short
 from noisyfl.data.datasets.sources import Arrays, test_rows
 from noisyfl.data.roots import Roots, each
 
-MOST_GB = 16
-"""Gigabytes of all pixels, at most; a run has them in memory."""
+SHOWN = 100
+"""How many images that cannot be read a message names."""
+
+DIM = 16
+"""Images of 16 bits of which no pixel reaches this, of 255, have fewer bits, such as 12."""
 
 Side = Annotated[int, Field(ge=1)]
 
@@ -38,8 +53,8 @@ class Images(Component):
     """A dataset of one's own, from a folder of images, a .csv, an .npz or Parquet.
 
     Its test part is what ``test`` names, or a share that is split off, or what the format itself
-    says: subfolders ``train`` and ``test``, arrays ``train_image`` and ``test_image``, or Parquet
-    files with ``train`` and ``test`` in their paths.
+    says: subfolders such as ``train`` and ``test``, arrays ``train_image`` and ``test_image``, or
+    Parquet files with such words in their paths.
     """
 
     name: ClassVar[str] = "images"
@@ -99,7 +114,7 @@ class Content:
         test: the test part's.
         given: the given labels of the training part, int64 [n]; None if it has none.
         numbered: whether the format or an option says which number each class has.
-        remarks: what a user should know of the images.
+        remarks: what a user should know of the images, and of how their files were read.
     """
 
     known: dict[str, Any]
@@ -123,6 +138,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             two, or it is the training part.
     """
     train, test = _parts(wanted, roots)
+    notes = [*train.notes, *([] if test is None else test.notes)]
     classes = _classes_of(wanted, train)
     # Two orders that differ say nothing of what a number means.
     numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
@@ -145,7 +161,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             "classes" if wanted.classes else "label",
         )
     check_apart(train.images, test.images)
-    fit, channels = _measure([train, test], wanted.size)
+    fit, channels, deep = _measure([train, test], wanted.size)
     gigabytes = (len(train) + len(test)) * fit.height * fit.width * channels / 1e9
     if gigabytes > MOST_GB:
         raise BadInput(
@@ -153,10 +169,18 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             "run holds in memory; a smaller size helps",
             "size",
         )
-    parts = (
-        (_pixels(train, fit, channels), labels),
-        (_pixels(test, fit, channels), test_labels),
-    )
+    broken: list[str] = []
+    images = [_pixels(listed, fit, channels, broken) for listed in (train, test)]
+    _refuse(broken)
+    if 0 < max((images[part][row].max() for part, row in deep), default=0) < DIM:
+        part, row = deep[0]
+        raise BadInput(
+            f"{len(deep):,} images have 16 bits per pixel, such as {(train, test)[part].name(row)},"
+            f" and no pixel of them reaches {DIM << 8:,}, expected up to 65,535: scale the pixels "
+            "to 16 bits, or save them with 8",
+            "path",
+        )
+    parts = ((images[0], labels), (images[1], test_labels))
     mean, std = _normalization(wanted, parts[0][0])
     known = {
         "name": "images",
@@ -169,7 +193,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
         "true_labels": wanted.true_labels,
     }
     known["sha256"] = content_digest(known, parts)
-    remarks = [f"{train.place}: {one}" for one in repeats(*parts)]
+    remarks = [*notes, *(f"{train.place}: {one}" for one in repeats(*parts))]
     return Content(known, *parts, given, numbered, remarks)
 
 
@@ -194,9 +218,10 @@ def fingerprint(wanted: Images, roots: Roots) -> str:
     for path in _files(wanted, roots):
         try:
             found = path.stat()
-            digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-        except OSError:
-            digest.update(f"{path} missing\n".encode())
+            state = f"{found.st_size} {found.st_mtime_ns}"
+        except (OSError, ValueError):
+            state = "missing"
+        digest.update(os.fsencode(path) + f" {state}\n".encode())
     return digest.hexdigest()
 
 
@@ -206,7 +231,7 @@ def _files(wanted: Images, roots: Roots) -> Iterator[Path]:
             continue
         place = _place(path, option_name, roots)
         if place.is_dir():
-            yield from sorted(file for file in place.rglob("*") if not file.is_dir())
+            yield from walk(place).files
             continue
         yield place
         if place.suffix == ".csv":
@@ -287,53 +312,78 @@ def _numbers(
         )
 
 
-def _measure(parts: Sequence[Listing], size: Sequence[int] | None) -> tuple[Fit, int]:
-    """The size that images have or are to have, and their channels: 1 if all are grey, else 3."""
+def _measure(
+    parts: Sequence[Listing], size: Sequence[int] | None
+) -> tuple[Fit, int, list[tuple[int, int]]]:
+    """The size that images have or are to have; their channels, 1 if all are grey, else 3; and the
+    part and row of those that have 16 bits a pixel.
+    """
     fit = None if size is None else Fit(size[0], size[1])
-    channels = 1
-    unreadable = []
-    for listed in parts:
+    channels, deep = 1, []
+    readable, another_size = True, ""
+    for part, listed in enumerate(parts):
         for row, found in enumerate(in_order(_looks, listed.images)):
-            if isinstance(found, str):
-                unreadable.append(f"{listed.name(row)}: {found}")
+            if found is None:
+                readable = False
                 continue
-            height, width, grey = found
+            height, width, grey, is_deep = found
             channels = channels if grey else 3
+            deep += [(part, row)] if is_deep else []
             if fit is None:
                 fit, first = Fit(height, width), listed.name(row)
             elif size is None and (height, width) != (fit.height, fit.width):
-                raise BadInput(
+                another_size = another_size or (
                     f"{listed.name(row)} is {height}x{width}, and {first} is "
                     f"{fit.height}x{fit.width}; expected images of one size, or one to bring them "
-                    "to, such as size=[32, 32]",
-                    "size",
+                    "to, such as size=[32, 32]"
                 )
-    if unreadable:
-        raise BadInput(f"{len(unreadable):,} images cannot be read: {in_short(unreadable)}", "path")
+    if not readable:  # all are decoded, so that whatever else is broken is named, too
+        broken: list[str] = []
+        for listed in parts:
+            _pixels(listed, Fit(1, 1), channels, broken)
+        _refuse(broken)
+    if another_size:
+        raise BadInput(another_size, "size")
     assert fit is not None
-    return fit, channels
+    return fit, channels, deep
 
 
-def _looks(image: Source) -> tuple[int, int, bool] | str:
-    """Height, width, and whether it is grey; or why it cannot be read."""
+def _refuse(broken: Sequence[str]) -> None:
+    """Raise :class:`BadInput` if there are images that cannot be read."""
+    if broken:
+        more = f" and {len(broken) - SHOWN:,} more" if len(broken) > SHOWN else ""
+        raise BadInput(
+            f"{len(broken):,} images cannot be read: {', '.join(broken[:SHOWN])}{more}", "path"
+        )
+
+
+def _looks(image: Source) -> tuple[int, int, bool, bool] | None:
+    """Height, width, whether it is grey, whether it has 16 bits; None if it cannot be read."""
     from PIL import Image
 
     if isinstance(image, np.ndarray):
-        return image.shape[0], image.shape[1], image.shape[2:] != (3,)
+        return image.shape[0], image.shape[1], image.shape[2:] != (3,), False
     try:
         with open_image(image) as file:
-            return file.height, file.width, Image.getmodebase(file.mode) == "L"
-    except (OSError, SyntaxError, ValueError) as error:
-        return " ".join(str(error).split())
+            width, height = file.size
+            if orientation(file) in TRANSPOSED:
+                width, height = height, width
+            return height, width, Image.getmodebase(file.mode) == "L", is_deep(file)
+    except Exception:  # whoever decodes it says why
+        return None
 
 
-def _pixels(listed: Listing, fit: Fit, channels: int) -> np.ndarray:
-    """All images, uint8 [n, height, width, channels]."""
+def _pixels(listed: Listing, fit: Fit, channels: int, broken: list[str]) -> np.ndarray:
+    """All images, uint8 [n, height, width, channels]; those that cannot be read are added to
+    ``broken``, and why.
+    """
     images = np.zeros((len(listed), fit.height, fit.width, channels), dtype=np.uint8)
-    for row, found in enumerate(in_order(partial(pixels, fit=fit), listed.images)):
+    work = partial(pixels, fit=fit, upright=True)
+    for row, found in enumerate(in_order(work, listed.images)):
         if isinstance(found, Unreadable):
-            raise BadInput(f"{listed.name(row)}: cannot be read ({found.reason})", "path")
-        images[row] = found[..., :channels]
+            broken.append(f"{listed.name(row)}: {found.reason}")
+        else:
+            images[row] = found[..., :channels]
     return images
 
 

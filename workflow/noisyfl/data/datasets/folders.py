@@ -1,0 +1,277 @@
+"""What lies in a folder of one's own images: its files, and the names of its parts.
+
+The same traversal serves for reading and for noticing changes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.images import image_formats
+from noisyfl.data.datasets.listing import Columns, Listing
+from noisyfl.data.datasets.requested import in_short
+
+PARTS = {
+    "train": ("train", "training"),
+    "test": ("test", "testing", "eval", "evaluation"),
+    "validation": ("validation", "valid", "val", "dev"),
+    "unlabeled": ("unlabeled", "unlabelled"),
+}
+"""Names of the parts of a dataset, in any case: those of the Hugging Face hub, and unlabeled."""
+
+SYSTEM = {
+    *("__macosx", "__pycache__", "@eadir", "#recycle", "$recycle.bin", "lost+found"),
+    *("system volume information", "thumbs.db", "desktop.ini"),
+}
+"""Files and folders that systems leave, in lower case; what begins with a dot is skipped, too."""
+
+HIDDEN = "hidden or system files and folders"
+REPEATED = "links to what is read already"
+SPECIAL = "pipes, sockets and devices"
+
+
+class Tree(NamedTuple):
+    """What lies below a folder.
+
+    Attributes:
+        files: regular files, and links that lead nowhere; by folder, then by name.
+        folders: those that were looked into, with the place itself.
+        skipped: how many there are of each kind that is skipped.
+        repeats: links to what is read already, each with the path of that, without links.
+    """
+
+    files: list[Path]
+    folders: list[Path]
+    skipped: Counter[str]
+    repeats: list[tuple[Path, Path]]
+
+
+def walk(place: Path) -> Tree:
+    """What lies below a folder. Links are followed, and each file and folder is visited once: as
+    itself if it lies below the folder, else by the first link that leads to it.
+
+    Raises:
+        BadInput: a folder cannot be read.
+    """
+    tree = Tree([], [], Counter(), [])
+    home = Path(os.path.realpath(place))
+    above, seen = set(home.parents), set[Path]()
+    waiting, links = [(place, home)], list[Path]()
+    while waiting or links:
+        # Links come last, so that what they lead to keeps a place of its own.
+        path, real = waiting.pop() if waiting else (links[0], Path(os.path.realpath(links.pop(0))))
+        if real in seen or real in above:
+            tree.skipped[REPEATED] += 1
+            tree.repeats.append((path, real))
+            continue
+        seen.add(real)
+        try:
+            mode = _mode(path)
+            if stat.S_ISDIR(mode):
+                tree.folders.append(path)
+                with os.scandir(path) as found:
+                    entries = sorted(found, key=lambda entry: entry.name)
+                for entry in entries:
+                    if entry.name.startswith(".") or entry.name.lower() in SYSTEM:
+                        tree.skipped[HIDDEN] += 1
+                    elif entry.is_symlink():
+                        links.append(path / entry.name)
+                    else:
+                        waiting.append((path / entry.name, real / entry.name))
+            elif stat.S_ISREG(mode):
+                tree.files.append(path)
+            else:
+                tree.skipped[SPECIAL] += 1
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be read ({error.strerror})", "path") from error
+    tree.files.sort(key=lambda file: (str(file.parent), file.name))
+    return tree
+
+
+def _mode(path: Path) -> int:
+    """What a path leads to. A link that leads nowhere counts as a file: its reader says so."""
+    try:
+        return path.stat().st_mode
+    except OSError:
+        if path.is_symlink():
+            return stat.S_IFREG
+        raise
+
+
+def part_of(words: Iterable[str]) -> str:
+    """The part of a dataset that words name; empty if none of them does, or they name several."""
+    lower = {word.lower() for word in words}
+    found = [part for part, names in PARTS.items() if lower & set(names)]
+    return found[0] if len(found) == 1 else ""
+
+
+def both_parts(place: Path, there: Collection[str], kind: str) -> tuple[str, str] | None:
+    """Which parts of a dataset are for training and for testing: of test and validation, test is.
+
+    Args:
+        place: the folder that has the parts.
+        there: those that it has.
+        kind: what they are, in words.
+
+    Returns:
+        None if there is no part, or a single one.
+
+    Raises:
+        BadInput: there are several, but not both.
+    """
+    held = next((part for part in ("test", "validation") if part in there), None)
+    if "train" in there and held:
+        return "train", held
+    if len(there) > 1:
+        raise BadInput(
+            f"{place} has {kind} for {' and '.join(there)}, expected train and test (or "
+            "validation); or name each part of its own in path and test",
+            "path",
+        )
+    return None
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name, without numbers."""
+    return [word for word in re.split(r"[-._ \d]+", name) if word]
+
+
+def hub_part(path: Path) -> tuple[str, str]:
+    """The part that a file in a folder of the hub belongs to, empty if its path does not say one;
+    and its configuration: the path up to the word that says so, without numbers and ``data``.
+    """
+    for depth in reversed(range(len(path.parts))):
+        name = re.sub(r"-\d+-of-\d+.*", "", path.with_suffix("").parts[depth])
+        if part := part_of(words_of(name)):
+            above = [folder for folder in path.parts[:depth] if folder != "data"]
+            return part, "/".join([*above, "_".join(words_of(name))])
+    return "", ""
+
+
+def noted(
+    parts: dict[str, Listing], place: Path, tree: Tree, left: Sequence[str], files: Iterable[Path]
+) -> dict[str, Listing]:
+    """Parts of a folder, with a note of what was skipped.
+
+    Args:
+        parts: the parts.
+        place: the folder.
+        tree: what lies below it.
+        left: names of the parts that are not read.
+        files: those of other formats.
+    """
+    suffixes = Counter(file.suffix.lower() or "without a suffix" for file in files)
+    skipped = [f"{count:,} {what}" for what, count in sorted(tree.skipped.items())]
+    skipped += [f"{count:,} files {suffix}" for suffix, count in sorted(suffixes.items())]
+    skipped += [f"the part {name}" for name in left]
+    if skipped:
+        first = next(iter(parts))
+        note = f"{place}: skipped {', '.join(skipped)}"
+        parts[first] = replace(parts[first], notes=[note])
+    return parts
+
+
+def image_folders(place: Path, columns: Columns, tree: Tree) -> dict[str, Listing]:
+    """A folder of images: a folder for each class, or such a folder for each part."""
+    if columns.given is not None:
+        raise BadInput(
+            f"got {columns.given!r}, and a folder of images has no given labels (a .csv can)",
+            "given",
+        )
+    within: dict[Path, set[str]] = defaultdict(set)
+    for folder in tree.folders:
+        within[folder.parent].add(folder.name)
+    named = _by_part({name: [name] for name in within[place]})
+    worded = _by_part({name: words_of(name) for name in within[place]})
+    # Such as seg_train and seg_test; but not bullet_train and test_tube among a thousand classes.
+    if {"train", "test"} <= worded.keys() and len(worded.get("", ())) <= 1:
+        named = worded
+    others = named.pop("", [])
+    both = both_parts(place, named, "folders")
+    if both is None and len(named) == 1 and not others:
+        (names,) = named.values()
+        raise BadInput(
+            f"{place} has only the folder {' and '.join(names)}, expected one for each class, or "
+            "train and test; name the folder itself in path",
+            "path",
+        )
+    parts = {"train": both[0], "test": both[1]} if both else {}
+    for part in parts.values():
+        if len(named[part]) > 1:
+            raise BadInput(
+                f"{place} has the folders {' and '.join(named[part])}, expected one for {part}",
+                "path",
+            )
+    read = {key: place / named[part][0] for key, part in parts.items()} or {"all": place}
+    if both:
+        _check_links(place, list(read.values()), tree)
+    images = [file for file in tree.files if file.suffix.lower() in image_formats()]
+    listed = {key: _image_folder(folder, within, images) for key, folder in read.items()}
+    left = sorted({*within[place]} - {folder.name for folder in read.values()}) if both else []
+    taken = {image for one in listed.values() for image in one.images}
+    of_left = {place / name for name in left}
+    unread = (file for file in tree.files if file not in taken and of_left.isdisjoint(file.parents))
+    return noted(listed, place, tree, left, unread)
+
+
+def _check_links(place: Path, parts: Sequence[Path], tree: Tree) -> None:
+    """Raise :class:`BadInput` if a link in the folder of one part leads into that of another."""
+    home = Path(os.path.realpath(place))
+    for link, real in tree.repeats:
+        own = [part for part in parts if link.is_relative_to(part)]
+        of_target = [part for part in parts if real.is_relative_to(home / part.name)]
+        if own and of_target and own != of_target:
+            raise BadInput(
+                f"{link} leads to {real}, which is in the other part; expected each file in one "
+                "part",
+                "path",
+            )
+
+
+def _by_part(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Names by the part that their words say; those of no part under an empty name."""
+    named: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(words):
+        named[part_of(words[name])].append(name)
+    return named
+
+
+def _image_folder(place: Path, within: dict[Path, set[str]], images: Sequence[Path]) -> Listing:
+    """The images of a folder that has a folder for each class.
+
+    Args:
+        place: the folder.
+        within: the names of the folders in each folder.
+        images: all images.
+    """
+    found: dict[str, list[Path]] = {name: [] for name in sorted(within[place])}
+    depth = len(place.parts)
+    for image in images:
+        if image.is_relative_to(place) and len(image.parts) > depth + 1:
+            found[image.parts[depth]].append(image)
+    empty = [name for name, images in found.items() if not images]
+    if empty or not found:
+        raise BadInput(
+            f"{place}: expected a subfolder of images for each class (found no "
+            f"{'image in ' + in_short(empty) if empty else 'subfolder'})",
+            "path",
+        )
+    shared = set.intersection(*(within[place / name] for name in found))
+    if len(found) > 1 and len(shared) > 1:
+        raise BadInput(
+            f"{place}: each of the folders {in_short(list(found))} has the subfolders "
+            f"{in_short(sorted(shared))}, as parts of a dataset have; expected one folder for each "
+            "class (name the parts in path and test)",
+            "path",
+        )
+    labels = [name for name, images in found.items() for _ in images]
+    listed = [image for images in found.values() for image in images]
+    return Listing(place, listed, labels)
