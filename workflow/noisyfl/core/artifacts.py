@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shlex
 import sys
 import uuid
@@ -45,6 +46,16 @@ def may_pass(error: Exception) -> bool:
     if isinstance(error, OSError):  # readers raise some for damaged content, too
         return error.errno not in (None, errno.EINVAL, errno.EISDIR)
     return isinstance(error, MemoryError)
+
+
+def why_not_loaded(error: Exception) -> str:
+    """Why torch has not loaded a file, without its advice to let the file run code."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if "weights_only" not in text and "Weights" not in text:
+        return text
+    named = re.search(r"GLOBAL (\S+)", text)
+    what = f"it refers to {named[1]}" if named else "its pickle is damaged, or holds other objects"
+    return f"{what}; expected nothing but tensors, arrays and plain values"
 
 
 class DamagedArtifact(ValueError):
