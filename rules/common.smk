@@ -18,8 +18,7 @@ from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.status import tell_jobs
 from noisyfl.runs.store import train_anew
-from noisyfl.specs.descriptions import in_restructured_text
-from noisyfl.specs.identity import canonical_json
+from noisyfl.specs.descriptions import in_restructured_text, script_safe
 from noisyfl.specs.sources import printing_digest
 
 CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"

@@ -114,6 +114,12 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: results: got {given['results']!r}, expected a folder without braces, which "
             "Snakemake takes for wildcards"
         )
+    for key in ("results", "experiment_folders"):
+        if "<" in str(given[key]):
+            raise BadInput(
+                f"{where}: {key}: got {given[key]!r}, expected no '<', which could end a script of "
+                "Snakemake's report"
+            )
     if Path(results).resolve() == Path(results).resolve().parent:
         raise BadInput(
             f"{where}: results: got {given['results']!r}, expected a folder below the root"
