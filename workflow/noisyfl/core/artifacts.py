@@ -230,7 +230,8 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
     found = schema.metadata or {}
     if METADATA_KEY not in found:
         raise DamagedArtifact(
-            f"{_place(path)}: not written by noisyfl (no metadata {METADATA_KEY!r})"
+            f"{_place(path)}: not written by noisyfl, or by an older version (no metadata "
+            f"{METADATA_KEY!r}); {remedy(path)}"
         )
     metadata = json.loads(found[METADATA_KEY])
     if metadata.get(METADATA_CHECKSUM) != checksum_without(metadata, METADATA_CHECKSUM):
