@@ -65,6 +65,13 @@ def within(*path: str | int, where: str = "") -> Iterator[None]:
         raise error.within(*path, where=where) from error.__cause__
 
 
+def not_utf8(path: object, error: UnicodeDecodeError) -> BadInput:
+    """The error about a file of which the whole content was decoded, and is not UTF-8."""
+    line = error.object[: error.start].count(b"\n") + 1
+    got = f"the byte {error.object[error.start]:#x}"
+    return BadInput(f"{path}, line {line}: got {got}, expected UTF-8")
+
+
 @contextlib.contextmanager
 def permitted() -> Iterator[None]:
     """Raise a :class:`BadInput` where the system refuses to read or to write a file or folder."""

@@ -40,6 +40,8 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
         table = csv.read_csv(path) if path.suffix == ".csv" else pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadInput(f"cannot read {path}: {str(error).splitlines()[0]}", "path") from error
+    if not table.num_rows:
+        raise BadInput(f"{path} has no row, expected one for each sample", "path")
     client, sample = (_numbers(path, table, name) for name in COLUMNS)
     for wrong, words in (
         (client < 0, "client is negative"),
@@ -55,8 +57,6 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
                 f"{path}, row {row} (client {client[row]}, sample {sample[row]}): its {words}",
                 "path",
             )
-    if not len(client):
-        raise BadInput(f"{path} has no row, expected one for each sample", "path")
     lacking = np.setdiff1d(np.arange(client.max() + 1), client)
     if len(lacking):
         raise BadInput(
@@ -69,9 +69,10 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
 
 
 def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
-    if name not in table.column_names:
+    if table.column_names.count(name) != 1:
         raise BadInput(
-            f"{path} has columns {', '.join(table.column_names)}, expected {' and '.join(COLUMNS)}",
+            f"{path} has columns {', '.join(table.column_names)}, expected "
+            f"{' and '.join(COLUMNS)}, each once",
             "path",
         )
     column = table[name]

@@ -89,7 +89,9 @@ class LabelArrays(Mapping[str, Any]):
         table = csv.read_csv(self.path)
         twice = [name for name, count in Counter(table.column_names).items() if count > 1]
         if twice:
-            raise ValueError(f"it has the column {twice[0]!r} twice")
+            raise ValueError(f"it has the column {twice[0]!r} more than once")
+        if not table.num_rows:
+            raise ValueError("it has no row, expected one for each training sample")
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def _npy(self) -> Mapping[str, Any]:
