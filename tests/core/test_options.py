@@ -3,6 +3,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field, ValidationError
 
+from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.registry import Component, Registry, parse_component
 from noisyfl.core.typed import is_list, limits_of
@@ -150,3 +151,13 @@ def test_a_value_is_bounded_by_another_option_or_by_a_measure_of_the_run():
 def test_a_key_that_stands_twice_in_a_text_is_refused():
     with pytest.raises(BadInput, match=r"here: cannot read .*: 'seeds' stands twice, expected it"):
         parse_component("apple(seeds=1, seeds=2)", "here")
+
+
+HOSTILE = "a\x1b[2J\x07\x9b\u202e\u2066\r\udcff"
+SPELLED = r"a\x1b[2J\x07\x9b\u202e\u2066\r\udcff"
+
+
+@pytest.mark.parametrize("kind", [BadInput, DamagedArtifact])
+def test_no_message_moves_the_cursor_or_turns_what_follows_around(kind):
+    assert str(kind(f"{HOSTILE}: expected é\nand more")) == f"{SPELLED}: expected é\nand more"
+    assert str(BadInput("got 1", HOSTILE, where=f"{HOSTILE}: ")).count("\x1b") == 0

@@ -76,6 +76,9 @@ def test_only_the_console_is_filtered_and_the_log_file_has_everything(console):
     assert file.filters == []
 
 
+RUNS = ("ab", "cd")
+
+
 def test_the_summary_has_each_failed_job_once_with_its_log_and_command(console, layout, tmp_path):
     failed = status(layout, "ab", state="failed", error="ValueError: broken")
     killed = status(layout, "cd", state="running")
@@ -85,14 +88,15 @@ def test_the_summary_has_each_failed_job_once_with_its_log_and_command(console, 
         [(failed, "train"), (failed, "train"), (killed, "train"), (table, "table")]
     ):
         console.filter(job_error(max(number, 1), log, rule))
+    again = [f"  again, alone: snakemake {layout.run(run).provenance} --cores 1" for run in RUNS]
     assert console.summary().splitlines() == [
         "3 jobs failed:",
         "failed: fedavg, ab: ValueError: broken",
         f"  log: {failed}",
-        "  again, alone: snakemake ab",
+        again[0],
         f"failed: fedavg, cd: {KILLED}",
         f"  log: {killed}",
-        "  again, alone: snakemake cd",
+        again[1],
         "failed: table: no room",
         f"  log: {table}",
     ]

@@ -27,6 +27,8 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from noisyfl.core.text import printable
+
 METADATA_KEY = b"noisyfl"
 METADATA_CHECKSUM = "metadata_checksum"
 
@@ -60,6 +62,9 @@ def why_not_loaded(error: Exception) -> str:
 
 class DamagedArtifact(ValueError):
     """A file is truncated, altered, or not what its name says."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
+from noisyfl.core.text import printable
+
 T = TypeVar("T")
 
 LARGEST = 2**63
@@ -34,7 +36,7 @@ class BadInput(ValueError):
 
     def __str__(self) -> str:
         place = place_of(self.path, self.where)
-        return f"{place}: {self.args[0]}" if place else str(self.args[0])
+        return printable(f"{place}: {self.args[0]}" if place else str(self.args[0]))
 
     def within(self, *outer: str | int, where: str = "") -> BadInput:
         """The same error with a longer path to its place."""

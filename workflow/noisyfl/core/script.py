@@ -13,6 +13,7 @@ from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.core.plugins import load
+from noisyfl.core.text import printable
 
 
 def end_quietly_on_ctrl_c() -> None:
@@ -41,4 +42,5 @@ def job(snakemake: Any) -> Iterator[Callable[[str], None]]:
             sys.exit(f"error: {error}")
         except Exception as error:
             log.exception(f"error: {type(error).__name__}: {error}")
-            sys.exit(f"error: {type(error).__name__}: {error} (traceback in {path})")
+            said = printable(f"{type(error).__name__}: {error}")
+            sys.exit(f"error: {said} (traceback in {path})")

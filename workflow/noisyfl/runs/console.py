@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results
-from noisyfl.runs.status import failure_text, one_line, read_status
+from noisyfl.core.text import one_line
+from noisyfl.runs.status import again_alone, failure_text, read_status
 
 MOST = 10
 """How many failed jobs are named at the end."""
@@ -104,7 +105,8 @@ class Console(logging.Filter):
         if status["state"] == "interrupted":
             return ""
         error = status["error"] if status["state"] == "failed" else KILLED
-        return failure_text(status["setting"], error, log, status["alone"])
+        alone = again_alone(self._results, run, status)
+        return failure_text(status["setting"], error, log, alone)
 
 
 def _last_error(log: str | None) -> str:
