@@ -13,7 +13,7 @@ from noisyfl.experiments.config import check_config, published_files
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import RunWords, Scale
 from noisyfl.runs.archive import REPRODUCED
-from noisyfl.runs.console import Console
+from noisyfl.runs.console import Console, check_room
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.status import tell_jobs
@@ -45,6 +45,8 @@ def typed_targets():
 
 
 try:
+    if not IN_A_JOB:
+        check_room(Path(".snakemake").absolute())
     for file in workflow.configfiles:
         read_yaml(Path(file))  # refuses a key given twice; Snakemake takes the last
     CONFIG = check_config(config, CONFIG_NAME)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, TypeVar
 
@@ -17,8 +18,13 @@ T = TypeVar("T")
 LARGEST = 2**63
 """Whole numbers must be smaller in absolute value, so that they fit into arrays of int64."""
 
-REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
-"""Error numbers of a file or folder that is closed to the user, or has another in its place."""
+REFUSALS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST),
+    *(errno.ENOSPC, errno.EDQUOT),
+)
+"""Error numbers of a file or folder that is closed to the user, or has another in its place, and of
+a full disk.
+"""
 
 
 class BadInput(ValueError):
@@ -82,8 +88,10 @@ def permitted() -> Iterator[None]:
     except OSError as error:
         if error.errno not in REFUSALS:
             raise
-        name = error.filename or "a file"  # Arrow has it in its words
-        raise BadInput(f"{name}: cannot be read or written ({error.strerror})") from error
+        # Arrow has the name in its words.
+        why = os.strerror(error.errno) if error.filename else error.strerror
+        name = error.filename or "a file"
+        raise BadInput(f"{name}: cannot be read or written ({why})") from error
 
 
 @contextlib.contextmanager

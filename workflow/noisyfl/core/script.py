@@ -11,7 +11,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.log import log_to
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.plugins import load
 from noisyfl.core.text import printable
 
@@ -36,7 +36,8 @@ def job(snakemake: Any) -> Iterator[Callable[[str], None]]:
     with log_to(Path(path), "w") as log:
         try:
             load(snakemake.config.get("plugins", ()))
-            yield log.info
+            with permitted():
+                yield log.info
         except (BadInput, DamagedArtifact) as error:
             log.error(f"error: {error}")
             sys.exit(f"error: {error}")

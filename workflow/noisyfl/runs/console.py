@@ -6,15 +6,19 @@ temporary copy, all inputs and outputs) go to its log file in ``.snakemake/log``
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import re
 import shlex
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.artifacts import DamagedArtifact, Results
+from noisyfl.core.artifacts import NO_ROOM, DamagedArtifact, Results
+from noisyfl.core.options import BadInput
 from noisyfl.core.text import one_line
 from noisyfl.runs.status import again_alone, failure_text, read_status
 
@@ -32,6 +36,29 @@ NOT_BEGUN = "its job ended before it began to train; Snakemake's lines above may
 
 HANDLER = "DefaultStreamHandler"
 """What Snakemake calls the handler that writes to its console."""
+
+
+LEAST_ROOM = 2**20
+"""Bytes that Snakemake needs for its locks and logs."""
+
+
+def check_room(folder: Path) -> None:
+    """Raise :class:`BadInput` if the disk of Snakemake's own folder is full, of which Snakemake
+    itself would say so in a traceback.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(bytes(LEAST_ROOM))
+            if file.tell() == LEAST_ROOM:
+                return
+            number = errno.ENOSPC
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            return
+        number = error.errno
+    logging.raiseExceptions = False  # else a traceback for each line that the log does not take
+    raise BadInput(f"{folder}: cannot be written ({os.strerror(number)}), expected 1 MiB of room")
 
 
 class Console(logging.Filter):
