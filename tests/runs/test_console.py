@@ -169,3 +169,15 @@ def test_a_folder_that_is_closed_is_left_to_snakemake(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tempfile, "TemporaryFile", closed)
     check_room(tmp_path / "own")
+
+
+def test_what_sbatch_says_of_jobs_is_printed_once(console, layout, capsys):
+    told = (
+        "SLURM sbatch failed. The error message was 'sbatch: error: Memory\nsbatch: error: not so'."
+        "\n    sbatch call:\n        sbatch --parsable --job-name 1 --wrap='it's long'"
+    )
+    for number in range(4):
+        assert not console.filter(job_error(number, layout.log(f"{number:02}"), told=told))
+    said = capsys.readouterr().err
+    assert said == "sbatch rejects jobs: sbatch: error: Memory sbatch: error: not so\n"
+    assert "4 jobs failed" in console.summary()

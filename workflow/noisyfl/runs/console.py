@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from typing import Any
 from noisyfl.core.artifacts import NO_ROOM, DamagedArtifact, Results
 from noisyfl.core.options import BadInput
 from noisyfl.core.text import one_line
+from noisyfl.runs.slurm import REJECTED
 from noisyfl.runs.status import again_alone, failure_text, read_status
 
 MOST = 10
@@ -76,6 +78,7 @@ class Console(logging.Filter):
         self._progress = f"python -m noisyfl progress --config {shlex.quote(configuration)}"
         self._shows_logs = shows_logs
         self._failed: dict[int, tuple[str, str | None]] = {}
+        self._said: dict[str, object] = {}
 
     def attach(self, handlers: Iterable[logging.Handler]) -> None:
         """Filter what Snakemake's console handler writes; there is none with a logger plugin."""
@@ -101,6 +104,12 @@ class Console(logging.Filter):
     def _is_news(self, record: dict[str, Any]) -> bool:
         """Remember a failed job; return whether Snakemake says more of it than the job itself."""
         self._failed[record["jobid"]] = record["rule_name"], next(iter(record["log"]), None)
+        if rejected := REJECTED.search(record["rule_msg"] or ""):
+            said = one_line(rejected[1])
+            mine = object()
+            if self._said.setdefault(said, mine) is mine:  # jobs are submitted by several threads
+                print(f"sbatch rejects jobs: {said}", file=sys.stderr, flush=True)
+            return False
         # A cluster's executor has a message of its own, and the job's words are in a file there.
         return self._shows_logs or record["rule_msg"] is not None
 

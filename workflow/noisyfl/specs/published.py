@@ -160,7 +160,7 @@ def _rows(path: Path) -> list[Published]:
 
 def _read(rows: Any, path: Path) -> Iterator[Published]:
     """The rows of a reader of CSV; its columns are checked."""
-    columns = next(rows, [])
+    columns: list[str] = next(rows, [])
     for column in (*KEY, *PRINTED):
         if columns.count(column) != 1:
             got = "no" if column not in columns else "more than one"
