@@ -13,13 +13,13 @@ from noisyfl.experiments.config import check_config, published_files
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import RunWords, Scale
 from noisyfl.runs.archive import REPRODUCED
-from noisyfl.runs.console import Console
+from noisyfl.runs.console import Console, check_room
 from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.shared_cache import shared_cache
+from noisyfl.runs.slurm import check_slurm
 from noisyfl.runs.status import tell_jobs
 from noisyfl.runs.store import train_anew
-from noisyfl.specs.descriptions import in_restructured_text
-from noisyfl.specs.identity import canonical_json
+from noisyfl.specs.descriptions import in_restructured_text, script_safe
 from noisyfl.specs.sources import printing_digest
 
 CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
@@ -46,6 +46,8 @@ def typed_targets():
 
 
 try:
+    if not IN_A_JOB:
+        check_room(Path(".snakemake").absolute())
     for file in workflow.configfiles:
         read_yaml(Path(file))  # refuses a key given twice; Snakemake takes the last
     CONFIG = check_config(config, CONFIG_NAME)
@@ -110,6 +112,17 @@ def forced_runs():
         return ["all"]
     files = {*settings.forcerun, *(settings.targets if settings.forcetargets else ())}
     return sorted(Path(file).parent.name for file in files)
+
+
+def check_submission():
+    """Ask Slurm before the first job is submitted to it, if any has to be."""
+    jobs = [] if IN_A_JOB else workflow.dag.needrun_jobs()
+    remote = next((job for job in jobs if not job.is_local), None)
+    if workflow.executor_plugin.name == "slurm" and remote is not None:
+        try:
+            check_slurm(remote.resources)
+        except BadInput as error:
+            raise WorkflowError(str(error)) from None
 
 
 def run_order(wildcards):

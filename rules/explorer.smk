@@ -18,10 +18,10 @@ rule explorer:
     localrule: True
     params:
         sources=PRINTING,
-        name=CONFIG_NAME,
-        config=lambda wildcards: canonical_json(CONFIG),
-        note=CONFIG["note"],
-        options=scale_options(),
+        # Texts of users reach the report, whose scripts they must not end.
+        scale=lambda wildcards: script_safe(
+            {"name": CONFIG_NAME, "config": CONFIG, "options": scale_options()}
+        ),
         layouts=[str(layout.root) for layout in SCALE.layouts],
         tables=lambda wildcards: [
             SCALE.text(table) for table in SCALE.wanted_tables.values()

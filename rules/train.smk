@@ -1,6 +1,7 @@
 # Runs: one job trains one method in one setting with one seed.
 onstart:
     train_anew(forced_runs())
+    check_submission()
 
 
 rule train:

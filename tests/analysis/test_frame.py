@@ -2,18 +2,21 @@
 
 import dataclasses
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from noisyfl.analysis.frame import (
     COLUMNS,
     column_values,
+    read_frame,
     read_frames,
     summaries,
     tidy,
     write_frame,
 )
 from noisyfl.analysis.runs import read_runs
+from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
 from noisyfl.specs.descriptions import Heading, TableDescription, description_text
 
@@ -229,6 +232,39 @@ def test_a_frame_is_read_as_it_was_written(frame, tmp_path):
     assert len(again) == 2 * len(frame)
     pd.testing.assert_frame_equal(again[: len(frame)], frame)
     assert list(read_frames([]).columns) == COLUMNS
+
+
+def test_a_flipped_bit_of_a_frame_is_found_or_changes_nothing(frame, tmp_path):
+    path = tmp_path / "t1.parquet"
+    write_frame(path, frame)
+    whole = path.read_bytes()
+    rng, messages = np.random.default_rng(1), []
+    for place in rng.integers(0, len(whole), 400):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.integers(8)
+        path.write_bytes(changed)
+        try:
+            # Some bits say nothing of the content, such as those of a number's padding.
+            pd.testing.assert_frame_equal(read_frame(path), frame, check_exact=True)
+        except DamagedArtifact as error:
+            messages.append(str(error))
+    assert len(messages) > 200
+    for message in messages:
+        assert message.startswith(f"{path}: ")
+        assert message.endswith("; delete it to have it made again")
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 0.99])
+def test_a_frame_that_was_cut_off_is_named(frame, tmp_path, share):
+    path = tmp_path / "t1.parquet"
+    write_frame(path, frame)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(DamagedArtifact, match=r"t1.parquet: not a whole Parquet file"):
+        read_frames([path])
+    frame.to_parquet(path)
+    with pytest.raises(DamagedArtifact, match=r"t1.parquet: not written by noisyfl"):
+        read_frames([path])
 
 
 def test_a_description_is_the_same_on_the_other_side(table):

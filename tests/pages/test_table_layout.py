@@ -1,6 +1,7 @@
 """Tables whose cells differ in metric or statistic, that average columns, and that have groups."""
 
 import csv
+import dataclasses
 import re
 
 import numpy as np
@@ -60,7 +61,7 @@ def published(tmp_path):
         ]
         path = tmp_path / "published.csv"
         path.write_text("\n".join([FIELDS, *lines, ""]))
-        return read_published(path)
+        return read_published(path) if numbers else []
 
     return read
 
@@ -338,6 +339,17 @@ def test_latex_marks_what_is_not_in_the_papers_setting_where_some_is(marked):
 def test_latex_explains_the_marks_that_occur(marked, as_published, more, words):
     text = latex_table(marked(as_published, **more))
     assert rf"\caption{{Table 1: 50 \% of \_everything\_{words}}}" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["[2cm] Ours", "*Ours", " [2cm] Ours", "*", "[", "*[2cm]", "FedAvg", "FedAvg*", "a [b]"]
+)
+def test_latex_takes_no_name_for_an_argument_of_the_line_before(marked, name):
+    content = marked(OURS)
+    row = dataclasses.replace(content.rows[0], label=name)
+    text = latex_table(dataclasses.replace(content, rows=(row, *content.rows[1:])))
+    assert any(line.removeprefix("{}").startswith(f"{name} &") for line in text.splitlines())
+    assert not re.search(r"(\\\\|\\[a-z]+rule)\s*[\[*]", text)
 
 
 def test_latex_escapes_what_would_be_a_command():

@@ -1,14 +1,18 @@
 """What Snakemake's console says of failed jobs, given the records that Snakemake logs."""
 
+import errno
+import io
 import json
 import logging
+import tempfile
 
 import pytest
 from snakemake.exceptions import LockException, format_exception_to_string
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from noisyfl.core.artifacts import Results
-from noisyfl.runs.console import HANDLER, KILLED, MOST, NOT_BEGUN, Console
+from noisyfl.core.options import BadInput
+from noisyfl.runs.console import HANDLER, KILLED, MOST, NOT_BEGUN, Console, check_room
 from small_status import status_with
 
 SCRIPT = "CalledProcessError in file \"train.smk\", line 33:\nCommand 'python x.train.py' "
@@ -76,6 +80,9 @@ def test_only_the_console_is_filtered_and_the_log_file_has_everything(console):
     assert file.filters == []
 
 
+RUNS = ("ab", "cd")
+
+
 def test_the_summary_has_each_failed_job_once_with_its_log_and_command(console, layout, tmp_path):
     failed = status(layout, "ab", state="failed", error="ValueError: broken")
     killed = status(layout, "cd", state="running")
@@ -85,14 +92,15 @@ def test_the_summary_has_each_failed_job_once_with_its_log_and_command(console, 
         [(failed, "train"), (failed, "train"), (killed, "train"), (table, "table")]
     ):
         console.filter(job_error(max(number, 1), log, rule))
+    again = [f"  again, alone: snakemake {layout.run(run).provenance} --cores 1" for run in RUNS]
     assert console.summary().splitlines() == [
         "3 jobs failed:",
         "failed: fedavg, ab: ValueError: broken",
         f"  log: {failed}",
-        "  again, alone: snakemake ab",
+        again[0],
         f"failed: fedavg, cd: {KILLED}",
         f"  log: {killed}",
-        "  again, alone: snakemake cd",
+        again[1],
         "failed: table: no room",
         f"  log: {table}",
     ]
@@ -129,3 +137,47 @@ def test_a_locked_folder_names_the_command_that_says_how_far_it_is(console):
     assert console.filter(locked)
     assert "`python -m noisyfl progress --config config/tiny.yaml` says how far" in locked.msg
     assert "--unlock" in locked.msg
+
+
+class Full(io.BytesIO):
+    """A file on a disk that has no room, or too little."""
+
+    def __init__(self, room):
+        super().__init__()
+        self.room = room
+
+    def write(self, content):
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(content[: self.room])
+
+
+@pytest.mark.parametrize("room", [0, 1000])
+def test_a_full_disk_is_said_before_snakemake_writes_its_locks(tmp_path, monkeypatch, room):
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    check_room(tmp_path / "own")
+    assert logging.raiseExceptions
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: Full(room))
+    with pytest.raises(BadInput, match=r"own: cannot be written \(No space left on device\), exp"):
+        check_room(tmp_path / "own")
+    assert not logging.raiseExceptions
+
+
+def test_a_folder_that_is_closed_is_left_to_snakemake(tmp_path, monkeypatch):
+    def closed(**options):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", closed)
+    check_room(tmp_path / "own")
+
+
+def test_what_sbatch_says_of_jobs_is_printed_once(console, layout, capsys):
+    told = (
+        "SLURM sbatch failed. The error message was 'sbatch: error: Memory\nsbatch: error: not so'."
+        "\n    sbatch call:\n        sbatch --parsable --job-name 1 --wrap='it's long'"
+    )
+    for number in range(4):
+        assert not console.filter(job_error(number, layout.log(f"{number:02}"), told=told))
+    said = capsys.readouterr().err
+    assert said == "sbatch rejects jobs: sbatch: error: Memory sbatch: error: not so\n"
+    assert "4 jobs failed" in console.summary()

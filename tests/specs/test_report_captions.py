@@ -13,6 +13,7 @@ from noisyfl.specs.descriptions import (
     description_text,
     in_restructured_text,
     read_description,
+    script_safe,
 )
 
 CAPTIONS = ROOT / "workflow" / "report"
@@ -83,6 +84,18 @@ def test_values_of_the_configuration_are_shown_as_they_stand(file):
     assert "<script" not in page
 
 
+@pytest.mark.parametrize("name", ["figure.rst", "table.rst"])
+def test_a_caption_shows_what_replaces_a_dataset_as_it_stands(name, file):
+    planted = (
+        f"images(path='x``\n\n.. include:: {file}\n\n.. raw:: html\n\n   <script>a()</script>')"
+    )
+    overlay = {"datasets": {"cifar10": {"dataset": planted}}}
+    page, words = shown(name, {"overlay": overlay}, title="t", caption="c")
+    assert f"images(path='x'' .. include:: {file} .. raw:: html <script>a()</script>')" in words
+    assert "a private line" not in words
+    assert "<script" not in page
+
+
 PRECISION = {"setting": {"schedule": {"precision": "tf32"}}}
 """What the scales `paper` and `own_size` lay over every setting."""
 
@@ -138,4 +151,5 @@ def test_a_description_cannot_end_the_script_that_it_stands_in():
     figure = described({"kind": "x", "title": "</script><script>alert(1)</script><!--"})
     text = description_text(figure)
     assert "<" not in text
+    assert "<" not in script_safe({"note": ["</script>", {"<!--": "<script>"}]})
     assert read_description(text) == figure

@@ -11,6 +11,7 @@ from noisyfl.specs.sources import PACKAGE, TELLING, computing_sources, source_di
 NAMES_A_RUN = {
     "__init__.py",
     "core/places.py",
+    "core/text.py",
     "runs/__init__.py",
     "specs/__init__.py",
     "specs/catalogue.py",
@@ -20,7 +21,7 @@ NAMES_A_RUN = {
     "specs/spec.py",
 }
 """What training imports beside: the id of a run, which every checkpoint has beside the digest, and
-where files lie."""
+where files lie, and how messages are shown."""
 
 
 @pytest.fixture(scope="module")

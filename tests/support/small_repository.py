@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 
+import yaml
+
 from noisyfl.core.places import ROOT
 
 SETTING = """
@@ -48,6 +50,31 @@ figures:
     caption: "By round\\n\\n.. raw:: html\\n\\n   <script>planted()</script>"
     table: one
 """
+
+
+HOSTILE = "</script><script>planted()</script><!--<img src=x onerror=planted()>"
+"""Ends a script, if it stands in one as it is."""
+
+
+def hostile():
+    """A scale and an experiment of which every text that a user may choose is hostile."""
+    scale = {
+        "scale": "hostile",
+        "note": HOSTILE,
+        "experiments": ["hostile"],
+        "overlay": {"datasets": {"cifar10": {"dataset": "digits"}}},
+    }
+    experiment = yaml.safe_load(SETTING + TABLES)
+    experiment["title"] = HOSTILE
+    for name, table in experiment["tables"].items():
+        table["title"] = table["note"] = HOSTILE + name
+        for one in (*table["columns"], *table["rows"]):
+            one["name"] += HOSTILE
+            one["group"] = HOSTILE
+    experiment["figures"]["curves"]["marks"] = [{"at": 1, "label": HOSTILE}]
+    for text in ("title", "caption", "xlabel"):
+        experiment["figures"]["curves"][text] = HOSTILE
+    return yaml.safe_dump(scale), yaml.safe_dump(experiment)
 
 
 class Repository:

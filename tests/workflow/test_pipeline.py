@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from small_repository import Repository, ended
+from small_repository import Repository, ended, hostile
 
 pytestmark = pytest.mark.slow
 
@@ -297,3 +297,22 @@ def test_the_report_is_one_page_with_tables_and_figures(repository):
     assert "<script>planted" not in page
     # Nothing that a browser would fetch.
     assert not re.search(r"""<(script|link|img)[^>]+(src|href)=["']https?://""", page)
+
+
+@pytest.mark.slow
+def test_no_text_of_a_user_ends_a_script_of_the_report(repository):
+    scale, experiment = hostile()
+    repository.write("config/hostile.yaml", scale)
+    repository.write("config/papers/hostile.yaml", experiment)
+    results = repository.folder / "results" / "hostile"
+    pages = [f"results/hostile/{name}.html" for name in ("explorer", "tables/hostile/one")]
+    pages.append("results/hostile/figures/hostile/curves.png")
+    made = repository.snakemake(*pages, config="config/hostile.yaml")
+    assert made.returncode == 0, made.stderr
+    run = repository.snakemake(*pages, "--report", "hostile.html", config="config/hostile.yaml")
+    assert run.returncode == 0, run.stderr
+    page = (repository.folder / "hostile.html").read_text()
+    assert "explorer.html" in page
+    for text in (page, *(path.read_text() for path in results.rglob("*.html"))):
+        assert "planted()" in text or "explorer" in text
+        assert not re.search("<script>planted|<!--<img|<img src=x", text)

@@ -13,12 +13,13 @@ from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake) as log:
     params, inputs = snakemake.params, snakemake.input
-    scale, papers = in_both(json.loads(params.config), params.name, log)
+    given = json.loads(params.scale)
+    scale, papers = in_both(given["config"], given["name"], log)
     write_explorer(
         Sources(
             scale=scale.scale,
-            note=params.note,
-            options=params.options,
+            note=given["config"]["note"],
+            options=given["options"],
             tables=[TableDescription.from_json(text) for text in params.tables],
             frames=[Path(frame) for frame in inputs.frames],
             runs={run: RunFiles(Path(folder)) for run, folder in params.folders.items()},

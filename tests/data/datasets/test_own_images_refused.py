@@ -37,6 +37,22 @@ def wrong_label(folder):
     return text
 
 
+def of_header(change):
+    """The .csv with another header, and maybe no rows."""
+
+    def make(folder):
+        text = own_sets.as_csv(folder)
+        path = folder / "train.csv"
+        path.write_text(change(path.read_text()))
+        return text
+
+    return make
+
+
+twice = of_header(lambda text: text.replace("given", "label", 1))
+header_only = of_header(lambda text: text.partition("\n")[0] + "\n")
+
+
 def missing_image(folder):
     text = own_sets.as_csv(folder)
     (folder / "folder/train/bee/010.png").unlink()
@@ -182,8 +198,14 @@ def given_shares(folder):
         ),
         (
             asked(own_sets.as_npz, "std=[-0.5]", 1),
-            r"std: got \[-0\.5\], expected numbers from 0 to 1, which pixels are",
+            r"std: got \[-0\.5\], expected numbers from 0.0001 to 1, which pixels are",
         ),
+        (
+            asked(own_sets.as_npz, "std=[1e-300]", 1),
+            r"std: got \[1e-300\], expected numbers from 0.0001 to 1, which pixels are",
+        ),
+        (twice, r"label: got 'label', which .*train\.csv has more than once"),
+        (header_only, r"path: .*train\.csv has no row, expected one for each image"),
         (given_shares, r"given: .*train\.csv: column 'given' is double, expected text or"),
         (wrong_given_name, r"given: .*\.png has the given label 'wasp', expected one of 3"),
         (

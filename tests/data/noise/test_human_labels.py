@@ -116,7 +116,7 @@ def test_a_file_cannot_run_code(tmp_path, monkeypatch, suffix):
         np.savez(path, x=np.array([Harmful()], dtype=object))
     else:
         torch.save({"x": Harmful()}, path)
-    with pytest.raises(BadInput, match=r"file: cannot read .*evil"):
+    with pytest.raises(BadInput, match=r"file: .*evil.*(refers to|holds object)"):
         load_columns(path.name, "x", FACTS, tmp_path)
     assert not (tmp_path / "harm").exists()
 

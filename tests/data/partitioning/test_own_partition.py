@@ -73,6 +73,11 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
         ("file", r"path: got null, expected a \.csv or \.parquet file"),
         ("file(path='clients.csv', clients=5)", r"clients: got 5, and clients\.csv has 4"),
         ("file(path='clients.csv', samples=9)", r"samples: got 9, and clients\.csv has 100"),
+        ("file(path='empty.csv')", r"path: .*empty\.csv has no row, expected one for each sample"),
+        (
+            "file(path='columns.csv')",
+            r"path: .*columns\.csv has columns client, sample, client, ex",
+        ),
         ("file(path='far.csv')", r"far\.csv, row 99 \(client 3, sample 1437\): its sample is none"),
         (
             "file(path='twice.csv')",
@@ -91,11 +96,14 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
             "file(path='large.csv')",
             r"client 4 has no sample, and client 9000000000000000000 has some; .* 0 to 4 for 5",
         ),
-        ("file(path='double.csv')", r"double\.csv has the column 'sample' twice, expected it once"),
+        (
+            "file(path='double.csv')",
+            r"double\.csv has columns client, sample, sample, expected client and sample, each once",
+        ),
         ("file(path='other.csv')", r"other\.csv has columns a, b, expected client and sample"),
         (
             "file(path='upper.csv')",
-            r"columns Client, sample, expected client and sample; did you mean 'Client'",
+            r"columns Client, sample, expected client and sample, each once; did you mean 'Client'",
         ),
         ("file(path='text.csv')", r"text\.csv: column 'client' is string with 0 empty rows"),
         ("file(path='cut.parquet')", r"cannot read .*cut\.parquet"),
@@ -113,6 +121,8 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     (tmp_path / "upper.csv").write_text("Client,sample\n1,2\n")
     (tmp_path / "double.csv").write_text("client,sample,sample\n0,1,2\n")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "empty.csv").write_text("client,sample\n")
+    (tmp_path / "columns.csv").write_text("client,sample,client\n0,0,0\n")
     (tmp_path / "text.csv").write_text("client,sample\nx,2\n")
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     with pytest.raises(BadInput, match=message) as error:

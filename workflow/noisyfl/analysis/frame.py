@@ -53,6 +53,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from noisyfl.analysis.metrics import MEASURES, RANK
 from noisyfl.analysis.names import SETTING, printed_names
@@ -60,7 +61,7 @@ from noisyfl.analysis.ranks import rank
 from noisyfl.analysis.room import setting_of
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import STATISTICS, Summary, star_rule, summary
-from noisyfl.core.artifacts import replacing
+from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.specs.descriptions import Heading, TableDescription, complete_block
 from noisyfl.specs.published import KEY, LINE, Published
@@ -159,14 +160,28 @@ def published_numbers(rows: Iterable[Published]) -> pd.DataFrame:
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
-    """Write a frame as Parquet."""
-    with replacing(path) as draft:
-        frame.to_parquet(draft, index=False)
+    """Write a frame as Parquet, with a checksum."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    # Pandas's texts may be Arrow's `large_string`.
+    texts = [
+        field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field
+        for field in table.schema
+    ]
+    write_table(path, table.cast(pa.schema(texts)), {})
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """The frame that :func:`write_frame` has written.
+
+    Raises:
+        DamagedArtifact: the file is damaged.
+    """
+    return read_table(path)[0].to_pandas()
 
 
 def read_frames(paths: Iterable[Path]) -> pd.DataFrame:
-    """The rows of all files of frames, in order."""
-    return join_frames([pd.read_parquet(path) for path in paths])
+    """The rows of all files of frames, in order; raises as :func:`read_frame`."""
+    return join_frames([read_frame(path) for path in paths])
 
 
 def join_frames(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

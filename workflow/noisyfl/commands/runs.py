@@ -14,6 +14,7 @@ from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles, read_json
 from noisyfl.core.checked_yaml import check_values
 from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.provenance import read_provenance
+from noisyfl.core.text import printable
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
@@ -187,7 +188,7 @@ def list_runs(results: Path) -> None:
         try:
             provenance, spec = read_provenance(path, run), read_spec(run, Results(results).run(run))
             made = f"{provenance['status']:8}  {_made_by(spec, provenance)}"
-            print(f"{run}  {made}  {describe_run(spec)}")
+            print(printable(f"{run}  {made}  {describe_run(spec)}"))
         except (BadInput, DamagedArtifact, FileNotFoundError) as error:
             damaged.append(f"{run} cannot be read: {error}")
     if damaged:

@@ -12,7 +12,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.options import BadInput
-from noisyfl.core.places import IN_A_CLONE
+from noisyfl.core.places import IN_A_CLONE, ROOT
 from noisyfl.experiments.config import check_folder, load_config
 from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
 from noisyfl.experiments.editor_schemas import write_schemas
@@ -24,6 +24,7 @@ from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figu
 from noisyfl.runs.archive import REPRODUCED, archive
 from noisyfl.runs.edited import edited_runs
 from noisyfl.runs.edited import lines as edited_lines
+from noisyfl.runs.status import FOUND, tell_jobs
 from noisyfl.specs.spec import describe_run
 from noisyfl.specs.speeds import measured_speed
 
@@ -123,6 +124,9 @@ def print_progress(
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
     layouts = layouts_of(_scale(config, results), REPRODUCED)
+    given = {} if load_config(config)["results"] == str(results) else {"results": str(results)}
+    here = any(map(os.path.exists, FOUND))
+    tell_jobs([config], given, "", FOUND[0] if here else ROOT / FOUND[0])
     print(progress_text(plan, layouts, device, counted))
     done = done_in(*layouts)
     while follow is not None and not all(map(done, wanted)):

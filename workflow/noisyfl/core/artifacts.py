@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shlex
 import sys
 import uuid
@@ -25,6 +26,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
+
+from noisyfl.core.text import printable
 
 METADATA_KEY = b"noisyfl"
 METADATA_CHECKSUM = "metadata_checksum"
@@ -47,8 +50,21 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, MemoryError)
 
 
+def why_not_loaded(error: Exception) -> str:
+    """Why torch has not loaded a file, without its advice to let the file run code."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if "weights_only" not in text and "Weights" not in text:
+        return text
+    named = re.search(r"GLOBAL (\S+)", text)
+    what = f"it refers to {named[1]}" if named else "its pickle is damaged, or holds other objects"
+    return f"{what}; expected nothing but tensors, arrays and plain values"
+
+
 class DamagedArtifact(ValueError):
     """A file is truncated, altered, or not what its name says."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 @dataclass(frozen=True)
@@ -219,7 +235,8 @@ def _metadata(path: Path, schema: pa.Schema) -> dict[str, Any]:
     found = schema.metadata or {}
     if METADATA_KEY not in found:
         raise DamagedArtifact(
-            f"{_place(path)}: not written by noisyfl (no metadata {METADATA_KEY!r})"
+            f"{_place(path)}: not written by noisyfl, or by an older version (no metadata "
+            f"{METADATA_KEY!r}); {remedy(path)}"
         )
     metadata = json.loads(found[METADATA_KEY])
     if metadata.get(METADATA_CHECKSUM) != checksum_without(metadata, METADATA_CHECKSUM):
@@ -374,9 +391,11 @@ def replacing(path: Path) -> Iterator[Path]:
         with draft.open("rb") as file:
             os.fsync(file.fileno())
         draft.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            error.filename = str(path)  # of a write, Python does not name the file
         raise
 
 

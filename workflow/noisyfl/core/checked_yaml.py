@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from noisyfl.core.options import LARGEST, BadInput
+from noisyfl.core.options import LARGEST, BadInput, not_utf8
 from noisyfl.core.typed import Typed
 
 T = TypeVar("T", bound=Typed)
@@ -105,10 +105,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
-        number = error.object[: error.start].count(b"\n") + 1
-        raise BadInput(
-            f"{path}, line {number}: got the byte {error.object[error.start]:#x}, expected UTF-8"
-        ) from error
+        raise not_utf8(path, error) from error
     except yaml.constructor.ConstructorError as error:
         mark = error.problem_mark
         line = f", line {mark.line + 1}" if mark else ""

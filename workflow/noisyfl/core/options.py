@@ -5,18 +5,26 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, TypeVar
 
 from pydantic import Field
+
+from noisyfl.core.text import printable
 
 T = TypeVar("T")
 
 LARGEST = 2**63
 """Whole numbers must be smaller in absolute value, so that they fit into arrays of int64."""
 
-REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
-"""Error numbers of a file or folder that is closed to the user, or has another in its place."""
+REFUSALS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST),
+    *(errno.ENOSPC, errno.EDQUOT),
+)
+"""Error numbers of a file or folder that is closed to the user, or has another in its place, and of
+a full disk.
+"""
 
 
 class BadInput(ValueError):
@@ -34,7 +42,7 @@ class BadInput(ValueError):
 
     def __str__(self) -> str:
         place = place_of(self.path, self.where)
-        return f"{place}: {self.args[0]}" if place else str(self.args[0])
+        return printable(f"{place}: {self.args[0]}" if place else str(self.args[0]))
 
     def within(self, *outer: str | int, where: str = "") -> BadInput:
         """The same error with a longer path to its place."""
@@ -65,6 +73,13 @@ def within(*path: str | int, where: str = "") -> Iterator[None]:
         raise error.within(*path, where=where) from error.__cause__
 
 
+def not_utf8(path: object, error: UnicodeDecodeError) -> BadInput:
+    """The error about a file of which the whole content was decoded, and is not UTF-8."""
+    line = error.object[: error.start].count(b"\n") + 1
+    got = f"the byte {error.object[error.start]:#x}"
+    return BadInput(f"{path}, line {line}: got {got}, expected UTF-8")
+
+
 @contextlib.contextmanager
 def permitted() -> Iterator[None]:
     """Raise a :class:`BadInput` where the system refuses to read or to write a file or folder."""
@@ -73,8 +88,10 @@ def permitted() -> Iterator[None]:
     except OSError as error:
         if error.errno not in REFUSALS:
             raise
-        name = error.filename or "a file"  # Arrow has it in its words
-        raise BadInput(f"{name}: cannot be read or written ({error.strerror})") from error
+        # Arrow has the name in its words.
+        why = os.strerror(error.errno) if error.filename else error.strerror
+        name = error.filename or "a file"
+        raise BadInput(f"{name}: cannot be read or written ({why})") from error
 
 
 @contextlib.contextmanager

@@ -11,8 +11,9 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.log import log_to
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.plugins import load
+from noisyfl.core.text import printable
 
 
 def end_quietly_on_ctrl_c() -> None:
@@ -35,10 +36,12 @@ def job(snakemake: Any) -> Iterator[Callable[[str], None]]:
     with log_to(Path(path), "w") as log:
         try:
             load(snakemake.config.get("plugins", ()))
-            yield log.info
+            with permitted():
+                yield log.info
         except (BadInput, DamagedArtifact) as error:
             log.error(f"error: {error}")
             sys.exit(f"error: {error}")
         except Exception as error:
             log.exception(f"error: {type(error).__name__}: {error}")
-            sys.exit(f"error: {type(error).__name__}: {error} (traceback in {path})")
+            said = printable(f"{type(error).__name__}: {error}")
+            sys.exit(f"error: {said} (traceback in {path})")

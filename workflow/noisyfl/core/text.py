@@ -1,8 +1,20 @@
-"""Plain text in columns."""
+"""Plain text for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+
+def printable(text: str) -> str:
+    """A text in which characters that a terminal would obey, or that reverse what follows, are
+    spelled out; line breaks stay.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def one_line(text: str) -> str:
+    """A :func:`printable` text without line breaks."""
+    return printable(" ".join(text.split()))
 
 
 def aligned(lines: Iterable[list[object]]) -> list[str]:

@@ -44,6 +44,8 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadInput(f"cannot read {path}: {str(error).splitlines()[0]}", "path") from error
+    if not table.num_rows:
+        raise BadInput(f"{path} has no row, expected one for each sample", "path")
     client, sample = (_numbers(path, table, name) for name in COLUMNS)
     for wrong, words in (
         (client < 0, "client is negative"),
@@ -59,8 +61,6 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
                 f"{path}, row {row} (client {client[row]}, sample {sample[row]}): its {words}",
                 "path",
             )
-    if not len(client):
-        raise BadInput(f"{path} has no row, expected one for each sample", "path")
     clients = np.unique(client)
     if len(lacking := np.flatnonzero(clients != np.arange(len(clients)))):
         raise BadInput(
@@ -73,14 +73,12 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
 
 
 def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
-    if name not in table.column_names:
+    if table.column_names.count(name) != 1:
         raise BadInput(
-            f"{path} has columns {', '.join(table.column_names)}, expected {' and '.join(COLUMNS)}"
-            f"{did_you_mean(name, table.column_names)}",
+            f"{path} has columns {', '.join(table.column_names)}, expected "
+            f"{' and '.join(COLUMNS)}, each once{did_you_mean(name, table.column_names)}",
             "path",
         )
-    if table.column_names.count(name) > 1:
-        raise BadInput(f"{path} has the column {name!r} twice, expected it once", "path")
     column = table[name]
     if not pa.types.is_integer(column.type) or column.null_count:
         raise BadInput(

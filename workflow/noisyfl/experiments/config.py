@@ -60,6 +60,10 @@ TAKEN = sorted(
 """Folders of the results that all scales share; no scale may have one of these names."""
 
 
+KERNELS = ("/proc", "/sys", "/dev")
+"""Folders that show the state of the system, and keep no files."""
+
+
 def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A scale's configuration, checked, with defaults filled in.
 
@@ -114,7 +118,20 @@ def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: results: got {given['results']!r}, expected a folder without braces, which "
             "Snakemake takes for wildcards"
         )
-    if Path(results).resolve() == Path(results).resolve().parent:
+    for key in ("results", "experiment_folders"):
+        if "<" in str(given[key]):
+            raise BadInput(
+                f"{where}: {key}: got {given[key]!r}, expected no '<', which could end a script of "
+                "Snakemake's report"
+            )
+    place = Path(results).resolve()
+    for folder in KERNELS:
+        if place.is_relative_to(folder) and not place.is_relative_to("/dev/shm"):
+            raise BadInput(
+                f"{where}: results: got {given['results']!r}, expected a folder for files, and "
+                f"{folder} has none"
+            )
+    if place == place.parent:
         raise BadInput(
             f"{where}: results: got {given['results']!r}, expected a folder below the root"
         )

@@ -73,7 +73,7 @@ class Configuration(Typed):
         description="folders with experiments of one's own (NAME.yaml) and published numbers "
         "(published.csv); what they have goes before what config/ has",
     )
-    targets: Annotated[Names, AfterValidator(each_once)] | None = Field(
+    targets: Names | None = Field(
         None,
         description="what is made if no target is given: <experiment>, <experiment>/<table or "
         "figure>; null: all",

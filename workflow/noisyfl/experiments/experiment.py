@@ -6,12 +6,12 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.statistics import STATISTICS
 from noisyfl.core.options import BadInput, check_keys, find
-from noisyfl.core.typed import Typed
+from noisyfl.core.typed import Typed, each_once
 from noisyfl.experiments.setting import (
     Heading,
     Line,
@@ -39,6 +39,15 @@ Published = Annotated[
     dict[str, str],
     Field(description="columns of config/published.csv and the values that select a cell's row"),
 ]
+EachOnce = AfterValidator(each_once)
+
+
+def _names_once(items: list[Any]) -> list[Any]:
+    each_once([one.name for one in items])
+    return items
+
+
+NamesOnce = AfterValidator(_names_once)
 OfClients = Literal[
     "label_precision",
     "label_recall",
@@ -151,7 +160,7 @@ class ByRound(OfTable):
     """Curves by round."""
 
     kind: Literal["by_round"]
-    metrics: Annotated[list[Metric], Field(min_length=1)] = Field(["test_accuracy"])
+    metrics: Annotated[list[Metric], Field(min_length=1), EachOnce] = Field(["test_accuracy"])
     x: Literal["ordinary_rounds", "batches"] = "ordinary_rounds"
     xlabel: Line = Field("", description="instead of words on what a round or batch is")
     marks: list[Mark] = Field([])
@@ -201,8 +210,10 @@ class ByClient(OfCell):
     """What is measured of clients, by what they are."""
 
     kind: Literal["by_client"]
-    x: Annotated[list[Literal["noise_level", "samples", "imbalance"]], Field(min_length=1)]
-    y: Annotated[list[OfClients], Field(min_length=1)]
+    x: Annotated[
+        list[Literal["noise_level", "samples", "imbalance"]], Field(min_length=1), EachOnce
+    ]
+    y: Annotated[list[OfClients], Field(min_length=1), EachOnce]
 
 
 class AmongClients(OfCell):
@@ -210,7 +221,7 @@ class AmongClients(OfCell):
 
     kind: Literal["among_clients"]
     xlabel: Line = Field("", description="instead of words on what a round is")
-    metrics: Annotated[list[OfClients], Field(min_length=1)]
+    metrics: Annotated[list[OfClients], Field(min_length=1), EachOnce]
 
 
 class OfMethod(Typed):
@@ -225,7 +236,7 @@ class LocalEpochs(Figure):
 
     kind: Literal["local_epochs"]
     rounds: int = Field(ge=1, le=100_000)
-    methods: Annotated[list[OfMethod], Field(min_length=1)]
+    methods: Annotated[list[OfMethod], Field(min_length=1), NamesOnce]
 
 
 class OfSetting(Figure):
@@ -247,7 +258,7 @@ class Partitions(OfSetting):
     """Noisy partitions."""
 
     kind: Literal["class_counts", "noisy_partition"]
-    panels: Annotated[list[Laid], Field(min_length=1)]
+    panels: Annotated[list[Laid], Field(min_length=1), NamesOnce]
 
 
 class LaidMethod(Laid):
@@ -267,13 +278,13 @@ class Probes(OfSetting):
     """What runs measure after their last rounds."""
 
     kind: Literal["similarity", "detection", "features"]
-    panels: Annotated[list[ProbePanel], Field(min_length=1)]
+    panels: Annotated[list[ProbePanel], Field(min_length=1), NamesOnce]
 
 
 class LinesPanel(Laid):
     """A panel with several runs."""
 
-    lines: Annotated[list[LaidMethod], Field(min_length=1)]
+    lines: Annotated[list[LaidMethod], Field(min_length=1), NamesOnce]
 
 
 class LocalModels(OfSetting):
@@ -281,7 +292,7 @@ class LocalModels(OfSetting):
 
     kind: Literal["local_models"]
     y: Literal["test_accuracy", "own_classes_accuracy", "train_accuracy"]
-    panels: Annotated[list[LinesPanel], Field(min_length=1)]
+    panels: Annotated[list[LinesPanel], Field(min_length=1), NamesOnce]
 
 
 OfAnyKind = (

@@ -12,10 +12,10 @@ import numpy as np
 
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.provenance import read_provenance
-from noisyfl.core.text import aligned
+from noisyfl.core.text import aligned, one_line
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import runs_by_target
-from noisyfl.runs.status import failure_text, one_line, read_statuses
+from noisyfl.runs.status import again_alone, failure_text, read_statuses
 
 LOST_SECONDS = 300.0
 """Time without a sign of life after which a run counts as lost: its process or node is gone."""
@@ -209,7 +209,7 @@ def progress_text(
             "Hours are those of one run at a time.",
             *_end(progress, seconds, pace, now),
             *_under_way(progress, seconds, now),
-            *_failures(progress),
+            *_failures(progress, layouts[0]),
             *_damage(progress),
         ]
     )
@@ -260,13 +260,14 @@ def _under_way(
     return ["", "Under way:", *lines]
 
 
-def _failures(progress: Mapping[str, RunProgress]) -> list[str]:
+def _failures(progress: Mapping[str, RunProgress], results: Results) -> list[str]:
     lines = []
-    for one in progress.values():
+    for run, one in progress.items():
         if one.state == "failed" and one.status:
             status = one.status
             error = status["error"] or "for a reason that it does not give"
-            lines += ["", failure_text(status["setting"], error, status["log"], status["alone"])]
+            alone = again_alone(results, run, status)
+            lines += ["", failure_text(status["setting"], error, status["log"], alone)]
     return lines
 
 

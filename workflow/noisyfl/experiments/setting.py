@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from noisyfl.core.options import BadInput
-from noisyfl.core.typed import Typed
+from noisyfl.core.typed import Typed, each_once
 
 
 def _text(pattern: str, expected: str) -> Any:
@@ -40,7 +40,7 @@ FileName = Annotated[
 ]
 Line = Annotated[str, _text(LINE, "text without line breaks (in YAML `>-` leaves them out)")]
 Heading = Annotated[Line, _text(r".*\S.*", "text that is not empty")]
-Names = Annotated[list[str], Field(min_length=1)]
+Names = Annotated[list[str], Field(min_length=1), AfterValidator(each_once)]
 Trials = Annotated[int, Field(ge=1, le=1000)]
 Method = Annotated[str | dict[str, Any], schema_of("method")]
 Methods = Annotated[dict[str, dict[str, Any]], schema_of("methods")]

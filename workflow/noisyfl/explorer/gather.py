@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from noisyfl.analysis.cells import content_of
+from noisyfl.analysis.frame import read_frame
 from noisyfl.analysis.metrics import METRICS, SYMBOLS
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.analysis.statistics import STATISTICS, WORDS
@@ -72,7 +72,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     plan = {**sources.plan, **{run: found.spec for run, found in runs.items()}}
     tables = Tables(sources.scale_tables, sources.paper_tables, plan, failures(sources.layouts))
     for description, frame in zip(sources.tables, sources.frames, strict=True):
-        tables.add(content_of(description, pd.read_parquet(frame), runs))
+        tables.add(content_of(description, read_frame(frame), runs))
     shown = [runs[run] for run in tables.run_ids]
     index = {
         "scale": sources.scale,

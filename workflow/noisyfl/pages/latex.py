@@ -97,6 +97,8 @@ def _tabular(content: Content, block: list[int]) -> list[str]:
             lines.append(rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escape(group)}}}}} \\")
         for row in rows:
             name = escape(row.label) + ("" if row.trained else " (not run)")
+            if name.lstrip().startswith(("[", "*")):  # else an argument of the line before
+                name = f"{{}}{name}"
             lines.append(_line([name, *(_cell(content, row, number) for number in block)]))
     return [*lines, r"\bottomrule", r"\end{tabular}"]
 

@@ -6,16 +6,23 @@ temporary copy, all inputs and outputs) go to its log file in ``.snakemake/log``
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import re
 import shlex
+import sys
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.artifacts import DamagedArtifact, Results
-from noisyfl.runs.status import failure_text, one_line, read_status
+from noisyfl.core.artifacts import NO_ROOM, DamagedArtifact, Results
+from noisyfl.core.options import BadInput
+from noisyfl.core.text import one_line
+from noisyfl.runs.slurm import REJECTED
+from noisyfl.runs.status import again_alone, failure_text, read_status
 
 MOST = 10
 """How many failed jobs are named at the end."""
@@ -33,6 +40,29 @@ HANDLER = "DefaultStreamHandler"
 """What Snakemake calls the handler that writes to its console."""
 
 
+LEAST_ROOM = 2**20
+"""Bytes that Snakemake needs for its locks and logs."""
+
+
+def check_room(folder: Path) -> None:
+    """Raise :class:`BadInput` if the disk of Snakemake's own folder is full, of which Snakemake
+    itself would say so in a traceback.
+    """
+    try:
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(bytes(LEAST_ROOM))
+            if file.tell() == LEAST_ROOM:
+                return
+            number = errno.ENOSPC
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            return
+        number = error.errno
+    logging.raiseExceptions = False  # else a traceback for each line that the log does not take
+    raise BadInput(f"{folder}: cannot be written ({os.strerror(number)}), expected 1 MiB of room")
+
+
 class Console(logging.Filter):
     """A filter of what Snakemake writes to its console, which remembers the jobs that failed.
 
@@ -48,6 +78,7 @@ class Console(logging.Filter):
         self._progress = f"python -m noisyfl progress --config {shlex.quote(configuration)}"
         self._shows_logs = shows_logs
         self._failed: dict[int, tuple[str, str | None]] = {}
+        self._said: dict[str, object] = {}
 
     def attach(self, handlers: Iterable[logging.Handler]) -> None:
         """Filter what Snakemake's console handler writes; there is none with a logger plugin."""
@@ -73,6 +104,12 @@ class Console(logging.Filter):
     def _is_news(self, record: dict[str, Any]) -> bool:
         """Remember a failed job; return whether Snakemake says more of it than the job itself."""
         self._failed[record["jobid"]] = record["rule_name"], next(iter(record["log"]), None)
+        if rejected := REJECTED.search(record["rule_msg"] or ""):
+            said = one_line(rejected[1])
+            mine = object()
+            if self._said.setdefault(said, mine) is mine:  # jobs are submitted by several threads
+                print(f"sbatch rejects jobs: {said}", file=sys.stderr, flush=True)
+            return False
         # A cluster's executor has a message of its own, and the job's words are in a file there.
         return self._shows_logs or record["rule_msg"] is not None
 
@@ -104,7 +141,8 @@ class Console(logging.Filter):
         if status["state"] == "interrupted":
             return ""
         error = status["error"] if status["state"] == "failed" else KILLED
-        return failure_text(status["setting"], error, log, status["alone"])
+        alone = again_alone(self._results, run, status)
+        return failure_text(status["setting"], error, log, alone)
 
 
 def _last_error(log: str | None) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, read_json, write_json
 from noisyfl.core.paths import from_here
+from noisyfl.core.text import one_line
 
 WRITE_SECONDS = 10.0
 """Shortest time between two writes of how many rounds are done."""
@@ -216,11 +217,6 @@ def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:
     return "\n".join([one_line(lines[0]), *(f"  {one_line(line)}" for line in lines[1:])])
 
 
-def one_line(text: str) -> str:
-    """A text without line breaks, in which characters that a terminal would obey are spelt out."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
-
-
 def tell_jobs(
     paths: Iterable[Path | str],
     values: Mapping[str, Any],
@@ -242,6 +238,13 @@ def tell_jobs(
         )
     os.environ[CONFIGFILES] = json.dumps(list(map(from_here, paths)))
     os.environ[SNAKEFILE] = from_here(snakefile)
+
+
+def again_alone(results: Results, run: str, status: Mapping[str, Any]) -> str:
+    """The command with which Snakemake trains a run that failed. The command in its status is not
+    used: somebody else may have written the file.
+    """
+    return snakemake_alone(results.run(run).provenance, "--profile slurm" in status["alone"])
 
 
 def snakemake_alone(provenance: Path, on_slurm: bool) -> str:

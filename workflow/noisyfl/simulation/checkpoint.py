@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.types import Storage
 
-from noisyfl.core.artifacts import may_pass, replacing
+from noisyfl.core.artifacts import may_pass, replacing, why_not_loaded
 from noisyfl.simulation.federation import ROUND_COLUMNS, Federation
 
 
@@ -88,7 +88,7 @@ class Checkpoint:
                 raise
             # torch's unpickler may raise any other exception; whichever it is, the run can start
             # over.
-            why = " ".join(str(error).split()) or type(error).__name__
+            why = why_not_loaded(error)
             aside = self._aside("damaged")
             return 0, f"checkpoint damaged ({why}); set aside as {aside}; starting over"
         federation.weights = content["weights"]

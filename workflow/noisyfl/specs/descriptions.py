@@ -391,11 +391,15 @@ Description = TableDescription | FigureDescription
 
 
 def description_text(description: Description) -> str:
-    """Return a description as canonical JSON, so that equal descriptions are equal texts.
+    """Return a description as :func:`script_safe` JSON, so that equal ones are equal texts."""
+    return script_safe(asdict(description))
 
-    Snakemake writes it into a script of its report as it stands; no ``<`` in it can end that.
+
+def script_safe(content: Mapping[str, Any]) -> str:
+    """Canonical JSON without ``<``: Snakemake writes the parameters of a reported rule as they are
+    into a script of its report, which a ``<`` could end.
     """
-    return canonical_json(asdict(description)).replace("<", r"\u003c")
+    return canonical_json(content).replace("<", r"\u003c")
 
 
 def in_restructured_text(text: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.core.options import BadInput, did_you_mean, not_utf8
 from noisyfl.specs.descriptions import Heading, Labels
 
 PAPERS = {
@@ -110,34 +111,44 @@ def read_published(*paths: Path) -> list[Published]:
 
 
 def _rows(path: Path) -> list[Published]:
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = csv.reader(file)
-        columns = next(rows, [])
-        for column in (*KEY, *PRINTED):
-            if column not in columns:
-                raise BadInput(f"{path}, line 1: got no column {column!r}, expected one")
-        found = []
-        for values in filter(None, rows):  # a blank line has none
-            if len(values) != len(columns):
-                raise BadInput(
-                    f"{path}, line {rows.line_num}: number of values: got {len(values)}, expected "
-                    f"{len(columns)}, one for each column, even if it is empty"
-                )
-            found.append(Published(rows.line_num, dict(zip(columns, values, strict=True))))
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, error) from error
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        found = list(_read(rows, path))
+    except csv.Error as error:
+        raise BadInput(f"{path}, line {rows.line_num}: not CSV ({error})") from error
+    if not found:
+        raise BadInput(f"{path}: got no rows, expected one for each published number")
     lines: dict[tuple[str, ...], int] = {}
     for row in found:
         if row.fields["unit"] not in SCALES:
             known = " or ".join(SCALES)
             got = row.fields["unit"]
             raise BadInput(f"{path}, line {row.line}: unit: got {got!r}, expected {known}")
-        for column, read in (("value", float), ("std", float), ("trials", int)):
+        most = math.inf if row.fields["unit"] == "seconds" else 100 / SCALES[row.fields["unit"]]
+        for column, read, least, largest in (
+            ("value", float, 0, most),
+            ("std", float, 0, most),
+            ("trials", int, 1, math.inf),
+        ):
             text = row.fields[column]
             expected = "a number"
             with suppress(ValueError):
-                if (not text and column != "value") or math.isfinite(read(text)):
+                number = read(text) if text or column == "value" else least
+                if least <= number <= largest and math.isfinite(number):
                     continue
-                expected = "a finite number"
+                expected = f"a finite number of {least} or more"
+                if largest < math.inf:
+                    expected = f"{least} to {largest:g}, since the unit is {row.fields['unit']}"
             raise BadInput(f"{path}, line {row.line}: {column}: got {text!r}, expected {expected}")
+        if row.fields["converged"].lower() not in ("", "true", "false"):
+            got = row.fields["converged"]
+            raise BadInput(
+                f"{path}, line {row.line}: converged: got {got!r}, expected true, false or nothing"
+            )
         key = tuple(row.fields[column] for column in KEY)
         if lines.setdefault(key, row.line) != row.line:
             raise BadInput(
@@ -145,6 +156,22 @@ def _rows(path: Path) -> list[Published]:
                 f"({', '.join(filter(None, key))}), expected one number for them"
             )
     return found
+
+
+def _read(rows: Any, path: Path) -> Iterator[Published]:
+    """The rows of a reader of CSV; its columns are checked."""
+    columns: list[str] = next(rows, [])
+    for column in (*KEY, *PRINTED):
+        if columns.count(column) != 1:
+            got = "no" if column not in columns else "more than one"
+            raise BadInput(f"{path}, line 1: got {got} column {column!r}, expected one")
+    for values in filter(None, rows):  # a blank line has none
+        if len(values) != len(columns):
+            raise BadInput(
+                f"{path}, line {rows.line_num}: number of values: got {len(values)}, expected "
+                f"{len(columns)}, one for each column, even if it is empty"
+            )
+        yield Published(rows.line_num, dict(zip(columns, values, strict=True)))
 
 
 def select(rows: Iterable[Published], labels: Mapping[str, str]) -> list[Published]:

@@ -65,6 +65,8 @@ def _csv(place: Path, columns: Columns) -> dict[str, Listing]:
     # Names of files such as 0001 are no numbers.
     texts = csv.ConvertOptions(column_types={columns.image: pa.string()})
     table = csv.read_csv(place, convert_options=texts)
+    if not table.num_rows:
+        raise BadInput(f"{place} has no row, expected one for each image", "path")
     image, label, given = _columns(place, table.column_names, columns)
     paths = [place.parent / str(path) for path in _values(place, image, table[image], "image")]
     labels = _values(place, label, table[label], "label")
@@ -271,6 +273,8 @@ def _named(
 def _columns(place: Path, there: Sequence[str], columns: Columns) -> Columns:
     """The columns that are wanted, if the file has them."""
     for option, name in columns._asdict().items():
+        if there.count(name) > 1:
+            raise BadInput(f"got {name!r}, which {place} has more than once", option)
         if name is not None and name not in there:
             raise BadInput(
                 f"got {name!r}{did_you_mean(name, there)} ({place} has {', '.join(there)})", option

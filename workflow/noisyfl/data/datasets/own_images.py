@@ -97,10 +97,11 @@ class Images(Component):
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if pixels cannot have that mean or standard deviation."""
-        for name, values in (("mean", self.mean), ("std", self.std)):
-            if any(not 0 <= value <= 1 for value in values or ()):
+        for name, values, least in (("mean", self.mean, 0), ("std", self.std, 0.0001)):
+            if any(not least <= value <= 1 for value in values or ()):
                 raise BadInput(
-                    f"got {values}, expected numbers from 0 to 1, which pixels are scaled to", name
+                    f"got {values}, expected numbers from {least} to 1, which pixels are scaled to",
+                    name,
                 )
 
 

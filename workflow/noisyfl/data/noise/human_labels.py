@@ -8,17 +8,15 @@ code from the file, which reading a Python pickle could otherwise do.
 from __future__ import annotations
 
 import hashlib
-import pickle
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyarrow import ArrowInvalid, csv
 
 from noisyfl.core.options import BadInput, did_you_mean, within
 from noisyfl.data.datasets.classes import numbers_of
+from noisyfl.data.noise.label_arrays import LabelArrays
 from noisyfl.data.roots import Roots, each
 
 if TYPE_CHECKING:
@@ -52,15 +50,6 @@ ARRAYS = {
     "cifar100": (CLEAN, "noisy_label"),
 }
 """The arrays of labels of each dataset's classes; CIFAR-100's file has others of superclasses."""
-
-SAFE = {
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("_codecs", "encode"),
-}
-"""The only names, (module, name), that a pickle of arrays may refer to."""
 
 
 class LabelsMissing(BadInput):
@@ -102,7 +91,7 @@ def load_columns(
             or not among the dataset's classes. The path is ``file`` or ``key``.
     """
     path = find_file(file, dataset.name, roots)
-    arrays = _read(path)
+    arrays = LabelArrays(path, dataset.task_size)
     name = _name(path, key, arrays, dataset.with_classes)
     labels = _whole(path, name, arrays[name], dataset)
     prefix = PREFIX.get(dataset.with_classes, "")
@@ -211,17 +200,9 @@ def check_key(key: str | None, dataset: str) -> None:
         raise BadInput(f"got {key!r}{hint} ({dataset} has {', '.join(known)})", "key")
 
 
-def _whole(path: Path, name: str, values: Any, dataset: Dataset) -> np.ndarray:
-    """Labels as int64 [n]; :class:`BadInput` if their number or values do not fit the dataset."""
+def _whole(path: Path, name: str, labels: np.ndarray, dataset: Dataset) -> np.ndarray:
+    """Labels as int64 [n]; :class:`BadInput` if one is no class of the dataset."""
     where = f"{path}: {name!r}" if name else f"{path}"
-    labels, samples = np.asarray(values), dataset.task_size
-    texts = labels.dtype == object and all(isinstance(value, str) for value in labels.flat)
-    if labels.shape != (samples,) or (labels.dtype.kind not in "iuU" and not texts):
-        raise BadInput(
-            f"{where} holds {labels.dtype} {labels.shape}, expected whole numbers or names, one "
-            f"for each of the {samples} training samples",
-            "file",
-        )
     with within("file"):
         return numbers_of(
             labels.tolist(),
@@ -229,71 +210,3 @@ def _whole(path: Path, name: str, values: Any, dataset: Dataset) -> np.ndarray:
             dataset.numbered,
             lambda row: f"{where} gives sample {row} the label",
         )
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    """The arrays or columns of a file by name; a file that is one array has it under ``""``."""
-    readers = {".npz": _read_npz, ".npy": _read_npy, ".csv": _read_csv, ".pt": _read_pt}
-    try:
-        return readers[path.suffix](path)
-    except (
-        *(ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError),
-        *(zipfile.BadZipFile, pickle.UnpicklingError, ArrowInvalid),
-    ) as error:
-        raise BadInput(f"cannot read {path}: {' '.join(str(error).split())}", "file") from error
-
-
-def _read_npz(path: Path) -> Mapping[str, Any]:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-def _read_csv(path: Path) -> Mapping[str, Any]:
-    table = csv.read_csv(path)
-    return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _read_npy(path: Path) -> Mapping[str, Any]:
-    """One array; or a pickled mapping of several, as CIFAR-N's authors distribute them."""
-    with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
-        header = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, _, kind = header(file)
-        if kind.kind != "O":
-            file.seek(0)
-            return {"": np.load(file, allow_pickle=False)}
-        content = _ArraysOnly(file).load()
-    if shape != () or not isinstance(content.item(), dict):
-        raise ValueError(f"it holds Python objects of shape {shape}, expected a mapping of arrays")
-    return content.item()
-
-
-def _read_pt(path: Path) -> Mapping[str, Any]:
-    import torch
-
-    named: list[Any] = [
-        (np.ndarray, "numpy.ndarray"),
-        (np.dtype, "numpy.dtype"),
-        *((np.empty(0).__reduce__()[0], f"{module}._reconstruct") for module in _MULTIARRAY),
-        *(type(np.dtype(kind)) for kind in ("u1", "i1", "i2", "i4", "i8")),
-    ]
-    with torch.serialization.safe_globals(named):
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    if not isinstance(content, dict):
-        raise ValueError(f"it holds a {type(content).__name__}, expected a mapping of arrays")
-    return content
-
-
-_MULTIARRAY = [module for module, name in SAFE if name == "_reconstruct"]
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """Reads pickles of arrays and plain Python values, and refuses all that could do more."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in SAFE:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, which is not an array's")
-        return super().find_class(module, name)
