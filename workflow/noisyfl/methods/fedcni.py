@@ -108,6 +108,7 @@ class FedCNI(ClientSide):
         "noise_level_aggregation": {"aggregation": "always_clean_samples"},
         "pseudo_labels_at_once": {"pseudo_label_round": 0},
         "write_back": {"write_back": True},
+        "one_mean": {"loss_mean": "batch"},
     }
 
     # ---------------------------------------------------------------- before an epoch
