@@ -94,8 +94,8 @@ def test_products_that_are_rounded_are_found(monkeypatch):
     plain = torch.nn.functional.conv2d
     assert "off; in tf32" in selftest.check_products(torch.device("cpu"))
 
-    def rounded(images, kernels, **options):
-        made = plain(images, kernels, **options)
+    def rounded(*given, **options):
+        made = plain(*given, **options)
         return made.bfloat16().float() if made.dtype == torch.float32 else made
 
     monkeypatch.setattr(torch.nn.functional, "conv2d", rounded)

@@ -354,6 +354,7 @@ def test_every_check_of_every_claim_can_be_decided_by_runs(parts, no_cells, monk
         assert all(case.known and case.cells for check in checks for case in check.cases), name
 
 
+@pytest.mark.slow
 def test_what_a_claim_costs(plan, parts):
     tables = plan.tables
 

@@ -59,6 +59,7 @@ def official(request, tmp_path, mnist, cifar, monkeypatch):
     return kind, folder
 
 
+@pytest.mark.slow
 def test_a_dataset_is_read_where_it_is_and_nothing_is_written_there(tmp_path, roots, official):
     name, folder = official
 

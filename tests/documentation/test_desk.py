@@ -39,6 +39,7 @@ def line(name, *measurements):
     return f"| {' | '.join([name, *accuracies, *describe(measurements[-1])])} |"
 
 
+@pytest.mark.slow
 def test_the_table_has_what_longer_training_reached():
     short, long = measured("desk", *LONGER), measured("desk_long", *LONGER)
     both = [name for name in long if name in short]
@@ -60,6 +61,7 @@ def in_both_seeds(name, setting):
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_the_parts_of_methods_are_worth_what_the_page_says():
     seeds = [measured("desk", *PARTS, trial) for trial in range(3)]
     lines = ["| Method | whole | its parts, the dearest first |", "|---|---|---|"]
@@ -106,6 +108,7 @@ def test_the_readme_begins_with_the_tables_of_evidence(heading):
     assert "\n".join(table) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_fedrns_run_of_the_papers_size_is_as_the_page_says():
     found = measured("own_size", "fedrn/table2", "Shard S=2, symmetric 0.0–0.8")
     best = {name: one.best for name, one in found.items()}

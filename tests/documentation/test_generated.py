@@ -95,6 +95,7 @@ def test_a_default_that_is_a_share_says_of_what():
 
 
 @pytest.mark.parametrize("path", [*SCALES, *EXPERIMENTS], ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_every_file_of_the_configuration_fits_what_editors_are_told(path, editors):
     form = "experiment" if path in EXPERIMENTS else "config"
     head = path.read_text().split("\n")[0]

@@ -69,6 +69,7 @@ def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
     assert runs(plan, None) == runs_of(tables_and_figures(plan, "all").values())
 
 
+@pytest.mark.slow
 def test_what_a_claim_needs():
     """FedCorr's Figure 3 is one run, and claim 10 is about nothing else."""
     plan = scales.read_plan(ROOT / "config" / "desk.yaml")

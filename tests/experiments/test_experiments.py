@@ -308,6 +308,7 @@ def test_the_shipped_scales_expand(name):
         check_run(spec, "here")
 
 
+@pytest.mark.slow
 def test_the_paper_scale_is_the_paper():
     made = shipped("paper")
     table2, table6 = made.tables["fedcorr/table2"], made.tables["fedcorr/table6"]

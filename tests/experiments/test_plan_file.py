@@ -73,6 +73,7 @@ def test_an_unchanged_plan_is_read_back_as_it_was_made(place):
     assert list(content) == ["inputs", "checksum", "plan"]
 
 
+@pytest.mark.slow
 def test_every_kind_of_table_and_figure_comes_back(tmp_path):
     given = {"scale": "smoke", "experiments": ["fedcorr", "fedrn"], "trials": 1}
     config = check_config({**given, "results": str(tmp_path)}, "my.yaml")

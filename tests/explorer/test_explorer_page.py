@@ -416,6 +416,7 @@ def test_a_curve_has_marks_at_whole_rounds_only(visit):
     assert set(marks.all_text_contents()) == {"1", "2", "3"}
 
 
+@pytest.mark.slow
 def test_without_published_numbers_no_word_is_said_of_them(browser, made, tmp_path):
     sources, _ = made
     alone = replace(sources, tables=sources.tables[1:], frames=sources.frames[1:], judgements=())

@@ -26,6 +26,7 @@ def standing(folder, index, details, method):
         return [text.strip() for text in line.locator("td").all_inner_texts()][-2:]
 
 
+@pytest.mark.slow
 def test_a_standing_counts_columns_of_accuracy_and_the_best_row_in_each(made):
     folder, index, details = made
     index = json.loads(json.dumps(index))

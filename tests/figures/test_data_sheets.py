@@ -84,7 +84,7 @@ def test_plain_is_the_image_and_augmentation_moves_it(digits):
     moved = [padded[down : down + 8, right : right + 8] for down in range(3) for right in range(3)]
     assert all(any((crop == one).all() for one in moved) for crop in crops)
     assert len({crop.tobytes() for crop in crops}) > 3
-    assert list(rows)[-2:] == ["mild", "strong, after crop_flip"]
+    assert list(rows)[-3:] == ["mild", "strong, after crop_flip", "strong3, then crop_flip"]
     turned = [rows["mild"][:8, left : left + 8, 0] for left in range(0, 12 * 9, 9)]
     assert len({image.tobytes() for image in turned}) > 6
 
@@ -122,6 +122,7 @@ def test_sheets_are_written_beside_the_parts_and_are_the_same_each_time(tmp_path
         draw_data_sheets(["digit"], tmp_path, tmp_path, False)
 
 
+@pytest.mark.slow
 def test_encoded_images_are_drawn_too(tmp_path, monkeypatch):
     shrink(monkeypatch, "clothing1m", 28, 14)
     trees.clothing1m(tmp_path / "data", 28, 14)

@@ -89,6 +89,7 @@ def figures(runs, make_partition, fedcorr):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in FROM_PROBES])
+@pytest.mark.slow
 def test_a_figure_is_drawn_twice_to_the_same_bytes(kind, figures, runs, tmp_path):
     given, paths = figures[kind]
     settings = dict(matplotlib.rcParams)
@@ -314,6 +315,7 @@ def test_a_figure_without_runs_tells_of_no_trials():
     assert origin(described({"kind": "class_counts"})) == "noisyfl · p/f · scale tiny"
 
 
+@pytest.mark.slow
 def test_the_line_below_a_figure_can_be_left_out(figures, tmp_path):
     given, paths = figures["class_counts"]
     heights = []

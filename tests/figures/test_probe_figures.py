@@ -358,6 +358,7 @@ def test_many_classes_have_colours_of_a_scale():
 # -------------------------------------------------------------------- all of them
 
 
+@pytest.mark.slow
 def test_each_is_drawn_twice_to_the_same_bytes(
     accuracies, answers, scores, clusters, runs, tmp_path
 ):

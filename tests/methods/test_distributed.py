@@ -63,6 +63,7 @@ def test_the_budget_of_the_federation_is_that_of_the_pool(rounds, participation,
 
 
 @pytest.mark.parametrize("name", ["distributed", "apfl", "fedproto(variant='faithful')"])
+@pytest.mark.slow
 def test_models_of_those_who_did_not_take_part_are_not_tested_again(name, tmp_path, monkeypatch):
     """And the numbers are those of testing them all."""
     passes = []

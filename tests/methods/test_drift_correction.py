@@ -114,6 +114,7 @@ def test_fedavg_stops_beside_the_minimum(quadratic):
         ("feddyn", {"alpha": 1.0, "momentum": True}, 0.5),
     ],
 )
+@pytest.mark.slow
 def test_drift_correction_reaches_the_minimum(name, options, momentum, share, quadratic):
     """With the clients of each round drawn anew, and many local steps."""
     federation = Quadratic(steps=8, momentum=momentum, rate=0.1)

@@ -33,6 +33,7 @@ def test_its_regulariser_weighs_two():
     assert found.item() == pytest.approx(math.log(2) + 2 * math.log(1 - 0.5))
 
 
+@pytest.mark.slow
 def test_it_learns_noisy_digits_and_keeps_the_means_of_participants(tmp_path):
     federation, accuracies = run_on_digits("fedelr", tmp_path, rounds=5)
     assert accuracies[-1] > 0.75

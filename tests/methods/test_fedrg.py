@@ -76,7 +76,7 @@ def test_the_pretraining_trains_all_but_the_classifier_and_the_projector():
     side.before_round(0, [client], federation)
     assert client.state[BODY] == ["0.body.weight"]
     epoch = side.epoch(client, turn(0))
-    assert (epoch.learns, epoch.views) == (("0.body.weight",), ("weak", "strong"))
+    assert (epoch.learns, epoch.views) == (("0.body.weight",), ("weak", "strong3"))
     memory = side.memory(client, federation)
     assert [name for name in memory if name.startswith(PROJECTOR)] == NAMES
     assert memory["projector.hidden.weight"].shape == (8 * WIDTH, WIDTH)
@@ -214,7 +214,7 @@ def test_the_split_of_a_round_is_kept_during_it():
     assert torch.equal(memory[CLEAN], said)
     side.before_round(0, [client], federation)
     assert client.state[CLEAN].tolist() == [True] * 5 + [False]
-    assert [request.view for request in federation.requests] == ["weak", "strong"]
+    assert [request.view for request in federation.requests] == ["weak", "strong3"]
     side.after_updates(0, [Update(client, WEIGHTS, memory, 6, 1, 0.0, 1, 1)], federation)
     assert CLEAN not in client.state
     assert federation.reports[0]["estimated_noise_level"] == pytest.approx(1 / 6)

@@ -222,6 +222,7 @@ def test_on_noisy_digits(tmp_path):
 
 
 @pytest.mark.parametrize("neighbours", [1, 2])
+@pytest.mark.slow
 def test_its_cost_is_that_of_table_10(tmp_path, neighbours):
     """Where every sample is taken for clean, a local update is E + 2k + 1 passes forward and E + k
     backward; the paper leaves out the pass that measures the training accuracy, and one image.

@@ -188,6 +188,7 @@ def test_the_identification_takes_the_place_of_as_many_local_updates(participati
     assert side.local_schedule(1, federation.schedule).local_epochs == 1
 
 
+@pytest.mark.slow
 def test_it_finds_noisy_clients_and_their_labels_on_digits(tmp_path):
     options = "consensus_samples=10, identification_samples=5"
     federation, accuracies = run_on_digits(f"fedsir({options})", tmp_path, SOME_CLIENTS, rounds=7)

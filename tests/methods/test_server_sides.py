@@ -244,6 +244,7 @@ def wrecked_fedavg(digits):
 
 
 @pytest.mark.parametrize("name", ["median", "krum", "arfl"])
+@pytest.mark.slow
 def test_one_client_that_sends_garbage_does_no_harm(name, digits, wrecked_fedavg):
     robust = [row["test_accuracy"] for row in run(name, digits, wrecked)]
     assert max(robust) > max(wrecked_fedavg) + 0.15

@@ -3,10 +3,13 @@
 ``make costs`` writes it anew, where a scale, a method or the estimate has changed.
 """
 
+import pytest
+
 from noisyfl.core.places import ROOT
 from noisyfl.documentation import costs
 
 
+@pytest.mark.slow
 def test_the_pages_have_the_costs_of_their_tables_and_the_readme_the_sum():
     files = costs.files()
     assert ROOT / "README.md" in files

@@ -20,7 +20,7 @@ METHODS = (
     *("fedavg", "fedprox", "scaffold", "feddyn", "fedproto", "median", "krum", "trimmed_mean"),
     *("rfa", "arfl", "cfl", "mae", "gce", "sce", "bootstrapping", "bootstrapping"),
     *("label_smoothing", "mixup", "elr", "coteaching", "coteaching_plus", "jointopt", "selfie"),
-    *("dividemix", "josrc", "deep_self_learning", "rofl", "fedcni", "fednoil", "fednoil"),
+    *("dividemix", "josrc", "deep_self_learning", "rofl", "fedcni", "fedcni", "fednoil", "fednoil"),
     *(
         "fedcorr",
         "fedrn",

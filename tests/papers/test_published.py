@@ -13,7 +13,7 @@ PAPERS = {"rofl": 147, "fedcni": 265, "fednoil": 522, "fedcorr": 178, "fedrn": 2
 """How many numbers of each paper are in config/published.csv."""
 
 OTHER_READINGS = {
-    "fedcni": {"FedCNI with write-back"},
+    "fedcni": {"FedCNI with write-back", "FedCNI, one mean"},
     "fedcorr": {
         "FedProx, squared",
         "FedCorr w/o frac. scheduling, every client once",

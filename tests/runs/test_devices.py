@@ -237,6 +237,7 @@ def test_a_process_stays_on_its_first_gpu_and_what_it_kept_there_is_its_own(mach
         assert runs.gpu() == "GPU-a"
 
 
+@pytest.mark.slow
 def test_many_at_once_never_take_more_than_there_is(machine):
     total = round(9_000 + MARGIN_MB)
     machine.gpus(f"GPU-a {total} 0", f"GPU-b {total} 0")

@@ -254,6 +254,7 @@ def test_other_errors_are_not_waited_for():
         when_there_is_room(write, print, lambda seconds: pytest.fail("it waited"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_training_with_a_line(results):
     """Which says how to go on, and where from."""
     spec = json.loads(json.dumps(job_in(results).spec))

@@ -63,6 +63,7 @@ print(time.process_time())
 """
 
 
+@pytest.mark.slow
 def test_deleted_outputs_of_a_whole_run_are_there_again_in_seconds(results):
     shutil.rmtree(results.run(RUN).folder)
     done = subprocess.run(
@@ -93,6 +94,7 @@ job_in(Results(pathlib.Path(sys.argv[1])), json.loads(sys.argv[2])).run()
 """
 
 
+@pytest.mark.slow
 def test_a_training_killed_just_after_its_provenance_is_not_repeated(results):
     for folder in (results.run(RUN).folder, results.stored(RUN).folder):
         shutil.rmtree(folder)

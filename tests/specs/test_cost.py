@@ -17,6 +17,7 @@ from noisyfl.specs.speeds import DEVICES, LEAST, MOST, Speed, measured_speed
 
 
 @pytest.mark.parametrize("model", MODELS.names())
+@pytest.mark.slow
 def test_layers_are_the_models(model):
     """Products and weights as torch counts them, but for biases and normalisation."""
     height, width, channels = SHAPES.get(model, (32, 32, 3))

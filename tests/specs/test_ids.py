@@ -14,6 +14,7 @@ NOTED = json.loads((ROOT / FILE).read_text())
 
 
 @pytest.mark.parametrize("path", scales(), ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_the_runs_have_the_ids_that_they_had(path):
     assert ids_of(path) == NOTED[path.stem], "if this is meant: make ids"
 

@@ -33,6 +33,7 @@ def written(tmp_path, monkeypatch):
     return path
 
 
+@pytest.mark.slow
 def test_it_trains_as_fedavg(written, tmp_path):
     ends = [run_on_digits(name, tmp_path, rounds=3)[0] for name in ("fedavg", "fed_example")]
     assert isinstance(build.build_method("fed_example", "test")[0], METHODS.get("fed_example", ""))

@@ -76,6 +76,7 @@ def test_what_reports_plans_and_starts_runs_is_not(package, name):
     assert not changed(package, name)
 
 
+@pytest.mark.slow
 def test_all_that_training_imports_is_in_the_digest():
     code = (
         "import sys, noisyfl.runs.train, noisyfl.methods;"

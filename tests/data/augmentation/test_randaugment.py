@@ -153,6 +153,7 @@ def in_pillow_one_by_one(images: torch.Tensor, draws: np.ndarray, recipe: Recipe
 
 @pytest.mark.parametrize("shape", SHAPES)
 @RECIPES
+@pytest.mark.slow
 def test_a_batch_is_pillows(recipe: Recipe, shape: tuple[int, int, int]) -> None:
     images = pictures(shape).repeat(20, 1, 1, 1)
     before = images.clone()

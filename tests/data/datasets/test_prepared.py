@@ -174,6 +174,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.slow
 def test_a_wrong_or_damaged_one_is_refused(tmp_path, shared, fault):
     name, spoil, message = FAULTS[fault]
     spoil(parts(shared, name)[0])

@@ -124,6 +124,7 @@ def test_the_counter_counts(tmp_path):
 
 
 @pytest.mark.parametrize("dataset", ["digits", "covidx"])
+@pytest.mark.slow
 def test_a_run_opens_its_data_as_often_however_long_it_trains(tmp_path, monkeypatch, dataset):
     if dataset == "covidx":
         monkeypatch.setattr(shards.write_shards, "__defaults__", (6,))

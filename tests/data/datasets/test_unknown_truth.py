@@ -87,6 +87,7 @@ def trained(folder, paths, spec, executor="fast"):
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_what_compares_with_the_truth_is_null(webvision, name):
     rounds, clients = trained(*webvision, spec_of({"name": name, **METHODS[name]}))
     assert rounds["round"]
@@ -140,6 +141,7 @@ def test_a_run_says_that_its_labels_are_noisy_as_they_come():
 
 
 @pytest.mark.parametrize("executor", ["fast", "loop"])
+@pytest.mark.slow
 def test_clothing1m_trains_from_its_shards(tmp_path, monkeypatch, executor):
     shrink(monkeypatch, "clothing1m", 28, 14)
     trees.clothing1m(tmp_path / "data", train=28, test=14)

@@ -33,6 +33,7 @@ def transitions(level, std):
 
 
 @pytest.mark.parametrize(("level", "std"), [(0.4, 0.1), (0.1, 0.3)])
+@pytest.mark.slow
 def test_labels_are_flipped_as_the_paper_has_it(level, std):
     clients = 3_000  # with the same images, so that their labels are drawn as often
     context = Context(DATASETS["digits"], SEED, images=lambda client: IMAGES)

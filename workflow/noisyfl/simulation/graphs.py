@@ -127,7 +127,9 @@ class CudaGraphs:
             with suppress(RuntimeError), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "The CUDA Graph is empty")
                 empty = torch.cuda.CUDAGraph()
-                empty.capture_begin()
+                empty.capture_begin(
+                    torch.cuda.graph_pool_handle(), capture_error_mode="thread_local"
+                )
                 empty.capture_end()
             raise
 
