@@ -14,7 +14,6 @@ from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import RunWords, Scale
 from noisyfl.runs.archive import REPRODUCED
 from noisyfl.runs.console import Console, check_room
-from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.slurm import check_slurm
 from noisyfl.runs.status import tell_jobs
@@ -77,8 +76,6 @@ ORDER = random.random()  # another one in each Snakemake, see run_order()
 if not IN_A_JOB:
     for why in PLAN.left_out.values():
         logger.warning(f"Left out: {why}")
-    for line in edited_lines(SCALE.edited, PLAN.runs, PLAN.methods, RESULTS):
-        logger.warning(line)
 
 if not (IN_A_JOB or IMPORTED):
     CONSOLE = Console(

@@ -35,7 +35,7 @@ from pathlib import Path
 config = load_config(Path(sys.argv[1]))
 scale = Scale(config, PlanFile(config, "x", Path(sys.argv[2])).plan(sys.exit), Results(Path("x")))
 run = next(iter(scale.plan.runs))
-print(scale.estimate(run).seconds, scale.plan.words[run], scale.edited, scale.targets())
+print(scale.estimate(run).seconds, scale.plan.words[run], scale.targets())
 print([name for name in ("torch", "torchvision", "sklearn", "scipy") if name in sys.modules])
 """
 

@@ -11,7 +11,6 @@ from noisyfl.core import plugins
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import write_provenance
-from noisyfl.specs.catalogue import method_source
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import plugins_of
@@ -44,7 +43,6 @@ def test_a_run_of_a_plugin_that_was_edited_since_is_of_another_source(tmp_path, 
             "run": identity(spec),
             "python": python_version(),
             "source_digest": source_digest(),
-            "method_digest": method_source(spec["method"]).digest,
         }
         made = Results(tmp_path).run(identity(spec))
         write_json(made.spec, spec)

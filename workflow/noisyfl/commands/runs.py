@@ -22,10 +22,8 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import DEFAULTS, check_folder
 from noisyfl.runs.artifact import read_spec, verify
-from noisyfl.runs.edited import is_edited
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.catalogue import method_source
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import check_run, describe_run, plugins_of
@@ -197,9 +195,6 @@ def list_runs(results: Path) -> None:
 
 def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
     """Whether a run was made by the code at hand, in words."""
-    method = method_source(spec["method"])
-    if is_edited(method.digest if method else None, provenance):
-        return "method edited since"
     if provenance["source_digest"] != source_digest():
         return f"other source {provenance['source_digest'][:12]}"
     recorded = provenance.get("plugins", {})

@@ -22,8 +22,6 @@ from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.scale import layouts_of
 from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
 from noisyfl.runs.archive import REPRODUCED, archive
-from noisyfl.runs.edited import edited_runs
-from noisyfl.runs.edited import lines as edited_lines
 from noisyfl.runs.status import FOUND, tell_jobs
 from noisyfl.specs.spec import describe_run
 from noisyfl.specs.speeds import measured_speed
@@ -95,9 +93,6 @@ def print_plan(
         else:
             parts = runs_by_target(plan, target)
         print(plan_text(plan, parts, done, device, speeds, out_of_reach))
-        edited = edited_runs(plan.runs, plan.methods, layout)
-        for line in edited_lines(edited, plan.runs, plan.methods, layout):
-            print(f"\n{line}")
         return
     cells = cheapest_cells(plan, done, device, cheapest)
     if not cells:

@@ -18,7 +18,7 @@ parser.add_argument(
     default="declarations",
     choices=GENERATORS,
     help="what follows from the declarations (the default), the ids of the scales' runs, what "
-    "tables cost, or the digests of methods that tracked runs record",
+    "tables cost, or the digests of the methods' code",
 )
 for path, text in GENERATORS[parser.parse_args().what]().items():
     if not path.exists() or path.read_text() != text:

@@ -16,7 +16,6 @@ from noisyfl.data.own_files import Stamp
 from noisyfl.specs.cost import Estimate, Work, estimate
 from noisyfl.specs.descriptions import FigureDescription, TableDescription
 from noisyfl.specs.identity import identity
-from noisyfl.specs.sources import MethodSource
 
 Spec = dict[str, Any]
 
@@ -58,7 +57,6 @@ class Plan:
     warnings: list[str] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)
     work: dict[str, int] = field(default_factory=dict)
-    methods: dict[str, MethodSource] = field(default_factory=dict)
     claim_parts: list[str] = field(default_factory=list)
     own_files: dict[str, Stamp] = field(default_factory=dict)
     own_images: dict[str, str] = field(default_factory=dict)

@@ -31,6 +31,7 @@ from noisyfl.experiments.config import (
     published_files,
 )
 from noisyfl.experiments.plan import Plan
+from noisyfl.specs.catalogue import DIGESTS
 from noisyfl.specs.sources import digest_of
 
 DECIDING = (
@@ -164,6 +165,7 @@ class PlanFile:
     def _digest(self) -> str:
         """SHA-256 of everything that decides the plan but its configuration."""
         digest = hashlib.sha256(digest_of(*SOURCES).encode())
+        digest.update(DIGESTS.read_bytes())
         # Syntax trees, of which methods' digests are made, are printed otherwise by others.
         digest.update(".".join(platform.python_version_tuple()[:2]).encode())
         for plugin in plugins.find(self.config["plugins"]):

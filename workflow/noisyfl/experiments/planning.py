@@ -27,10 +27,11 @@ from noisyfl.experiments.headers import only
 from noisyfl.experiments.overlay import check_overlay
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import check_names
-from noisyfl.specs.catalogue import method_source
+from noisyfl.specs.catalogue import edited_methods
 from noisyfl.specs.changed import changed_options
 from noisyfl.specs.extent import remarks_of, work_key, work_of
 from noisyfl.specs.identity import canonical_json, identity
+from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, read_published
 from noisyfl.specs.spec import describe_run
 
@@ -118,7 +119,6 @@ def _describe_cells(plan: Plan) -> None:
     """Add to each table what its page says of its runs that only their declarations tell."""
     for name, table in plan.tables.items():
         first = [[cell[0] if cell else "" for cell in row] for row in table.runs]
-        methods = {plan.runs[run]["method"]["name"] for run in table.run_ids()}
         plan.tables[name] = replace(
             table,
             changed_options=tuple(
@@ -126,7 +126,6 @@ def _describe_cells(plan: Plan) -> None:
                 for row in first
             ),
             remarks=tuple(tuple(plan.remarks.get(run, []) for run in row) for row in first),
-            digests={method: plan.methods[method].digest for method in sorted(methods)},
         )
 
 
@@ -142,7 +141,7 @@ def _expanded(expand: Callable[[OwnFiles | None], Plan], own: OwnFiles) -> Plan:
 
 
 def _describe_runs(plan: Plan, own: OwnFiles) -> None:
-    """Add to a plan what is known of its runs: words, remarks, work, and their methods' sources."""
+    """Add to a plan what is known of its runs: words, remarks, work, and what planning warns of."""
     of_data = {
         name: [*own.remarks_on(spec), *remarks_on(spec)] for name, spec in plan.partitions.items()
     }
@@ -168,6 +167,5 @@ def _describe_runs(plan: Plan, own: OwnFiles) -> None:
             if len(works) > len(plan.works):
                 plan.works.append(work)
         plan.work[run] = keys[key]
-        name = spec["method"]["name"]
-        if name not in plan.methods and (source := method_source(spec["method"])):
-            plan.methods[name] = source
+    used = {part["name"] for spec in plan.runs.values() for part in parts_of(spec["method"])}
+    plan.warnings += edited_methods(used)

@@ -16,7 +16,6 @@ from noisyfl.experiments.config import RULES
 from noisyfl.experiments.partial import partial_plan
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import name_of, runs_of, unknown_target
-from noisyfl.runs.edited import edited_runs
 from noisyfl.specs.cost import Estimate
 from noisyfl.specs.descriptions import Description, TableDescription, description_text
 from noisyfl.specs.identity import canonical_json
@@ -79,11 +78,6 @@ class Scale:
     def layouts(self) -> list[Results]:
         """The folders in which runs and noisy partitions may lie."""
         return layouts_of(self.config, self.reproduced)
-
-    @cached_property
-    def edited(self) -> list[str]:
-        """The runs in results whose method was edited since they were trained."""
-        return edited_runs(self.plan.runs, self.plan.methods, self.results)
 
     # Tables and figures.
 

@@ -17,7 +17,6 @@ from noisyfl.core.artifacts import TRACKED
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
-from noisyfl.runs.edited import is_edited
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.parts import parts_of
 
@@ -298,19 +297,8 @@ def making(content: Content) -> dict[str, list[str]]:
         "device": _distinct(runs.values(), lambda run: run.provenance["device"]),
         "software": _distinct(runs.values(), _software),
         "source digest": _distinct(runs.values(), lambda run: run.provenance["source_digest"][:16]),
-        **_doubts(runs, content.description.digests),
         "folder": _distinct(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
     }
-
-
-def _doubts(runs: Mapping[str, Run], digests: Mapping[str, str]) -> dict[str, list[str]]:
-    """What a reader should know of runs that may not be what their method's code makes now."""
-    edited = [
-        run
-        for run, made in runs.items()
-        if is_edited(digests.get(made.spec["method"]["name"]), made.provenance)
-    ]
-    return {"method edited since, without a higher revision": edited} if edited else {}
 
 
 def origin(run: Run) -> str:

@@ -282,7 +282,6 @@ def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, An
         "rounds": len(rounds),
         "noisyfl": __version__,
         "source_digest": source_digest(),
-        "method_digest": methods_digest(spec["method"]),
         **({"plugins": plugins} if (plugins := plugins_of(spec)) else {}),
         "python": platform.python_version(),
         "torch": str(torch.__version__),

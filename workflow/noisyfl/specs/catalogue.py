@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import json
+import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noisyfl.core.options import BadInput, find, within
+from noisyfl.core.places import PACKAGE
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Side
 from noisyfl.specs.parts import parts_of, split_method
-from noisyfl.specs.sources import MethodSource, method_digest, method_file
+from noisyfl.specs.sources import method_digest, method_file
+
+DIGESTS = PACKAGE / "methods" / "digests.json"
+"""What :func:`digests` was when the methods' code was last confirmed (``make digests``)."""
 
 
 def methods() -> dict[str, type[Side]]:
@@ -97,19 +103,37 @@ def revision_of(method: type[Side]) -> int | str:
 
 def methods_digest(method: Mapping[str, Any]) -> str:
     """SHA-256 of what a canonical method is made of (:func:`method_digest` of all of its parts)."""
-    return method_digest(*_modules(method))
+    return method_digest(*sorted({methods()[part["name"]].__module__ for part in parts_of(method)}))
 
 
-def method_source(method: Mapping[str, Any]) -> MethodSource | None:
-    """What a canonical method is made of; None if a part of it is gone."""
-    if any(part["name"] not in methods() for part in parts_of(method)):
-        return None
-    files = sorted(source.name for module in _modules(method) if (source := method_file(module)))
-    return MethodSource(methods_digest(method), tuple(files))
+def digests(names: Iterable[str]) -> dict[str, Any]:
+    """The revision and the digest of the code of those among some methods that this package has,
+    and the version of Python that they are of, since another one prints syntax trees otherwise.
+    """
+    own = {
+        name: {"revision": methods()[name].revision, "digest": method_digest(module)}
+        for name in sorted({*names} & methods().keys())
+        if (module := methods()[name].__module__).startswith(f"{PACKAGE.name}.methods.")
+    }
+    return {"python": ".".join(platform.python_version_tuple()[:2]), "methods": own}
 
 
-def _modules(method: Mapping[str, Any]) -> list[str]:
-    return sorted({methods()[part["name"]].__module__ for part in parts_of(method)})
+def edited_methods(names: Iterable[str]) -> list[str]:
+    """A line for each of some methods of this package whose code is not that of their revision."""
+    recorded, now = json.loads(DIGESTS.read_text()), digests(names)
+    if recorded["python"] != now["python"]:
+        return []
+    found = []
+    for name, method in now["methods"].items():
+        known = recorded["methods"].get(name)
+        if known and known["revision"] == method["revision"] and known != method:
+            path = method_file(methods()[name].__module__)
+            found.append(
+                f"{path.name if path else name}, or what it imports, was edited, and runs that "
+                "exist are not trained again: increase its `revision`, or set it to 0 during "
+                "development"
+            )
+    return found
 
 
 def without_revisions(method: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,6 @@ class TableDescription:
             show it, and no others.
         changed_options: by row and column, the options of its runs that are not the defaults.
         remarks: by row and column, what a reader should know of the cell's runs.
-        digests: by method, the digest of its code now.
         missing: how many more runs it would have if all were trained.
         missing_hours: about how many hours of one CPU core training these would take.
     """
@@ -119,7 +118,6 @@ class TableDescription:
     numbers: tuple[Labels, ...] = ()
     changed_options: tuple[tuple[Mapping[str, list[str]], ...], ...] = ()
     remarks: tuple[tuple[list[str], ...], ...] = ()
-    digests: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
     missing_hours: float = 0.0
 

@@ -7,7 +7,6 @@ import functools
 import hashlib
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from noisyfl.core.places import PACKAGE, ROOT
@@ -38,19 +37,6 @@ TELLING = (
 )
 """Modules in these subpackages that read configurations, write logs and CSV or say where files lie,
 and compute nothing."""
-
-
-@dataclass(frozen=True)
-class MethodSource:
-    """What a method or a combination is made of.
-
-    Attributes:
-        digest: see :func:`method_digest`.
-        files: the names of its parts' files.
-    """
-
-    digest: str
-    files: tuple[str, ...]
 
 
 @functools.cache
