@@ -31,8 +31,7 @@ from noisyfl.experiments.config import (
     published_files,
 )
 from noisyfl.experiments.plan import Plan
-from noisyfl.specs.catalogue import DIGESTS
-from noisyfl.specs.sources import digest_of
+from noisyfl.specs.sources import DIGESTS, digest_of
 
 DECIDING = (
     *("scale", "note", "plugins", "trials", "allow_years", "overlay"),

@@ -14,10 +14,7 @@ from noisyfl.core.places import PACKAGE
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Side
 from noisyfl.specs.parts import parts_of, split_method
-from noisyfl.specs.sources import method_digest, method_file
-
-DIGESTS = PACKAGE / "methods" / "digests.json"
-"""What :func:`digests` was when the methods' code was last confirmed (``make digests``)."""
+from noisyfl.specs.sources import DIGESTS, method_digest, method_file
 
 
 def methods() -> dict[str, type[Side]]:

@@ -25,6 +25,9 @@ COMPUTING = (
 )
 """What computes a run: subpackages and modules of the package."""
 
+DIGESTS = PACKAGE / "methods" / "digests.json"
+"""The digests of the methods' code, as they were when it was last confirmed (``make digests``)."""
+
 PRINTING_ROOMS = ("analysis", "claims", "explorer", "figures", "pages")
 """The subpackages that make pages and figures."""
 
