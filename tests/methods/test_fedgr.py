@@ -226,7 +226,9 @@ def test_the_teacher_follows_every_step():
 @pytest.mark.slow
 def test_it_finds_wrong_labels_and_guesses_right_ones_on_digits(tmp_path):
     federation, _ = run_on_digits(
-        "fedgr(sieving_rounds=8, teaching_round=8, confidence=0.5)", tmp_path, rounds=14
+        "fedgr(sieving_rounds=8, teaching_round=8, confidence=0.5, strong_view='strong')",
+        tmp_path,
+        rounds=14,
     )
     right = [client.accuracy_of(client.given) for client in federation.clients]
     assert federation.records.rounds[-1]["label_precision"] > np.mean(right) + 0.3

@@ -237,7 +237,9 @@ def test_whose_noise_absorption_matrix_it_is(whose):
 
 @pytest.mark.slow
 def test_it_keeps_more_than_fedavg_and_finds_clean_samples_on_digits(tmp_path):
-    run, accuracies = run_on_digits("fedrg(pretraining_rounds=0)", tmp_path, rounds=12)
+    run, accuracies = run_on_digits(
+        "fedrg(pretraining_rounds=0, strong_view='strong')", tmp_path, rounds=12
+    )
     _, plain = run_on_digits("fedavg", tmp_path, rounds=12)
     assert max(accuracies) > max(plain)
     # Half of the labels are right.

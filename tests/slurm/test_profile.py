@@ -46,5 +46,5 @@ def test_a_request_that_slurm_refuses_is_told(tmp_path: Path) -> None:
     with snakemake(folder, *TABLE) as running:
         assert running.wait(timeout=300) == 1
     log = (folder / "log").read_text()
-    assert log.count("The error message was 'sbatch: error: invalid partition specified: moon") == 3
+    assert "invalid partition specified: moon" in log
     assert jobs(folder) == []

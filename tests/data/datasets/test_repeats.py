@@ -83,7 +83,7 @@ def test_copies_in_both_parts_are_counted(tmp_path):
             tmp_path / f"folder/train/ant/{row}.png", tmp_path / f"folder/test/bee/1{row}.png"
         )
     (found,) = remarks(tmp_path, text)
-    assert found.endswith("folder/train: 2 of 11 test images have the pixels of a training image")
+    assert found.endswith("folder: 2 of 11 test images have the pixels of a training image")
 
 
 def test_images_with_two_labels_are_counted(tmp_path):

@@ -174,7 +174,7 @@ def noted(
     skipped += [f"the part {name}" for name in left]
     if skipped:
         first = next(iter(parts))
-        note = f"{place}: skipped {', '.join(skipped)}"
+        note = f"skipped {', '.join(skipped)}"
         parts[first] = replace(parts[first], notes=[note])
     return parts
 

@@ -139,7 +139,9 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             two, or it is the training part.
     """
     train, test = _parts(wanted, roots)
-    notes = [*train.notes, *([] if test is None else test.notes)]
+    # As the user names the folders: where a shared data folder lies changes no table.
+    notes = [f"{wanted.path}: {note}" for note in train.notes]
+    notes += [f"{wanted.test or wanted.path}: {note}" for note in (test.notes if test else ())]
     classes = _classes_of(wanted, train)
     # Two orders that differ say nothing of what a number means.
     numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
@@ -194,7 +196,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
         "true_labels": wanted.true_labels,
     }
     known["sha256"] = content_digest(known, parts)
-    remarks = [*notes, *(f"{train.place}: {one}" for one in repeats(*parts))]
+    remarks = [*notes, *(f"{wanted.path}: {one}" for one in repeats(*parts))]
     return Content(known, *parts, given, numbered, remarks)
 
 
