@@ -217,7 +217,6 @@ def test_kept_runs_are_used_wherever_the_results_are(cluster, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="two tables are printed again, though nothing is trained")
 def test_shared_folders_that_move_retrain_nothing(cluster):
     moved = cluster.shared.with_name("moved")
     cluster.shared.rename(moved)

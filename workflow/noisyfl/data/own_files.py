@@ -74,6 +74,8 @@ class OwnFiles:
             file that is kept, by path.
         fingerprints: of every dataset of one's own that was read, by the JSON of its options.
         remarks: what a user should know of images and of labels, by their digests.
+        doubts: what is odd about files of labels. Whether this is known depends on what is prepared
+            already, so that no table may depend on it.
     """
 
     def __init__(self, roots: Roots, results: Path) -> None:
@@ -82,6 +84,7 @@ class OwnFiles:
         self.stamps: dict[str, Stamp] = {}
         self.fingerprints: dict[str, str] = {}
         self.remarks: dict[str, list[str]] = {}
+        self.doubts: list[str] = []
         self._known: dict[str, Any] = {}
         self._sources: dict[str, dict[str, Any]] = {}  # as in a record, by the JSON of the options
 
@@ -261,7 +264,8 @@ class OwnFiles:
     def _compare(self, labels: np.ndarray, true: np.ndarray | None, where: str) -> None:
         """Note if given labels have nothing to do with the true ones, where these are known."""
         found = "" if true is None else doubt(labels, true)
-        self.remarks[digest(labels)] = [f"{where}: {found}"] if found else []
+        if found:
+            self.doubts.append(f"{where}: {found}")
 
     def remarks_on(self, spec: Mapping[str, Any]) -> list[str]:
         """What a user should know of the images and labels that a noisy partition is made from.

@@ -145,7 +145,8 @@ def _describe_runs(plan: Plan, own: OwnFiles) -> None:
     of_data = {
         name: [*own.remarks_on(spec), *remarks_on(spec)] for name, spec in plan.partitions.items()
     }
-    plan.warnings = sorted({remark for remarks in of_data.values() for remark in remarks})
+    remarked = {remark for remarks in of_data.values() for remark in remarks}
+    plan.warnings = sorted({*remarked, *own.doubts})
     cells: dict[str, str] = {}
     for table in plan.tables.values():
         for row, line in zip(table.rows, table.runs, strict=True):
