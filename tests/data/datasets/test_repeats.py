@@ -101,11 +101,10 @@ def test_given_labels_that_are_those_of_other_images_are_remarked_on(tmp_path):
     np.savez(tmp_path / "set.npz", **{**arrays, "train_given": labels})
     np.savez(tmp_path / "labels.npz", label=labels, fine=own_sets.given_labels())
     text = "images(path='set.npz', given='given')"
-    for noise, where in (
-        ("file", "set.npz, given"),
-        ("file(path='labels.npz', key='label')", "labels"),
-    ):
-        (found,) = remarks(tmp_path, text, noise, None)
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    spec(text, own, "file(path='labels.npz', key='label')", None)
+    (of_dataset,), (of_file,) = remarks(tmp_path, text, "file", None), own.doubts
+    for found, where in ((of_dataset, "set.npz, given"), (of_file, "labels.npz, label")):
         assert found.startswith(where)
         assert (
             "agree with the true ones in 0.0% of 24 samples, where labels at random would" in found
