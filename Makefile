@@ -2,7 +2,8 @@
 #
 #   make demo    set up .venv, make the explorer of what is tracked of the desk scale, make the quick
 #                scale's tables and figures, and their report
-#   make test    what every change needs; make test-all: every test, CI's, on a real Slurm too
+#   make test    what every change needs; make test-all: CI's tests, on a real Slurm too; make test-storm:
+#                those that take minutes each, before a release or where their subject is edited
 #   make check   formatters, linters and types
 #   make docs    the documentation site, in site/
 #   make generated   write what follows from the code's declarations: option tables, schemas
@@ -16,7 +17,7 @@
 
 .DEFAULT_GOAL := demo
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all check docs generated ids digests evidence costs lock conformance clean
+.PHONY: demo test test-all test-storm check docs generated ids digests evidence costs lock conformance clean
 
 # The first Python that works; another one: make PYTHON=/path/to/python demo. Those first in the
 # list are the ones that all of the locked packages have wheels for.
@@ -57,6 +58,9 @@ test: .venv/installed
 test-all: .venv/installed
 	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not storm" \
 		--durations=60 --durations-min=2
+
+test-storm: .venv/installed
+	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder -m storm
 
 check: .venv/installed
 	$(bin)/ruff check

@@ -199,7 +199,7 @@ def test_commands_find_results_elsewhere(cluster, tmp_path):
     assert "Table two" in page.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_kept_runs_are_used_wherever_the_results_are(cluster, tmp_path):
     copy = tmp_path / "results"
     shutil.copytree(cluster.scratch / "results", copy, symlinks=True)

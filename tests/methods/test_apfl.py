@@ -284,7 +284,7 @@ def test_predictions_mix_by_the_clients_share():
     torch.testing.assert_close(alone, 0.25 * logits[1] + 0.75 * logits[0])
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_on_digits(tmp_path):
     """v sees one client's samples and half of its labels are wrong: the mixture is not expected to
     be better than FedAvg on all classes, but above networks that never meet.

@@ -208,7 +208,7 @@ def test_the_larger_group_alone_is_averaged_every_round():
     torch.testing.assert_close(federation.weights["0.weight"], torch.tensor([1.0, 0.0]))
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_digits_whose_labels_contradict_are_told_apart(tmp_path):
     """What the method is for: two of five clients call every digit by the next one's name."""
     changes = {"noise_level": "constant(level=0.0)", "method": "fedavg"}

@@ -122,7 +122,7 @@ def test_both_models_begin_as_the_global_one_which_alone_is_sent():
     assert side.exchange(updates_of([weights] * 2), federation) == (48, 48)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_it_finds_clean_samples_on_digits(tmp_path):
     federation, _ = run_on_digits("fedfixer(selection_round=5)", tmp_path, SOME_CLIENTS, rounds=10)
     rows = federation.records.rounds

@@ -223,7 +223,7 @@ def test_the_teacher_follows_every_step():
         teacher = found[WEIGHT]
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_it_finds_wrong_labels_and_guesses_right_ones_on_digits(tmp_path):
     federation, _ = run_on_digits(
         "fedgr(sieving_rounds=8, teaching_round=8, confidence=0.5, strong_view='strong')",

@@ -135,7 +135,7 @@ def test_no_participants_no_prototypes():
     assert federation.state == {}
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_on_digits_features_gather_and_networks_alone_do_not_reach_the_federation(tmp_path):
     """Nothing in the pull is against wrong labels, so accuracy is only expected to be about
     FedAvg's, and that of networks which share prototypes alone to be below.

@@ -235,7 +235,7 @@ def test_whose_noise_absorption_matrix_it_is(whose):
     assert federation.bytes == ((0, 0) if whose == "personal" else (2 * 36, 2 * 36))
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_it_keeps_more_than_fedavg_and_finds_clean_samples_on_digits(tmp_path):
     run, accuracies = run_on_digits(
         "fedrg(pretraining_rounds=0, strong_view='strong')", tmp_path, rounds=12

@@ -201,7 +201,7 @@ def test_the_participants_learn_how_far_the_run_is():
     assert math.isclose(known["threshold"], 0.75 + 0.2 * 9 / 10)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_what_it_calls_clean_on_digits_is_cleaner_than_the_base_rate(tmp_path):
     """In the last rounds: at its smoothing a model that is not yet sure takes all for clean."""
     federation, _ = run_on_digits(

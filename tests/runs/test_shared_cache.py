@@ -100,6 +100,7 @@ def test_a_second_clone_trains_nothing_wherever_its_folders_are(first, cache, cl
             assert (folder / name).read_bytes() == (runs(first)[run] / name).read_bytes()
 
 
+@pytest.mark.storm
 def test_a_changed_revision_or_option_is_trained(clone):
     clone.edit(
         "workflow/noisyfl/methods/fedavg.py",
@@ -114,6 +115,7 @@ def test_a_changed_revision_or_option_is_trained(clone):
     assert trained(clone) == {"fedavg", "fedprox 0.2"}
 
 
+@pytest.mark.storm
 def test_two_clones_at_once_leave_whole_runs(tmp_path):
     cache = tmp_path / "cache"
     for name in ("cache", "one", "other"):
@@ -132,6 +134,7 @@ def test_two_clones_at_once_leave_whole_runs(tmp_path):
     assert table(clones[0]) == table(clones[1])
 
 
+@pytest.mark.storm
 def test_what_a_clone_makes_again_keeps_or_removes_stays_in_the_cache(cache, clone):
     before = contents(cache)
     made(clone)
@@ -179,6 +182,7 @@ def test_an_altered_file_is_refused_and_an_entry_without_it_is_trained_again(tmp
     assert rounds.exists()
 
 
+@pytest.mark.storm
 def test_a_variable_without_a_folder_shares_nothing(tmp_path):
     (tmp_path / "clone").mkdir()
     clone = Repository(tmp_path / "clone", cache="")

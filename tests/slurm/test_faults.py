@@ -141,6 +141,7 @@ def test_jobs_that_end_early_and_one_that_fails(tmp_path: Path, undisturbed: Und
     assert not list(folder.glob("results/tiny/tables/**/*.csv"))
 
 
+@pytest.mark.storm
 def test_a_pre_emption_and_a_lost_node(tmp_path: Path, undisturbed: Undisturbed) -> None:
     """One run goes through both, in one Slurm job."""
     folder = undisturbed.repository(tmp_path, runs=1, held=[1])
@@ -215,6 +216,7 @@ def interrupt(running: subprocess.Popen) -> None:
     raise AssertionError("Snakemake goes on after four interrupts")
 
 
+@pytest.mark.storm
 def test_a_full_file_system(tmp_path: Path, undisturbed: Undisturbed) -> None:
     results = tmp_path / "results"
     results.mkdir()

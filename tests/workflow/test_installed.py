@@ -159,6 +159,7 @@ def test_another_workflow_imports_ours_and_renames_its_rules(installed, importin
     assert run.stat().st_mtime_ns != before
 
 
+@pytest.mark.storm
 def test_another_working_folder_and_a_configuration_without_a_file(installed, importing):
     path = importing / "workflow" / "Snakefile"
     given = yaml.safe_load((importing / "mine.yaml").read_text())
@@ -182,6 +183,7 @@ def test_a_module_with_a_prefix_is_refused(installed, importing):
     assert "Traceback" not in said
 
 
+@pytest.mark.storm
 def test_snakedeploy_makes_a_folder_that_prints_a_table(installed, bare, tmp_path):
     hub = tagged_clone(tmp_path / "hub", "v0.0.1")
     deploy = [Path(sys.executable).parent / "snakedeploy", "deploy-workflow"]

@@ -107,7 +107,7 @@ def test_snakemake_killed_in_trainings_that_go_on_retrains_nothing(tmp_path):
     assert snakemake_is_killed(Storm(tmp_path, 3), kills=2, runs=3) >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_trainings_killed_when_they_are_whole_are_not_repeated(tmp_path):
     assert trainings_are_killed(Storm(tmp_path, 2), runs=2) >= 1
 
