@@ -134,6 +134,38 @@ def test_a_run_of_other_plugins_starts_over(path):
     assert line.startswith("checkpoint of another plugin mine set aside as ")
 
 
+HERE, THERE = ({"device": name, "torch": "2.11"} for name in ("x86_64 CPU, 2 cores", "NVIDIA H200"))
+
+
+def test_a_run_goes_on_on_another_machine_and_says_so(tmp_path):
+    path = tmp_path / "run.pt"
+    for machine, rounds, earlier in (
+        (THERE, 0, []),
+        (THERE, ROUNDS, []),
+        (HERE, ROUNDS, [{**THERE, "rounds": ROUNDS}]),
+        (HERE, ROUNDS, [{**THERE, "rounds": ROUNDS}]),
+        (THERE, ROUNDS, [{**THERE, "rounds": ROUNDS}, {**HERE, "rounds": ROUNDS}]),
+    ):
+        made = federation(1)
+        checkpoint = Checkpoint(path, KEY, 0, machine=machine)
+        found, line = checkpoint.restore(made, TOTAL)
+        assert (found, checkpoint.earlier) == (rounds, earlier)
+        checkpoint.after_round(ROUNDS, federation(2))
+    there = "trained elsewhere until then (x86_64 CPU, 2 cores, 2.11)"
+    assert line == f"resuming after round {ROUNDS}, {there}"
+
+
+@pytest.mark.parametrize("earlier", [[3], [{"device": torch.ones(2)}], [{"device": None}]])
+def test_a_checkpoint_with_an_odd_machine_is_set_aside(tmp_path, earlier):
+    path = tmp_path / "run.pt"
+    checkpoint = Checkpoint(path, KEY, 0)
+    checkpoint.earlier = earlier
+    checkpoint.after_round(ROUNDS, federation(2))
+    _, rounds, line = restored(path)
+    assert rounds == 0
+    assert line.startswith("checkpoint damaged (it does not say where it was trained); set aside")
+
+
 def test_checkpoints_take_a_twentieth_of_the_time(tmp_path, monkeypatch):
     clock, saved = [0.0], []
 

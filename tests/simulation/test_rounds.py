@@ -14,6 +14,8 @@ import torch
 from noisyfl.checks.method import declares, resumes, trains
 from noisyfl.checks.small_run import content
 from noisyfl.core.artifacts import Results, read_table
+from noisyfl.core.provenance import devices, read_provenance
+from noisyfl.runs.processor import device_name
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
 from noisyfl.simulation.federation import ROUND_COLUMNS
@@ -90,6 +92,23 @@ def test_another_seed_is_another_run(data, tmp_path, undisturbed):
 def test_a_run_asked_to_end_after_every_round_ends_the_same(method, data, tmp_path, undisturbed):
     resumes(method, data, tmp_path, undisturbed(spec_of(method)))
     assert not (tmp_path / "pieces" / "run.pt").exists()
+
+
+def test_provenance_names_the_machine_that_began_the_run(data, tmp_path, monkeypatch):
+    spec, pieces = spec_of("fedavg"), tmp_path / "pieces"
+    gpu = {"device": "NVIDIA H200", "torch": "2.11.0+cu130"}
+    with monkeypatch.context() as patch:
+        patch.setattr("noisyfl.runs.train._machine", lambda device: gpu)
+        patch.setattr(Checkpoint, "after_round", lambda self, *_: self._ask_to_end(15, None))
+        with pytest.raises(Interrupted):
+            train(spec, data, pieces, checkpoint_seconds=0)
+    lines = []
+    files = train(spec, data, pieces, log=lines.append)
+    there = "resuming after round 1, trained elsewhere until then (NVIDIA H200, 2.11.0+cu130)"
+    assert there in lines
+    provenance = read_provenance(files.provenance, identity(spec))
+    assert provenance["earlier"] == [{**gpu, "rounds": 1}]
+    assert devices(provenance) == ["NVIDIA H200", device_name()]
 
 
 @pytest.mark.parametrize("method", by_name(INTERRUPTED, ["scaffold"], VARIED))

@@ -9,6 +9,7 @@ import numpy as np
 
 from noisyfl.analysis.cells import Cell, collect
 from noisyfl.analysis.runs import Run
+from noisyfl.core.provenance import devices
 from noisyfl.specs.descriptions import TableDescription
 
 
@@ -67,4 +68,4 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
 def _machine(run: Run) -> str:
     """What a run was trained on; old runs do not tell the processor."""
     processor = run.provenance.get("processor")
-    return ", ".join(filter(None, [processor, run.provenance["device"]]))
+    return ", ".join(filter(None, [processor, *devices(run.provenance)]))

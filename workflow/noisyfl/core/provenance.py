@@ -75,3 +75,9 @@ def read_provenance(path: Path, run: str) -> dict[str, Any]:
     if found["checksum"] != checksum_without(found, "checksum"):
         raise refuse("the content does not fit its checksum, so it was altered")
     return found
+
+
+def devices(provenance: Mapping[str, Any]) -> list[str]:
+    """The devices that a run was trained on, the first one first: it may have moved."""
+    earlier = [machine["device"] for machine in provenance.get("earlier", [])]
+    return [*earlier, provenance["device"]]

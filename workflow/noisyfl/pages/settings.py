@@ -14,6 +14,7 @@ from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE_SPREADS, MARKS, NOT_RUN, OTHER_SCALE, POINTS
 from noisyfl.core.artifacts import TRACKED
+from noisyfl.core.provenance import devices
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
@@ -294,7 +295,7 @@ def making(content: Content) -> dict[str, list[str]]:
     return {
         "runs": [f"{count(len(runs), 'run')}, {_trials(content)} a cell" if runs else "none"],
         "training time": [duration(sum(r.provenance["training_seconds"] for r in runs.values()))],
-        "device": _distinct(runs.values(), lambda run: run.provenance["device"]),
+        "device": _distinct(runs.values(), lambda run: ", then ".join(devices(run.provenance))),
         "software": _distinct(runs.values(), _software),
         "source digest": _distinct(runs.values(), lambda run: run.provenance["source_digest"][:16]),
         "folder": _distinct(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),

@@ -226,9 +226,9 @@ def train_run(
     del train, test
     # The data are on the device by now; otherwise Arrow would keep the memory that they took.
     pa.default_memory_pool().release_unused()
-    key = _checkpoint_key(spec, device)
+    key, machine = _checkpoint_key(spec), _machine(device)
     source_digest()  # which is kept, as the sources may be edited while the run is trained
-    checkpoint = Checkpoint(checkpoint_path, key, options.checkpoint_seconds, log)
+    checkpoint = Checkpoint(checkpoint_path, key, options.checkpoint_seconds, log, machine)
     checkpoint.end_on_sigterm()
     log(f"run {key['spec']}: {describe_run(spec)} on {device}")
     setup_seconds = time.perf_counter() - begun
@@ -247,6 +247,7 @@ def train_run(
         "setup_seconds": setup_seconds,
         "realised_noise": partition.overall_noise,
         **_provenance(spec, federation),
+        **({"earlier": checkpoint.earlier} if checkpoint.earlier else {}),
     }
     rounds = server.rounds(federation) if finished else checkpoint.rounds_saved
     pause = partial(checkpoint.pause, rounds=rounds, federation=federation)
@@ -261,17 +262,21 @@ def train_run(
     log(f"{status}: {files.folder}")
 
 
-def _checkpoint_key(spec: Mapping[str, Any], device: torch.device) -> dict[str, str]:
+def _checkpoint_key(spec: Mapping[str, Any]) -> dict[str, str]:
     """What has to be the same for a run to go on from a checkpoint."""
     plugins = {name: facts["sha256"] for name, facts in plugins_of(spec).items()}
     return {
         "spec": identity(spec),
         "source": shared_digest(),
         "method": methods_digest(spec["method"]),
-        "torch": str(torch.__version__),
-        "device": device.type,
         **plugins,
     }
+
+
+def _machine(device: torch.device) -> dict[str, str]:
+    """What a run's numbers depend on beside its spec and the sources."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device_name()
+    return {"device": name, "torch": str(torch.__version__)}
 
 
 def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, Any]:
@@ -284,10 +289,9 @@ def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, An
         "source_digest": source_digest(),
         **({"plugins": plugins} if (plugins := plugins_of(spec)) else {}),
         "python": platform.python_version(),
-        "torch": str(torch.__version__),
         "numpy": numpy.__version__,
         "pyarrow": pa.__version__,
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device_name(),
+        **_machine(device),
         **processor.facts(),
         **federation.executor.facts(),
         **gpu.facts_of(device),

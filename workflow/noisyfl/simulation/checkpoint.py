@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 from zipfile import ZipFile
 
@@ -44,15 +44,27 @@ class Checkpoint:
         every: the least number of seconds between two checkpoints; it is longer where writing one
             takes long.
         log: takes a line if a checkpoint could not be written; the run goes on.
+        machine: where the run is trained. It may go on elsewhere, as on the CPU when a GPU is no
+            longer lent; its numbers then differ by how the two round.
+
+    Attributes:
+        earlier: the machines that trained the run before this one, each with its last round.
     """
 
     def __init__(
-        self, path: Path, key: dict[str, str], every: float, log: Callable[[str], None] = print
+        self,
+        path: Path,
+        key: dict[str, str],
+        every: float,
+        log: Callable[[str], None] = print,
+        machine: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.path = path
         self.key = key
         self.every = every
         self.log = log
+        self.machine = dict(machine)
+        self.earlier: list[dict[str, Any]] = []
         self.rounds_saved = 0
         self._saved = time.monotonic()
         self._cost = 0.0
@@ -99,8 +111,13 @@ class Checkpoint:
             client.labels, client.state = labels, state
         records = federation.records
         records.rounds, records.clients, records.counted = content["records"]
-        self.rounds_saved = self._restored = content["rounds"]
-        return content["rounds"], f"resuming after round {content['rounds']}"
+        rounds = self.rounds_saved = self._restored = content["rounds"]
+        self.earlier = content["earlier"]
+        if content["machine"] == self.machine:
+            return rounds, f"resuming after round {rounds}"
+        self.earlier.append({**content["machine"], "rounds": rounds})
+        there = ", ".join(content["machine"].values())
+        return rounds, f"resuming after round {rounds}, trained elsewhere until then ({there})"
 
     @contextmanager
     def guard(self, rounds: int, federation: Federation) -> Iterator[None]:
@@ -227,6 +244,8 @@ class Checkpoint:
         records = federation.records
         return {
             "key": self.key,
+            "machine": self.machine,
+            "earlier": self.earlier,
             "rounds": rounds,
             "weights": federation.weights,
             "state": dict(federation.state),
@@ -279,6 +298,11 @@ def check_content(content: Mapping[str, Any], federation: Federation, total: int
     for state in (content["state"], *content["client_states"]):
         if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
             raise ValueError("what a method keeps is not a mapping by name")
+    for machine in (content["machine"], *content["earlier"]):
+        if not isinstance(machine, dict) or not all(
+            isinstance(v, str | int) for v in machine.values()
+        ):
+            raise ValueError("it does not say where it was trained")
     rows, of_clients, counted = content["records"]
     if not isinstance(counted, int) or not isinstance(of_clients, list):
         raise ValueError("its records are none")
