@@ -16,7 +16,7 @@ import torch
 from benchmarks import Work, ours
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.models import MODELS
-from noisyfl.specs.extent import network_of
+from noisyfl.specs.extent import layers_of
 from noisyfl.specs.speeds import CPU, DEVICES
 
 THINGS = ("rounds", "participants", "local_epochs", "samples", "test images")
@@ -82,7 +82,7 @@ def measure(model: str, dataset: str, given: Work) -> float:
 def estimated(model: str, dataset: str, given: Work) -> float:
     """The seconds that :mod:`noisyfl.specs.cost` estimates for the work, without the start."""
     network = MODELS.build(model, "model").canonical()
-    layers = network_of(network, DATASETS[dataset].shape, 10).layers
+    layers = layers_of(network, DATASETS[dataset].shape, 10)
     samples = len(given.clients[0])
     updates = given.rounds * given.participants * given.local_epochs
     steps = updates * math.ceil(samples / given.batch_size)

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks import clock, precision, threads
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.specs.extent import network_of
+from noisyfl.specs.extent import layers_of
 
 SIDE = {"cpu": 1024, "cuda": 8192}
 """By device, the side of the square matrices by whose product the rate is measured."""
@@ -20,7 +20,7 @@ def flops_trained(model: str, dataset: str) -> float:
     layer, in which a multiply-add counts as two operations.
     """
     facts = DATASETS[dataset]
-    layers = network_of({"name": model}, facts.shape, len(facts.classes)).layers
+    layers = layers_of({"name": model}, facts.shape, len(facts.classes))
     return 3 * 2 * sum(map(math.prod, layers))
 
 

@@ -51,7 +51,7 @@ def _prepare(barrier: Barrier) -> None:
 
 def _turn(case: Case, device: str, precision: str, rounds: int) -> float:
     work = case.work(device, rounds + 2)
-    _barrier.wait()
+    _barrier.wait(timeout=120)
     speed = ours.measure(case.model, case.dataset, work, precision=precision)
     return case.whole(speed, work).rounds_per_hour
 

@@ -139,11 +139,6 @@ def run_memory(wildcards, attempt):
     return int(1.5 * SCALE.estimate(wildcards.run).memory_mb * attempt)
 
 
-def run_gpu_memory(wildcards):
-    """Megabytes that a run should take of a GPU, and claims."""
-    return math.ceil(SCALE.estimate(wildcards.run).gpu_memory_mb)
-
-
 def run_minutes(wildcards, attempt):
     """Minutes that a run asks for: over twice what it should take, and more with each attempt, but no
     more than the configuration allows.

@@ -24,8 +24,6 @@ rule train:
     resources:
         mem_mb=run_memory,
         runtime=run_minutes,
-        # Limits something only if a profile says how much there is (profiles/gpus).
-        gpu_memory_mb=run_gpu_memory,
     params:
         # Nothing but the spec: whatever stands here retrains the run when it changes.
         spec=lambda wildcards: SCALE.run_text(wildcards.run),

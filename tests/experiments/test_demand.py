@@ -56,8 +56,6 @@ def test_the_demands_of_each_table_and_of_all(plan):
     assert len({len(line) for line in text.splitlines()[3:8]}) == 1  # the columns are aligned
     either = plan_text(plan, parts, done.__contains__, "auto")
     assert "left  H200  H100  A100  RTX 4090" in either
-    own = plan_text(plan, parts, done.__contains__, "cuda", {"My GPU": core["CPU core"]})
-    assert "left  My GPU  asked" in own
 
 
 def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):

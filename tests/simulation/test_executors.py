@@ -95,7 +95,7 @@ def test_a_single_sample_sits_out_where_a_network_cannot_be_trained_on_it(make, 
 
 # ---------------------------------------------------------------- the fast executor
 
-CAPTURING = {"slots": 2, "steps_a_graph": 2, "fused_update": True}
+CAPTURING = {"slots": 2}
 """Clients by turns, and steps that are replayed on tensors that stay where they are."""
 if not torch.cuda.is_available():
     CAPTURING["capturing"] = RecordedGraphs

@@ -12,15 +12,13 @@ import torch
 from noisyfl.checks.recorded_graphs import RecordedGraphs
 from noisyfl.methods import METHODS
 from noisyfl.runs.train import EXECUTORS
-from noisyfl.simulation import graphs
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.executor import LoopExecutor, NoRoom
 from noisyfl.simulation.fast import FastExecutor, distribute
-from noisyfl.simulation.graphs import GraphCache, Replay, differing
+from noisyfl.simulation.graphs import Replay, differing
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Task
-from noisyfl.simulation.usage import Usage
 from small_executors import close, counts, made, schedule
 from small_runs import CLIENT_SIDES, VARIED, by_name, federation_of, name_of, spec_of
 
@@ -79,16 +77,6 @@ def test_a_step_that_is_not_repeatable_is_not_captured():
     assert runner.usage.captured == 0
 
 
-def test_the_graph_that_was_not_used_for_longest_makes_room(monkeypatch):
-    monkeypatch.setattr(graphs, "GRAPHS", 2)
-    cache = GraphCache(Usage())
-    for key in "ab":
-        cache.add(key, Replay({}, list))
-    assert cache.find("a")
-    cache.add("c", Replay({}, list))
-    assert [key for key in "abc" if cache.find(key)] == ["a", "c"]
-
-
 @pytest.mark.parametrize("plan", [{"decay_every": 1}, {"momentum": 0.0}])
 def test_what_a_step_does_not_read_makes_no_new_graph(plan):
     """Local epochs change from round to round, as FedNoiL's do; a rate is read where it lies."""
@@ -124,7 +112,7 @@ class Counted(FastExecutor):
     def _new_slot(self, networks):
         slot = super()._new_slot(networks)
         slot._descend = lambda side, batch, learns: None
-        slot._captured_steps = lambda capture, key, side, batch, learns: replay_of(slot, key)
+        slot._captured_step = lambda capture, key, side, batch, learns: replay_of(slot, key)
         slot._check = lambda replay, *_: count(self.usage)
         return slot
 
@@ -273,8 +261,6 @@ def test_a_step_that_fails_leaves_the_others_captured():
         "precision": "float32",
         "layout": "contiguous",
         "slots": 1,
-        "steps_a_graph": 1,
-        "fused_update": False,
         "captured_steps": 8 - 1,
         "eager_steps": 24 + 1,
         "fallbacks": runner.usage.fallbacks,
@@ -308,36 +294,6 @@ def test_a_replay_may_tremble(places, found):
     slot._capture.weights = list(slot.model.weights.values())[:1]
     train(runner, [clients[1]], start, ClientSide())
     assert bool(runner.usage.fallbacks) == found
-
-
-def test_steps_that_cannot_share_a_graph_are_captured_one_by_one():
-    runner, clients, start = fast(slots=1, plan={"local_epochs": 4}, steps_a_graph=3)
-    capture, batches = RecordedGraphs(), []
-    slot = runner._slots[0]
-    captured = slot._captured_steps
-
-    def noting(capture, key, side, batch, learns):
-        batches.append(len(batch.positions))
-        return captured(capture, key, side, batch, learns)
-
-    def one_step_only(work):
-        if batches[-1] > 1:
-            raise RuntimeError("too many")
-        return capture(work)
-
-    slot._captured_steps, slot._capture = noting, one_step_only
-    update = train(runner, [clients[0]], start, ClientSide())[0]
-    (line,) = runner.usage.fallbacks
-    assert line.startswith("3 steps of ClientSide on 6x1x8x8 images cannot be captured")
-    # Four epochs of three whole steps and one of three samples. Two times three steps run as they
-    # are, the second of them after its capture has failed; then one of each kind does.
-    assert batches == [3, 1, 1]
-    assert (runner.usage.eager, runner.usage.captured) == (3 + 3 + 1 + 1, 5 + 3)
-    assert update.steps == 16
-    loop, clients, start = made(CPU, LoopExecutor, "cnn", 8, 1, plan=schedule(local_epochs=4))
-    plain = train(loop, [clients[0]], start, ClientSide())[0]
-    assert counts(update) == counts(plain)
-    close(update.weights, plain.weights, 1e-4)
 
 
 def test_outcomes_differ_where_a_share_of_the_change_does():

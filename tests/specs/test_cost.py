@@ -12,8 +12,8 @@ from estimated_runs import SHAPES, estimate, likely_seconds, run
 from noisyfl.core.options import BadInput
 from noisyfl.models import MODELS, build_model
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.extent import check_ends, extent_of, network_of, remarks_of, work_of
-from noisyfl.specs.speeds import DEVICES, LEAST, MOST, Speed, measured_speed
+from noisyfl.specs.extent import check_ends, extent_of, layers_of, remarks_of, work_of
+from noisyfl.specs.speeds import DEVICES, LEAST, MOST
 
 
 @pytest.mark.parametrize("model", MODELS.names())
@@ -21,7 +21,7 @@ from noisyfl.specs.speeds import DEVICES, LEAST, MOST, Speed, measured_speed
 def test_layers_are_the_models(model):
     """Products and weights as torch counts them, but for biases and normalisation."""
     height, width, channels = SHAPES.get(model, (32, 32, 3))
-    layers, _ = network_of(MODELS.build(model, "test").canonical(), (height, width, channels), 10)
+    layers = layers_of(MODELS.build(model, "test").canonical(), (height, width, channels), 10)
     with torch.device("meta"):
         module = build_model(model, (height, width, channels), 10, 1).eval()
         with FlopCounterMode(display=False) as counter:
@@ -201,33 +201,6 @@ def test_a_cluster_is_asked_for_no_less_than_a_device_likely_takes(device):
     for spec in (run(), run({"batch_size": 50}, model="cnn4conv"), run({"precision": "tf32"})):
         kind = "cpu" if device == "CPU core" else "cuda"
         assert likely_seconds(spec, DEVICES[device]) <= estimate(spec, kind).seconds
-
-
-def test_a_device_has_the_factors_that_were_measured(tmp_path):
-    rates = {"float32": 3e13, "tf32": 8e13, "bfloat16": 1e14}
-    factors = {
-        "launch_seconds": 5e-7,
-        "matrix_flops": rates,
-        "evaluation_images_per_second": 40_000,
-    }
-    path = tmp_path / "gpu.json"
-    facts = {
-        "device": "Mine",
-        "slots": 8,
-        "steps_a_graph": 1,
-        "fused_update": False,
-        "layout": {},
-        "factors": factors,
-    }
-    path.write_text(json.dumps(facts))
-    # One step of a tiny network is measured, host and all.
-    assert measured_speed(path) == ("Mine", Speed(flops=rates, evaluation=40_000, launch=5e-7))
-    path.write_text(json.dumps({**facts, "factors": {**factors, "launch_seconds": -1}}))
-    with pytest.raises(BadInput, match=r"gpu.json: factors.launch_seconds: got -1"):
-        measured_speed(path)
-    path.write_text("no JSON")
-    with pytest.raises(BadInput, match=r"gpu.json: cannot be read"):
-        measured_speed(path)
 
 
 def test_a_spec_read_from_a_file_will_do():

@@ -15,10 +15,6 @@ def likely_seconds(spec, speed):
     return cost.likely_seconds(work_of(spec), speed)
 
 
-def stream_slots(spec, room_mb=cost.ROOM_MB):
-    return cost.stream_slots(work_of(spec), room_mb)
-
-
 def run(schedule=None, **changes):
     given = {
         "dataset": "cifar10",

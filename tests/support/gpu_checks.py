@@ -44,14 +44,6 @@ def check_streams(method, data, folder, monkeypatch):
     assert quick.executor.usage.captured, "nothing was captured"
 
 
-def check_fused(method, data, folder, monkeypatch):
-    """One kernel can update weights of float64, too."""
-    torch.set_default_dtype(torch.float64)
-    spec = spec_of(method, partition=PARTITION, schedule=SCHEDULE)
-    with FakeGpu() as gpu:
-        rounds_of(spec, data, folder, "fast", DEVICE, fused_update=True, capturing=gpu.graphs)
-
-
 def check_pixels(method, data, folder, monkeypatch):
     """Every grey level is the same number as on a CPU."""
     levels = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16)

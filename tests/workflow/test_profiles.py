@@ -69,21 +69,8 @@ def at_once(folder: Path, jobs: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_runs_share_gpus_as_long_as_there_is_memory(folder):
-    whole = limit("gpus", "gpu_memory_mb")
-    # Two of them fit, a third does not; the last one wants more than there is.
-    needs = [whole * 2 // 5] * 4 + [whole * 2]
-    scale(folder, "paper", "paper.yaml", "gpu_memory_mb", needs)
-    config = snakemake(folder, "--profile", "profiles/gpus", "--cores", "8")
-    assert config["scale"] == "paper"
-    ran = at_once(folder, len(needs))
-    assert max(ran) == 2
-    assert ran[-1] == 1
-
-
-@pytest.mark.slow
 def test_another_scale_takes_the_place_of_the_papers(folder):
-    scale(folder, "smoke", "smoke.yaml", "gpu_memory_mb", [1])
+    scale(folder, "smoke", "smoke.yaml", "mem_mb", [1])
     smoke = ["-n", "--configfile", "config/smoke.yaml"]
     assert snakemake(folder, "--profile", "profiles/gpus", *smoke)["scale"] == "smoke"
 
@@ -92,7 +79,7 @@ def test_another_scale_takes_the_place_of_the_papers(folder):
 @pytest.mark.slow
 def test_a_profile_finds_the_papers_scale_from_any_folder(folder, tmp_path_factory, profile):
     shutil.copytree(ROOT / "slurm", folder / "slurm")
-    scale(folder, "paper", "paper.yaml", "gpu_memory_mb", [1])
+    scale(folder, "paper", "paper.yaml", "mem_mb", [1])
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     shutil.copy(folder / "Snakefile", elsewhere)
     words = ["-n", "--profile", str(folder / profile), "--cores", "1"]

@@ -90,12 +90,6 @@ def parser() -> argparse.ArgumentParser:
         "of the device",
     )
     plan.add_argument(
-        "--gpu",
-        type=Path,
-        metavar="GPU.json",
-        help="a device's measured factors, for its hours instead of those of the usual devices",
-    )
-    plan.add_argument(
         "--claims", action="store_true", help="what each claim needs, instead of each table"
     )
     progress = add(
@@ -202,7 +196,7 @@ def parser() -> argparse.ArgumentParser:
     selftest = add(
         "selftest",
         "methods.run_selftest",
-        "check what a device computes, and measure what suits it",
+        "check what a device computes, and say how fast it is",
         "selftest --device cuda",
     )
     selftest.add_argument(
@@ -215,7 +209,7 @@ def parser() -> argparse.ArgumentParser:
         "--minutes",
         type=float,
         default=math.inf,
-        help="half of them for checks (default: as it takes)",
+        help="for the checks (default: as they take)",
     )
     add(
         "where",

@@ -208,9 +208,6 @@ class FakeGpu(Operations):
                 _refuse(name)
         if waits_for_values(name, args):
             self.wait(name)
-        rate = kwargs.get("lr")
-        if name == "_fused_sgd_" and torch.is_tensor(rate) and rate.dtype != torch.float32:
-            raise RuntimeError(f"expected scalar type Float but found {rate.dtype} at {place()}")
 
 
 class Calls(TorchFunctionMode):

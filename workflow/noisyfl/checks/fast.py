@@ -78,18 +78,18 @@ class Hurried(FastExecutor):
         made.start, made.finish = _in_mode("error", made.start), _in_mode("error", made.finish)
         return made
 
-    def _stacks(self, client: Any, epoch: Any, turn: Any, memory: Any) -> Any:
+    def _batches(self, client: Any, epoch: Any, turn: Any, memory: Any) -> Any:
         torch.cuda.set_sync_debug_mode("error" if epoch.repeatable else "default")
-        yield from super()._stacks(client, epoch, turn, memory)
+        yield from super()._batches(client, epoch, turn, memory)
         torch.cuda.set_sync_debug_mode("default")
 
 
 @contextmanager
 def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
-    """Context manager: a device, and options of the executor on it, which captures steps in pairs,
-    and those that are left one by one. On the fake one it is :class:`Hurried`.
+    """Context manager: a device, and options of the executor on it. On the fake one it is
+    :class:`Hurried`.
     """
-    options = {"channels_last": True, "steps_a_graph": 2}
+    options = {"channels_last": True}
     if kind == "real":
         yield DEVICE, options
         return

@@ -6,7 +6,6 @@ import math
 import sys
 from pathlib import Path
 
-from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
 from noisyfl.experiments.config import check_folder
@@ -69,15 +68,13 @@ def check_method(method: str) -> None:
 
 def run_selftest(
     device: str,
-    results: Path,
     methods: list[str] | None = None,
     models: list[str] | None = None,
     minutes: float = math.inf,
 ) -> None:
-    """Check that the fast path computes what it should on a device, and measure what suits it.
+    """Check that the fast path computes what it should on a device, and say how fast it is.
 
-    Needs no data. What is found out about a GPU goes to gpu.json in the results folder, by which
-    runs choose their stream slots and layout, and plans their estimates.
+    Needs no data.
     """
     from noisyfl.checks.selftest import selftest  # scikit-learn takes two seconds to import
 
@@ -85,6 +82,5 @@ def run_selftest(
         METHODS.get(name, "--methods")
     for name in models or ():
         MODELS.get(name, "--models")
-    facts = Results(results).gpu_facts
-    if not selftest(device, facts, names=methods, models=models, minutes=minutes):
+    if not selftest(device, names=methods, models=models, minutes=minutes):
         sys.exit(1)

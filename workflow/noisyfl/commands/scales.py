@@ -24,7 +24,6 @@ from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figu
 from noisyfl.runs.archive import REPRODUCED, archive
 from noisyfl.runs.status import FOUND, tell_jobs
 from noisyfl.specs.spec import describe_run
-from noisyfl.specs.speeds import measured_speed
 
 LONGEST = 86_400.0
 """Most seconds between two prints of the progress: a day."""
@@ -63,36 +62,31 @@ def print_plan(
     target: str | None = None,
     claims: bool = False,
     cheapest: float | None = None,
-    gpu: Path | None = None,
     plugins: Sequence[str] = (),
 ) -> None:
     """Print what each table needs: runs, those shared, those done, and what the others cost.
 
     With --claims print what each claim of the papers needs to be judged by our numbers.
 
-    With --gpu tell the hours of a device whose factors were measured.
-
     With --cheapest print files to ask Snakemake for instead: the missing cells with a published
     number that cost least, as many as the device should train in so many hours.
     """
     if cheapest is not None and not cheapest > 0:
         raise BadInput(f"--cheapest: got {cheapest:g}, expected hours above 0")
-    beside = {"--target": target, "--claims": claims, "--gpu": gpu}
+    beside = {"--target": target, "--claims": claims}
     if cheapest is not None and (given := [name for name, value in beside.items() if value]):
         raise BadInput(
-            f"--cheapest: expected without {' and '.join(given)}, since it looks at all cells and "
-            "the usual devices"
+            f"--cheapest: expected without {' and '.join(given)}, since it looks at all cells"
         )
     plan, layout = read_plan(config, results, plugins), Results(results)
     done = done_in(*layouts_of(_scale(config, results), REPRODUCED))
     if cheapest is None:
-        speeds = None if gpu is None else dict([measured_speed(gpu)])
         out_of_reach: list[str] = []
         if claims:
             parts, out_of_reach = runs_by_claim(plan, target)
         else:
             parts = runs_by_target(plan, target)
-        print(plan_text(plan, parts, done, device, speeds, out_of_reach))
+        print(plan_text(plan, parts, done, device, out_of_reach))
         return
     cells = cheapest_cells(plan, done, device, cheapest)
     if not cells:

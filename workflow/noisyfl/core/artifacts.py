@@ -145,11 +145,6 @@ class Results:
         """The status file of the run of that id, while it is under way and after it failed."""
         return self.root / "status" / f"{identity}.json"
 
-    @property
-    def gpu_facts(self) -> Path:
-        """What the self-test found out about a GPU."""
-        return self.root / "gpu.json"
-
 
 def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> None:
     """Write a table with its metadata and a checksum of each, atomically.

@@ -131,7 +131,6 @@ def plan_text(
     parts: Mapping[str, list[str]],
     done: Done,
     device: str,
-    speeds: Mapping[str, Speed] | None = None,
     out_of_reach: Sequence[str] = (),
 ) -> str:
     """The demands as a text table, with remarks on the runs.
@@ -141,7 +140,6 @@ def plan_text(
         parts: see :func:`demands`.
         done: whether a run is done.
         device: of the configuration.
-        speeds: of devices, by name; None: those of the devices that ``device`` may turn out to be.
         out_of_reach: claims to be named as undecidable, see :func:`runs_by_claim`.
     """
     estimates = (
@@ -150,7 +148,7 @@ def plan_text(
         "many."
     )
     undecided = f"These claims would stay open in any case: {', '.join(out_of_reach)}."
-    speeds = speeds_for(device) if speeds is None else speeds
+    speeds = speeds_for(device)
     header: list[object] = ["target", "runs", "shared", "done", "left", *speeds, "asked", "MB"]
     lines = [
         [

@@ -33,14 +33,12 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.roots import data_roots
 from noisyfl.models import WeightFiles
 from noisyfl.runs.artifact import verify
-from noisyfl.runs.devices import Part, gpu_claim
-from noisyfl.runs.gpu import NoGpu, memory_mb
+from noisyfl.runs.devices import gpu_seat
+from noisyfl.runs.gpu import NoGpu
 from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
 from noisyfl.runs.store import must_train_again, put_in_place
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Interrupted
-from noisyfl.specs.cost import ROOM_MB, estimate, least_gpu_memory_mb, stream_slots
-from noisyfl.specs.extent import work_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import check_run, describe_run
 
@@ -227,14 +225,10 @@ class TrainingJob:
         )
         handler = signal.getsignal(signal.SIGTERM)
         try:
-            with self._claimed_gpu(log.info) as claimed:
-                room = claimed.megabytes if claimed else memory_mb(self.device)
+            with self._gpu(log.info):
                 options = TrainingOptions(
                     device=self.device,
                     executor=self.executor,
-                    gpu_memory_mb=claimed.megabytes if claimed else None,
-                    slots=stream_slots(work_of(self.spec), min(ROOM_MB, room)),
-                    gpu_facts=layout.gpu_facts,
                     weight_files=WeightFiles([Path(root) for root in self.data], self.download),
                     checkpoint_seconds=self.checkpoint_seconds,
                     keep_model=self.keep_models,
@@ -257,15 +251,13 @@ class TrainingJob:
             signal.signal(signal.SIGTERM, handler)
         return Outcome()
 
-    def _claimed_gpu(self, log: Callable[[str], None]) -> AbstractContextManager[Part | None]:
-        """A claim on part of a GPU, if any GPU will do; one that the user names is not claimed.
+    def _gpu(self, log: Callable[[str], None]) -> AbstractContextManager[str | None]:
+        """A seat at a GPU, if any GPU will do; for one that the user names nobody waits.
 
         It must be entered before the process asks CUDA anything.
         """
         if self.device in ("auto", "cuda") and torch.backends.cuda.is_built():
-            work = work_of(self.spec)
-            most = estimate(work, self.device).gpu_memory_mb
-            return gpu_claim(least_gpu_memory_mb(work), most, log)
+            return gpu_seat(log)
         return nullcontext()
 
 

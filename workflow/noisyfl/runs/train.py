@@ -44,7 +44,6 @@ from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federat
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.rounds import Report, simulate, unreported, with_room
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods_digest
 from noisyfl.specs.identity import identity
@@ -59,7 +58,7 @@ def choose_device(name: str) -> torch.device:
     """Return the device for ``auto`` or for any name that torch knows; a GPU has its index.
 
     ``auto`` is the first GPU that CUDA may see, or the CPU if there is none. Which GPU CUDA may see
-    has been settled before, by :func:`noisyfl.runs.devices.gpu_claim`.
+    has been settled before, by :func:`noisyfl.runs.devices.gpu_seat`.
 
     A Slurm job that has asked for a GPU does not fall back on the CPU: its run would take days
     without a word, and leave the checkpoint that a GPU has made.
@@ -135,10 +134,6 @@ class TrainingOptions:
     Attributes:
         device: see :func:`choose_device`.
         executor: a name of :data:`EXECUTORS`.
-        gpu_memory_mb: what the run has claimed of its GPU, and does not exceed; by default it may
-            use the whole GPU.
-        slots: how many clients there is room for at once.
-        gpu_facts: where the self-test writes what it found out about a GPU.
         weight_files: where published weights are looked for, if the model starts from them.
         checkpoint_seconds: time between two checkpoints.
         keep_model: write the global model that the run ends with, too.
@@ -148,33 +143,11 @@ class TrainingOptions:
 
     device: str = "auto"
     executor: str = "fast"
-    gpu_memory_mb: float | None = None
-    slots: int = STREAM_SLOTS
-    gpu_facts: Path | None = None
     weight_files: WeightFiles = CACHE_ONLY
     checkpoint_seconds: float = 60.0
     keep_model: bool = False
     trackers: tuple[str, ...] = ()
     results: Path = Path("results")
-
-    def of_executor(
-        self, device: torch.device, precision: str, log: Callable[[str], None]
-    ) -> dict[str, Any]:
-        """The executor's own options on a device, whose memory is limited to what is claimed.
-
-        Args:
-            device: where the run is trained.
-            precision: in which it computes.
-            log: takes one line at a time.
-        """
-        if device.type != "cuda":
-            return {}
-        gpu.limit_memory(device, self.gpu_memory_mb)
-        log(f"MPS is {'there' if gpu.mps_is_there() else 'not there: runs on a GPU take turns'}")
-        if self.executor != "fast":
-            return {}
-        options = gpu.measured_options(self.gpu_facts, device, precision, log)
-        return {**options, "slots": min(options.get("slots", self.slots), self.slots)}
 
 
 DEFAULTS = TrainingOptions()
@@ -208,7 +181,9 @@ def train_run(
     """
     begun = time.perf_counter()
     device = choose_device(options.device)
-    of_executor = options.of_executor(device, spec["schedule"]["precision"], log)
+    if device.type == "cuda":
+        gpu.start_anew(device)
+        log(f"MPS is {'there' if gpu.mps_is_there() else 'not there: runs on a GPU take turns'}")
     server, client = build_method(spec["method"], "method")
     train, test, partition = inputs.read(spec)
     federation = build_federation(
@@ -220,7 +195,6 @@ def train_run(
         device,
         options.executor,
         options.weight_files,
-        **of_executor,
     )
     federation.executor.usage.log = log
     del train, test

@@ -94,8 +94,6 @@ class LoopExecutor:
             "precision": self.schedule.precision,
             "layout": "contiguous",
             "slots": 1,
-            "steps_a_graph": 1,
-            "fused_update": False,
             "captured_steps": self.usage.captured,
             "eager_steps": self.usage.eager,
             "fallbacks": list(self.usage.fallbacks),

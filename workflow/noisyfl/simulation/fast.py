@@ -46,10 +46,6 @@ class FastExecutor(LoopExecutor):
         device: where everything lives.
         slots: the largest number of slots, where several are possible; by default
             :data:`~noisyfl.simulation.stream_slots.STREAM_SLOTS` on a GPU, and one on a CPU.
-        steps_a_graph: how many consecutive steps of one size are captured as one graph; the last of
-            an epoch, if fewer are left, are captured one by one.
-        fused_update: whether one kernel updates the weights, see
-            :class:`~noisyfl.simulation.sgd.SGD`.
         channels_last: whether images and weights are laid out channels last; by default on a GPU
             for tf32 and bfloat16, and on a CPU for all but small images.
         capturing: called for each slot, returns what captures its work, or None to capture nothing;
@@ -66,8 +62,6 @@ class FastExecutor(LoopExecutor):
         seed: int,
         device: torch.device,
         slots: int | None = None,
-        steps_a_graph: int = 1,
-        fused_update: bool = False,
         channels_last: bool | None = None,
         capturing: Callable[[], Capture | None] | None = None,
     ) -> None:
@@ -90,16 +84,12 @@ class FastExecutor(LoopExecutor):
         # Dropout draws from the device's only generator, so clients with it train one at a time.
         alone = large or has_dropout(networks)
         self._most_slots = 1 if alone else (slots or (STREAM_SLOTS if on_gpu else 1))
-        self._steps_a_graph = steps_a_graph if self._capturing else 1
-        self._fused_update = fused_update
         self._slots = [self._new_slot(networks)]
         self._longest = 1
 
     def _new_slot(self, networks: Networks) -> StreamSlot:
         capture = self._capturing() if self._capturing else None
-        return StreamSlot(
-            networks, self.schedule, self.device, capture, self.usage, self._fused_update
-        )
+        return StreamSlot(networks, self.schedule, self.device, capture, self.usage)
 
     def facts(self) -> dict[str, Any]:
         """See :class:`LoopExecutor`."""
@@ -107,8 +97,6 @@ class FastExecutor(LoopExecutor):
             **super().facts(),
             "layout": "channels_last" if self.networks.channels_last else "contiguous",
             "slots": len(self._slots),
-            "steps_a_graph": self._steps_a_graph,
-            "fused_update": self._fused_update,
         }
 
     # ---------------------------------------------------------------- training
@@ -178,16 +166,14 @@ class FastExecutor(LoopExecutor):
                     if epoch.fresh_momentum:
                         slot.forget_momentum()
                     self._seed(turn)
-                    for first, batches in self._stacks(client, epoch, turn, slot.memory):
-                        slot.steps(side, batches, epoch, first)
+                    for batch in self._batches(client, epoch, turn, slot.memory):
+                        slot.step(side, batch, epoch)
                 yield
             with slot.entered():
                 updates[place] = slot.finish(task, side.size(client))
 
-    def _stacks(
-        self, client: Client, epoch: Epoch, turn: Turn, memory: Memory
-    ) -> Iterator[tuple[int, Batch]]:
-        """The batches of an epoch, stacked as a slot takes them, with the number of the first."""
+    def _batches(self, client: Client, epoch: Epoch, turn: Turn, memory: Memory) -> Iterator[Batch]:
+        """The batches of an epoch, whose images are prepared for many steps at once."""
         if not epoch.steps:
             return
         sizes = [len(step) for step in epoch.steps]
@@ -207,35 +193,15 @@ class FastExecutor(LoopExecutor):
             ]
             start = first
             while start < last:
-                count = self._together(sizes, step, last - start, epoch)
-                end = start + count * sizes[step]
-                yield (
-                    step,
-                    Batch(
-                        views=tuple(
-                            _stacked(images[start - first : end - first], count) for images in shown
-                        ),
-                        positions=_stacked(index[start:end], count),
-                        target=_stacked(targets[start:end], count),
-                        extras={
-                            name: torch.stack(values[step : step + count])
-                            for name, values in extras.items()
-                        },
-                        memory=memory,
-                    ),
+                end = start + sizes[step]
+                yield Batch(
+                    views=tuple(images[start - first : end - first] for images in shown),
+                    positions=index[start:end],
+                    target=targets[start:end],
+                    extras={name: values[step] for name, values in extras.items()},
+                    memory=memory,
                 )
-                start, step = end, step + count
-
-    def _together(self, sizes: list[int], step: int, samples: int, epoch: Epoch) -> int:
-        """How many steps from one on are made together, of which so many samples are prepared."""
-        many = self._steps_a_graph
-        if many == 1 or many * sizes[step] > samples:
-            return 1
-        shapes = {
-            (size, *(np.shape(values[number]) for values in epoch.extras.values()))
-            for number, size in enumerate(sizes[step : step + many], step)
-        }
-        return many if len(shapes) == 1 else 1
+                start, step = end, step + 1
 
     def _all_steps(self, values: list) -> list[Tensor]:
         """The extras of all steps, brought to the device at once."""
@@ -306,11 +272,6 @@ def distribute(sizes: Sequence[int], slots: int) -> list[list[int]]:
         places[idlest].append(place)
         load[idlest] += sizes[place]
     return places
-
-
-def _stacked(samples: Tensor, steps: int) -> Tensor:
-    """The samples of several steps, with the steps as a further first axis."""
-    return samples.unflatten(0, (steps, len(samples) // steps))
 
 
 def _size(task: Task) -> int:

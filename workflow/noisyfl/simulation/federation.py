@@ -64,8 +64,9 @@ CLIENT_COLUMNS = {
 PARTICIPANTS = "participants"
 """The key, in the federation's state, of the ids of the last round's participants."""
 
-FULL = 0.6
-"""Clients' states are moved to the host once this share of the run's GPU memory is in use."""
+FULL = 0.2
+"""Clients' states are moved to the host once a run uses this share of its GPU's memory, so that
+three runs have room there."""
 
 LARGE = 2**18
 """A tensor is worth moving if it has at least this many numbers."""
@@ -167,8 +168,7 @@ class Federation:
         if device.type != "cuda":
             return
         total = torch.cuda.get_device_properties(device).total_memory
-        share = torch.cuda.get_per_process_memory_fraction(device)
-        if torch.cuda.memory_allocated(device) < FULL * share * total:
+        if torch.cuda.memory_allocated(device) < FULL * total:
             return
         for client in self.clients:
             client.state = {name: _on_host(value) for name, value in client.state.items()}

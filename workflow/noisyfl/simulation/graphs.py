@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import math
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,14 +29,8 @@ CHECKS = 2
 """How many replays of a key are compared with the work itself in any case. One does not suffice,
 since what Python computed during the capture is still right then."""
 
-NO_NUMBERS: Mapping[str, Sequence[float]] = {}
-
 TREMBLING = 10
-"""How many times as far as two replays of the same work a replay and the work itself may be apart.
-Differences in the last digits grow from step to step where steps share a graph."""
-
-GRAPHS = 32
-"""How many graphs a slot keeps; a further one replaces the least recently used."""
+"""How many times as far as two replays of the same work a replay and the work may be apart."""
 
 TOLERANCES = {"float32": 1e-3, "tf32": 1e-2, "bfloat16": 5e-2}
 """For each precision, how far the result of a replay may be from that of the step itself, as a
@@ -168,7 +161,7 @@ class GraphCache:
 
     def __init__(self, usage: Usage) -> None:
         self._usage = usage
-        self._replays: OrderedDict[Hashable, Replay] = OrderedDict()
+        self._replays: dict[Hashable, Replay] = {}
         self._eager = 0
 
     def __len__(self) -> int:
@@ -178,10 +171,7 @@ class GraphCache:
         """The captured work of a key, if there is any."""
         if self.is_given_up(key):
             self._replays.pop(key, None)
-        replay = self._replays.get(key)
-        if replay is not None:
-            self._replays.move_to_end(key)
-        return replay
+        return self._replays.get(key)
 
     def is_due(self, key: Hashable) -> bool:
         """Whether the next work of a key should be captured; if not, it runs as it is, and counts
@@ -197,36 +187,14 @@ class GraphCache:
 
     def add(self, key: Hashable, replay: Replay) -> None:
         """Keep captured work."""
-        while len(self._replays) >= GRAPHS:
-            self._replays.popitem(last=False)
         self._replays[key] = replay
 
-    def is_to_be_checked(
-        self, key: Hashable, numbers: Mapping[str, Sequence[float]] = NO_NUMBERS
-    ) -> bool:
-        """Whether the next replay of a key is to be compared with the work itself.
-
-        The first :data:`CHECKS` replays of a key on any slot are, and then the first whose extras
-        have a number of another sign than before, or no longer the one of the first replay. What
-        Python computed from an extra during the capture is right as long as that does not change.
-
-        Args:
-            key: of the work.
-            numbers: those among the extras of the replay, by name: one a step.
+    def is_to_be_checked(self, key: Hashable) -> bool:
+        """Whether the next replay of a key is to be compared with the work itself, as the first
+        :data:`CHECKS` on any slot are.
         """
-        checked = self._usage.checked[key]
-        if not checked.times:
-            checked.first = {name: values[0] for name, values in numbers.items()}
-        kinds = {
-            (name, (value > 0) - (value < 0), value == checked.first.get(name))
-            for name, values in numbers.items()
-            for value in values
-        }
-        if checked.times >= CHECKS and kinds <= checked.kinds:
-            return False
-        checked.times += 1
-        checked.kinds |= kinds
-        return True
+        self._usage.checked[key] += 1
+        return self._usage.checked[key] <= CHECKS
 
     def is_given_up(self, key: Hashable) -> bool:
         """Whether work of this key is never captured again."""

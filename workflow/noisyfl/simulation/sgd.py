@@ -25,8 +25,6 @@ class SGD:
         rate: a scalar tensor, of the weights' dtype and device, that is to hold the learning rate,
             so that a captured step reads the current round's from it; None: a step takes the
             learning rate from the schedule.
-        fused: whether one kernel of torch's reads and writes everything once, and not one for each
-            operation. It may round otherwise.
 
     Attributes:
         reads: the values of the schedule that a step depends on, without the learning rate if
@@ -40,10 +38,8 @@ class SGD:
         weights: Weights,
         schedule: Schedule,
         rate: Tensor | None = None,
-        fused: bool = False,
     ) -> None:
         self.weights = weights
-        self.fused = fused
         self.schedule = schedule
         self.rate = rate
         self.velocity: Weights = {}
@@ -91,9 +87,6 @@ class SGD:
                 # As torch.nn.utils.clip_grad_norm_ does it, the small number included.
                 torch._foreach_mul_(gradients, (schedule.clip_norm / (norm + 1e-6)).clamp(max=1))
             velocity = [self.velocity[name] for name in names] if schedule.momentum else []
-            if self.fused:
-                self._step_at_once(weights, gradients, velocity)
-                return
             if schedule.weight_decay:
                 torch._foreach_add_(gradients, weights, alpha=schedule.weight_decay)
             if velocity:
@@ -104,29 +97,6 @@ class SGD:
                 torch._foreach_add_(weights, gradients, alpha=-schedule.learning_rate)
             else:
                 torch._foreach_sub_(weights, torch._foreach_mul(gradients, self.rate))
-
-    def _step_at_once(
-        self, weights: list[Tensor], gradients: list[Tensor], velocity: list[Tensor]
-    ) -> None:
-        # The kernel goes through the memory of all of them in one order.
-        alike = [
-            gradient
-            if gradient.stride() == weight.stride()
-            else torch.empty_like(weight).copy_(gradient)
-            for gradient, weight in zip(gradients, weights, strict=True)
-        ]
-        torch._fused_sgd_(
-            weights,
-            alike,
-            velocity,
-            weight_decay=self.schedule.weight_decay,
-            momentum=self.schedule.momentum,
-            lr=self.schedule.learning_rate if self.rate is None else self.rate,
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-            is_first_step=False,
-        )
 
 
 def _gradients(loss: Tensor, names: list[str], weights: list[Tensor]) -> list[Tensor]:

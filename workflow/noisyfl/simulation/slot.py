@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,7 +37,6 @@ class StreamSlot:
         device: where networks and buffers live.
         capture: what captures work; None if nothing is captured.
         usage: of the executor; all slots write to it.
-        fused: see :class:`~noisyfl.simulation.sgd.SGD`.
     """
 
     def __init__(
@@ -48,7 +46,6 @@ class StreamSlot:
         device: torch.device,
         capture: Capture | None,
         usage: Usage,
-        fused: bool = False,
     ) -> None:
         self.networks = networks
         self._device = device
@@ -56,10 +53,8 @@ class StreamSlot:
         weights = {name: value.clone() for name, value in networks.state_dict().items()}
         self.model = LocalModel(networks, weights, schedule.precision)
         first = next(iter(weights.values()))
-        # On a GPU, the one kernel takes a rate that lies in memory as a float32 only.
-        lies = capture and (first.dtype == torch.float32 or not fused)
-        rate = first.new_zeros(()) if lies else None
-        self._optimizer = SGD(self.model.weights, schedule, rate, fused)
+        rate = first.new_zeros(()) if capture else None
+        self._optimizer = SGD(self.model.weights, schedule, rate)
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._capture = capture
         self._usage = usage
@@ -172,60 +167,45 @@ class StreamSlot:
 
     # ---------------------------------------------------------------- steps
 
-    def steps(self, side: ClientSide, batches: Batch, epoch: Epoch, first: int) -> None:
-        """Make consecutive steps of an epoch, by a replay of captured work where there is one.
+    def step(self, side: ClientSide, batch: Batch, epoch: Epoch) -> None:
+        """Make a step of an epoch, by a replay of captured work where there is one.
 
         Args:
             side: the client side, whose loss is minimised.
-            batches: of the steps, stacked: each tensor has one more axis in front, the steps.
-            epoch: the epoch that the steps belong to.
-            first: the number of the first of them in the epoch, from 0.
+            batch: of the step.
+            epoch: the epoch that the step belongs to.
         """
-        self._steps += len(batches.positions)
-        self._launch(side, batches, epoch, first)
-
-    def _launch(self, side: ClientSide, batches: Batch, epoch: Epoch, first: int) -> None:
+        self._steps += 1
         learns = epoch.learns
         if self._capture is None or not epoch.repeatable:
-            self._steps_as_they_are(side, batches, learns)
+            self._step_as_it_is(side, batch, learns)
             return
-        inputs = _tensors(batches)
-        read = self._optimizer.reads
-        key = (side, read, learns, signature(inputs), signature(self.memory))
-        count = len(batches.positions)
-        if count > 1 and self._graphs.is_given_up(key):
-            for number in range(count):
-                alone = batches.step(slice(number, number + 1))
-                self._launch(side, alone, epoch, first + number)
-            return
+        inputs = _tensors(batch)
+        key = (side, self._optimizer.reads, learns, signature(inputs), signature(self.memory))
         replay = self._graphs.find(key)
         if replay is None and self._graphs.is_due(key):
-            replay = self._captured_steps(self._capture, key, side, batches, learns)
+            replay = self._captured_step(self._capture, key, side, batch, learns)
         if replay is None:
-            self._steps_as_they_are(side, batches, learns)
+            self._step_as_it_is(side, batch, learns)
             return
         replay.load(inputs)
-        if self._graphs.is_to_be_checked(key, _numbers(epoch, range(first, first + count))):
-            self._check(replay, key, side, batches, learns)
+        if self._graphs.is_to_be_checked(key):
+            self._check(replay, key, side, batch, learns)
             return
         replay.again()
         self.model.forward += replay.forward
         self.model.backward += replay.backward
-        self._usage.captured += count
+        self._usage.captured += 1
 
-    def _steps_as_they_are(
-        self, side: ClientSide, batches: Batch, learns: str | tuple[str, ...]
-    ) -> None:
-        self._usage.eager += len(batches.positions)
-        self._descend(side, batches, learns)
+    def _step_as_it_is(self, side: ClientSide, batch: Batch, learns: str | tuple[str, ...]) -> None:
+        self._usage.eager += 1
+        self._descend(side, batch, learns)
 
-    def _descend(self, side: ClientSide, batches: Batch, learns: str | tuple[str, ...]) -> None:
-        count, size = batches.positions.shape
-        self._tune(size == self._full)
-        for number in range(count):
-            loss = side.loss(self.model, batches.step(number))
-            self._optimizer.step(loss, learns)
-            self._loss += loss.detach()
+    def _descend(self, side: ClientSide, batch: Batch, learns: str | tuple[str, ...]) -> None:
+        self._tune(len(batch.positions) == self._full)
+        loss = side.loss(self.model, batch)
+        self._optimizer.step(loss, learns)
+        self._loss += loss.detach()
 
     def _tune(self, often: bool) -> None:
         """Let cuDNN try all its algorithms for batch sizes that come often; for others, the trial
@@ -234,26 +214,26 @@ class StreamSlot:
         if self._stream:
             torch.backends.cudnn.benchmark = often
 
-    def _captured_steps(
+    def _captured_step(
         self,
         capture: Capture,
         key: Hashable,
         side: ClientSide,
-        batches: Batch,
+        batch: Batch,
         learns: str | tuple[str, ...],
     ) -> Replay | None:
-        """Capture steps on copies of the batches' tensors, which later steps fill anew."""
+        """Capture a step on copies of the batch's tensors, which later steps fill anew."""
         held = Batch(
-            views=tuple(view.clone() for view in batches.views),
-            positions=batches.positions.clone(),
-            target=batches.target.clone(),
-            extras={name: value.clone() for name, value in batches.extras.items()},
+            views=tuple(view.clone() for view in batch.views),
+            positions=batch.positions.clone(),
+            target=batch.target.clone(),
+            extras={name: value.clone() for name, value in batch.extras.items()},
             memory=dict(self.memory),
         )
         model, inputs = self.model, _tensors(held)
         before = model.forward, model.backward
         replay = self._captured(
-            capture, key, _words(side, batches), inputs, lambda: self._descend(side, held, learns)
+            capture, key, _words(side, batch), inputs, lambda: self._descend(side, held, learns)
         )
         if replay is not None:
             replay.forward, replay.backward = model.forward - before[0], model.backward - before[1]
@@ -282,16 +262,16 @@ class StreamSlot:
         replay: Replay,
         key: Hashable,
         side: ClientSide,
-        batches: Batch,
+        batch: Batch,
         learns: str | tuple[str, ...],
     ) -> None:
-        """Make steps from the same start one operation at a time, and twice as a replay. If the
+        """Make a step from the same start one operation at a time, and twice as a replay. If the
         outcomes differ, keep that of the former, and stop replaying such steps.
         """
         held, dice = dict(self.memory), self._random_state()
         with self._on_default_stream():
             before = _copied(self._mutable_tensors())
-        self._descend(side, batches, learns)
+        self._descend(side, batch, learns)
         with self._on_default_stream():
             right = _copied(self._mutable_tensors())
             # The loss may have replaced tensors of the memory; a replay uses those that it was
@@ -310,16 +290,15 @@ class StreamSlot:
             wrong = differing(before, right, first, second, TOLERANCES[self._precision])
             if wrong:
                 _restore(self._mutable_tensors(), right)
-        count = len(batches.positions)
         if wrong:
-            self._usage.eager += count
+            self._usage.eager += 1
             self._graphs.give_up(
                 key,
-                f"the replay of {_words(side, batches)} ends with other {' and '.join(wrong)} than "
+                f"the replay of {_words(side, batch)} ends with other {' and '.join(wrong)} than "
                 "the work itself",
             )
         else:
-            self._usage.captured += count
+            self._usage.captured += 1
 
     def _mutable_tensors(self) -> dict[str, list[Tensor]]:
         """All that a step may change, by kind."""
@@ -389,22 +368,9 @@ def _tensors(batch: Batch) -> dict[str, Tensor]:
     return {**views, "positions": batch.positions, "target": batch.target, **extras}
 
 
-def _numbers(epoch: Epoch, steps: range) -> dict[str, list[float]]:
-    """The numbers among the extras of steps, by name; those that are on a device are not read."""
-    found = {name: values[steps.start : steps.stop] for name, values in epoch.extras.items()}
-    plain = bool | int | float | np.generic
-    return {
-        name: [float(value) for value in values]
-        for name, values in found.items()
-        if isinstance(values[0], plain)
-    }
-
-
-def _words(side: ClientSide, batches: Batch) -> str:
+def _words(side: ClientSide, batch: Batch) -> str:
     name = getattr(side, "name", type(side).__name__)
-    count = len(batches.positions)
-    steps = "a step" if count == 1 else f"{count} steps"
-    return f"{steps} of {name} on {_shape(batches.images[0])} images"
+    return f"a step of {name} on {_shape(batch.images)} images"
 
 
 def _shape(images: Tensor) -> str:

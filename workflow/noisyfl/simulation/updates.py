@@ -83,18 +83,6 @@ class Batch:
     extras: dict[str, Tensor]
     memory: Memory
 
-    def step(self, number: int | slice) -> Batch:
-        """Of consecutive steps' batches, stacked along a further first axis, one step's; or those
-        of a slice, stacked likewise.
-        """
-        return Batch(
-            tuple(view[number] for view in self.views),
-            self.positions[number],
-            self.target[number],
-            {name: values[number] for name, values in self.extras.items()},
-            self.memory,
-        )
-
     @property
     def images(self) -> Tensor:
         """The first view."""

@@ -2,26 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-
-Kind = tuple[str, int, bool]
-
-
-@dataclass
-class Checked:
-    """What replays of a key were compared with the work itself, on any slot.
-
-    Attributes:
-        times: how many replays were.
-        first: the numbers among the extras of the first of them, by name.
-        kinds: of the numbers of all of them: the name, the sign, and whether it is the first one.
-    """
-
-    times: int = 0
-    first: dict[str, float] = field(default_factory=dict)
-    kinds: set[Kind] = field(default_factory=set)
 
 
 class Usage:
@@ -35,7 +17,7 @@ class Usage:
         log: a function that each such line is passed to at once.
         runs: how often a step of each key has run, on any slot; see
             :class:`noisyfl.simulation.graphs.GraphCache`.
-        checked: by the key of steps, see :class:`Checked`.
+        checked: how many replays of a key were compared with the work itself, on any slot.
         given_up: keys of steps that are never captured again.
     """
 
@@ -45,7 +27,7 @@ class Usage:
         self.fallbacks: list[str] = []
         self.log: Callable[[str], None] = lambda line: None
         self.runs: Counter[Hashable] = Counter()
-        self.checked: defaultdict[Hashable, Checked] = defaultdict(Checked)
+        self.checked: Counter[Hashable] = Counter()
         self.given_up: set[Hashable] = set()
 
     def fall_back(self, line: str) -> None:

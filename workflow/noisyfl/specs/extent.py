@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,6 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.plugins import naming_the_line
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import MODELS, check_module
-from noisyfl.simulation.fast import has_dropout
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
@@ -58,13 +57,6 @@ class Extent:
     later: Mapping[str, int]
 
 
-class Network(NamedTuple):
-    """The layers with a weight matrix of a network, and whether it has dropout."""
-
-    layers: tuple[Layer, ...]
-    dropout: bool
-
-
 def work_of(spec: Mapping[str, Any]) -> Work:
     """What the run of a canonical spec does and holds."""
     return _work(work_key(spec))
@@ -84,23 +76,15 @@ def _work(text: str) -> Work:
     declared = [methods()[part["name"]] for part in parts_of(spec["method"])]
     clients = partition["partition"]["clients"]
     extent = extent_of(spec)
-    network = network_of(spec["model"], facts.shape, len(facts.classes))
     return Work(
         dataset=partition["dataset"],
         settings=spec["schedule"],
         epochs=extent.epochs,
         ordinary_rounds=extent.ordinary_rounds,
         passes_of_test=extent.passes_of_test,
-        layers=network.layers,
-        dropout=network.dropout,
+        layers=layers_of(spec["model"], facts.shape, len(facts.classes)),
         networks=math.prod(method.networks for method in declared),
         effort=math.prod(method.cost.effort for method in declared),
-        # A client side may take longer because it uses more views of the same images.
-        shows=math.prod(
-            math.ceil(max(method.networks, method.cost.effort))
-            for method in declared
-            if method.is_client
-        ),
         models_kept=sum(method.cost.models_kept for method in declared),
         keeps_features=any(method.predicts_by_features for method in declared),
         clients=clients,
@@ -151,19 +135,21 @@ def remarks_of(spec: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def network_of(model: Mapping[str, Any], shape: tuple[int, int, int], classes: int) -> Network:
-    """The layers of a model for images of a shape, found by running it once without data.
+def layers_of(
+    model: Mapping[str, Any], shape: tuple[int, int, int], classes: int
+) -> tuple[Layer, ...]:
+    """The layers with weights of a model, for images of a shape, found by running it without data.
 
     Args:
         model: canonical.
         shape: of an image: height, width, channels.
         classes: how many the dataset has.
     """
-    return _network(canonical_json(model), tuple(shape), classes)
+    return _layers(canonical_json(model), tuple(shape), classes)
 
 
 @functools.cache
-def _network(model: str, shape: tuple[int, int, int], classes: int) -> Network:
+def _layers(model: str, shape: tuple[int, int, int], classes: int) -> tuple[Layer, ...]:
     height, width, channels = shape
     found: list[Layer] = []
 
@@ -182,7 +168,7 @@ def _network(model: str, shape: tuple[int, int, int], classes: int) -> Network:
             if isinstance(layer, nn.Conv2d | nn.Linear):
                 layer.register_forward_hook(note)
         module(torch.empty(1, channels, height, width))
-    return Network(tuple(found), has_dropout(module))
+    return tuple(found)
 
 
 def extent_of(spec: Mapping[str, Any]) -> Extent:

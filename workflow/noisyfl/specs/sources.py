@@ -18,7 +18,6 @@ COMPUTING = (
     "models",
     "simulation",
     "specs/build.py",
-    "specs/gpu_facts.py",
     "runs/gpu.py",
     "runs/processor.py",
     "runs/train.py",

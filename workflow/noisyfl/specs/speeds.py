@@ -1,7 +1,6 @@
 """How fast devices are, in three terms: launches, matrix rate, evaluation.
 
-The H200 was measured (docs/speed.md); the other GPUs are derived from it. `python -m noisyfl
-selftest` measures a device, and :func:`measured_speed` reads what it has written.
+The H200 was measured (docs/speed.md); the other GPUs are derived from it.
 """
 
 from __future__ import annotations
@@ -9,9 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from noisyfl.specs.gpu_facts import GpuFacts
 
 Layer = tuple[int, int, int]
 """Positions at which a layer is applied, its inputs at each position, and its outputs at each."""
@@ -56,7 +52,7 @@ class Speed:
         """Seconds that the training of a network takes.
 
         Args:
-            layers: of the network (:func:`noisyfl.specs.extent.network_of`).
+            layers: of the network (:func:`noisyfl.specs.extent.layers_of`).
             samples: number of samples that it is trained on, counted once per epoch.
             steps: number of local steps.
             precision: in which products are computed.
@@ -96,17 +92,3 @@ SAFE_GPU = Speed(
 
 LEAST, MOST = 2 / 3, 2.0
 """Range of a run's time over its likely time: the formula fits the H200's rates within it."""
-
-
-def measured_speed(path: Path) -> tuple[str, Speed]:
-    """The name and the speed of a device that ``python -m noisyfl selftest`` has measured.
-
-    Raises:
-        BadInput: as :meth:`GpuFacts.read_file`.
-    """
-    facts = GpuFacts.read_file(path)
-    return facts.device, Speed(
-        flops=facts.factors.matrix_flops.model_dump(),
-        evaluation=facts.factors.evaluation_images_per_second,
-        launch=facts.factors.launch_seconds,
-    )
