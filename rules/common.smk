@@ -12,7 +12,7 @@ from noisyfl.core.checked_yaml import read_yaml, typed
 from noisyfl.experiments.config import check_config, published_files
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import RunWords, Scale
-from noisyfl.runs.archive import REPRODUCED
+from noisyfl.core.tracked import REPRODUCED
 from noisyfl.runs.console import Console, check_room
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.slurm import check_slurm

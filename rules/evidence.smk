@@ -21,7 +21,7 @@ rule evidence:
         claims=FOLDER / "claims.json",
         cells=FOLDER / "cells.csv",
         published=PUBLISHED,
-        reasons=sorted((REPRODUCED.root / "reasons").glob("*.yaml")),
+        reasons=sorted((REPRODUCED.packed / "reasons").glob("*.yaml")),
     output:
         [FOLDER / page for page in PAGES],
     log:

@@ -14,6 +14,7 @@ import pytest
 from benchmarks.lease import specs as lease_specs
 
 from noisyfl.core.places import ROOT
+from noisyfl.core.tracked import REPRODUCED
 from noisyfl.specs.identity import identity
 from small_runs import spec_of
 
@@ -63,7 +64,7 @@ def test_specs_are_the_papers_runs_that_are_not_stored(tmp_path, capsys):
     for path in written:
         run = identity(json.loads(path.read_text()))
         assert path.stem.partition("_")[2] == run
-        assert not (ROOT / "reproduced/runs" / run).exists()
+        assert not REPRODUCED.run(run).whole()
     assert (tmp_path / "lease/cpu_specs/001_spec.json").exists()
 
 

@@ -14,6 +14,7 @@ from noisyfl.commands.runs import train_job, train_specs
 from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import read_provenance, write_provenance
+from noisyfl.core.tracked import Tracked
 from noisyfl.runs import archive
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
@@ -30,7 +31,8 @@ def scale(tmp_path, monkeypatch):
     given = {"scale": "tiny", "experiments": ["paper"], "results": str(tmp_path / "made")}
     given["experiment_folders"] = [str(tmp_path / "papers")]
     config.write_text(yaml.safe_dump(given))
-    monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
+    tracked = Tracked(tmp_path / "reproduced", packed=tmp_path / "reproduced")
+    monkeypatch.setattr(scales, "REPRODUCED", tracked)
     return config
 
 
@@ -111,13 +113,13 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     assert made["source_digest"] == source_digest()
     rounds = Results(results).run(cell[0]).rounds.read_bytes()
     scales.archive_runs(scale, results, commit="c0ffee")
-    kept = Results(scale.parent / "reproduced").run(cell[0])
+    kept = scales.REPRODUCED.run(cell[0])
     assert not (results / "runs" / cell[0]).exists()
     assert kept.rounds.read_bytes() == rounds
     spec = scales.read_plan(scale).runs[cell[0]]
     partition = identity(spec["noisy_partition"])
     made_of = Results(results).partition(partition).read_bytes()
-    assert Results(scale.parent / "reproduced").partition(partition).read_bytes() == made_of
+    assert scales.REPRODUCED.partition(partition).read_bytes() == made_of
     archived = read_provenance(kept.provenance, cell[0])
     del made["checksum"], archived["checksum"]
     assert archived == {**made, "commit": "c0ffee"}
@@ -137,33 +139,35 @@ def test_a_damaged_run_is_not_archived_and_stays(scale, file):
     path = getattr(Results(results).run(run), file)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DamagedArtifact, match=path.name):
-        archive.archive(run, Results(results), Results(scale.parent / "kept"), "c0ffee")
+        archive.archive([run], Results(results), scales.REPRODUCED, "c0ffee")
     assert path.exists()
-    assert not (scale.parent / "kept").exists()
+    assert scales.REPRODUCED.batches == {}
 
 
 def test_a_run_goes_with_its_noisy_partition_and_out_of_the_store(scale):
     results = Results(trained(scale))
-    run, kept = scales.read_plan(scale).tables["paper/one"].runs[0][1][0], scale.parent / "kept"
+    run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
     partition = results.partition(identity(scales.read_plan(scale).runs[run]["noisy_partition"]))
     whole = partition.read_bytes()
     partition.write_bytes(whole[:-9])
     with pytest.raises(DamagedArtifact, match=partition.name):
-        archive.archive(run, results, Results(kept), "c0ffee")
-    assert not Results(kept).run(run).provenance.exists()
+        archive.archive([run], results, scales.REPRODUCED, "c0ffee")
+    assert not scales.REPRODUCED.run(run).provenance.exists()
     assert results.run(run).provenance.exists()
     partition.write_bytes(whole)
-    assert archive.archive(run, results, Results(kept), "c0ffee")
+    assert archive.archive([run], results, scales.REPRODUCED, "c0ffee") == [run]
     assert not results.stored(run).folder.exists()
 
 
-def test_a_run_that_is_tracked_already_stays_where_it_is(scale):
-    results, kept = Results(trained(scale)), Results(scale.parent / "kept")
+def test_a_run_that_is_tracked_already_stays_where_it_is(scale, tmp_path):
+    results = Results(trained(scale))
     run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
-    shutil.copytree(results.run(run).folder, kept.run(run).folder)
-    assert not archive.archive(run, results, kept, "c0ffee")
+    shutil.copytree(results.run(run).folder, tmp_path / "other" / "runs" / run)
+    scales.REPRODUCED.packed.mkdir()
+    scales.REPRODUCED.add(tmp_path / "other")
+    assert archive.archive([run], results, scales.REPRODUCED, "c0ffee") == []
     assert results.run(run).provenance.exists()
-    assert "commit" not in read_provenance(kept.run(run).provenance, run)
+    assert "commit" not in read_provenance(scales.REPRODUCED.run(run).provenance, run)
 
 
 def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkeypatch):

@@ -213,7 +213,7 @@ def test_kept_runs_are_used_wherever_the_results_are(cluster, tmp_path):
         jobs = cluster.repository.jobs("tiny_one", "--config", f"results={tmp_path}/empty")
         assert jobs == {"table": 1, "tiny_one": 1}
     finally:
-        shutil.rmtree(cluster.repository.folder / "reproduced" / "runs")
+        shutil.rmtree(cluster.repository.folder / "reproduced")
 
 
 @pytest.mark.slow

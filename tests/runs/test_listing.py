@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 from platform import python_version
 
 import pytest
@@ -9,16 +10,22 @@ import pytest
 from noisyfl.commands.runs import list_runs
 from noisyfl.core import plugins
 from noisyfl.core.artifacts import Results, write_json
-from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import write_provenance
+from noisyfl.core.tracked import REPRODUCED
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import plugins_of
 from outside import PARTS, as_before
 
 
+def tracked_run():
+    """The folder of a run."""
+    members = (Path(member) for member in REPRODUCED.batches)
+    return REPRODUCED.run(next(m.name for m in members if m.parent.name == "runs")).folder
+
+
 def test_a_run_of_an_unknown_plugin_is_named_behind_the_others(tmp_path, capsys):
-    tracked = next((ROOT / "reproduced" / "runs").iterdir())
+    tracked = tracked_run()
     spec = json.loads((tracked / "spec.json").read_text())
     provenance = json.loads((tracked / "provenance.json").read_text())
     shutil.copytree(tracked, tmp_path / "runs" / tracked.name)
@@ -32,7 +39,7 @@ def test_a_run_of_an_unknown_plugin_is_named_behind_the_others(tmp_path, capsys)
 
 
 def test_a_run_of_a_plugin_that_was_edited_since_is_of_another_source(tmp_path, capsys):
-    tracked = next((ROOT / "reproduced" / "runs").iterdir())
+    tracked = tracked_run()
     spec = json.loads((tracked / "spec.json").read_text())
     provenance = json.loads((tracked / "provenance.json").read_text())
     spec["noisy_partition"]["label_noise"] = {"name": "zeroed", "revision": 1}

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisyfl.core.tracked import Tracked
 from small_repository import Repository, ended
 
 pytestmark = pytest.mark.slow
@@ -146,8 +147,9 @@ def test_what_a_clone_makes_again_keeps_or_removes_stays_in_the_cache(cache, clo
     keep = clone.start("noisyfl", "archive", "--config", "config/tiny.yaml", "--commit", "0123abc")
     assert ended(keep).returncode == 0
     assert runs(clone) == {}
+    tracked = Tracked(clone.folder / "reproduced", packed=clone.folder / "reproduced")
     for folder in links.values():
-        kept = clone.folder / "reproduced" / "runs" / folder.name
+        kept = tracked.run(folder.name).folder
         assert not any(path.is_symlink() for path in kept.iterdir())
         assert_whole(kept)
     assert contents(cache) == before

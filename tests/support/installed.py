@@ -88,7 +88,7 @@ def tagged_clone(folder, tag):
         text=True,
     ).stdout.split("\0")
     for name in filter(None, listed):
-        if (ROOT / name).is_file() and not name.startswith("reproduced/runs/"):
+        if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, tree / name)
     author = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]

@@ -90,11 +90,9 @@ class Repository:
         for name in ("Snakefile", "rules", "workflow", "config", "profiles", "reproduced"):
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(
-                    source,
-                    folder / name,
-                    ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
-                )
+                leave = ("runs", "partitions") if name == "reproduced" else ()
+                ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", *leave)
+                shutil.copytree(source, folder / name, ignore=ignored)
             elif source.exists():
                 shutil.copy(source, folder / name)
         self.write("config/tiny.yaml", "scale: tiny\nexperiments: [tiny]\n")

@@ -29,6 +29,7 @@ from noisyfl.commands.scales import read_plan
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.places import ROOT
+from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.data.datasets.parts import read_part
@@ -38,7 +39,6 @@ from noisyfl.experiments.config import DEFAULTS, load_config, published_files, s
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
-from noisyfl.runs.archive import REPRODUCED
 from noisyfl.runs.final_model import FinalModel
 from noisyfl.runs.final_model import load_model as model_in
 from noisyfl.runs.job import TrainingJob

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
+from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.config import check_folder
-from noisyfl.runs.archive import REPRODUCED
 
 
 def preview_data(datasets: list[str], results: Path, data: Roots, download: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
+from noisyfl.core.tracked import REPRODUCED
 from noisyfl.experiments.config import check_folder, load_config
 from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
 from noisyfl.experiments.editor_schemas import write_schemas
@@ -21,7 +22,7 @@ from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.scale import layouts_of
 from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
-from noisyfl.runs.archive import REPRODUCED, archive
+from noisyfl.runs.archive import archive
 from noisyfl.runs.status import FOUND, tell_jobs
 from noisyfl.specs.spec import describe_run
 
@@ -148,15 +149,13 @@ def archive_runs(
     A run that is made by other sources than these is refused unless its commit is given.
     """
     if not IN_A_CLONE:
-        raise BadInput(f"archive: {REPRODUCED.root} is an installed copy, expected a clone")
+        raise BadInput(f"archive: {REPRODUCED.packed} is an installed copy, expected a clone")
     check_folder(results, "--results", to_be_made=False)
     plan = read_plan(config, results, plugins)
-    moved = 0
-    for run, spec in plan.runs.items():
-        if archive(run, Results(results), REPRODUCED, commit):
-            print(f"{REPRODUCED.run(run).folder}  {describe_run(spec)}")
-            moved += 1
-    print(f"{moved} runs moved to {REPRODUCED.root}")
+    moved = archive(plan.runs, Results(results), REPRODUCED, commit)
+    for run in moved:
+        print(f"{run}  {describe_run(plan.runs[run])}")
+    print(f"{len(moved)} runs moved to {REPRODUCED.packed}")
 
 
 def write_editor_schemas() -> None:

@@ -13,7 +13,6 @@ import io
 import json
 import os
 import re
-import shlex
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -259,12 +258,11 @@ def remedy(path: Path) -> str:
     A file of a tracked run is not made again by its deletion alone, since a run that has a
     provenance counts as made: its folder has to go.
     """
-    checkout = f"`git checkout {shlex.quote(str(path))}` brings it back"
     parts = path.absolute().parts
     if parts[-4:-2] == (TRACKED, "runs"):
-        return f"{checkout}, or delete the folder {path.parent} to have the run made again"
+        return f"delete the folder {path.parent} to have it unpacked again"
     if parts[-3:-1] == (TRACKED, "partitions"):
-        return f"{checkout}, or delete it to have it made again"
+        return "delete it to have it unpacked again"
     return "delete it to have it made again"
 
 

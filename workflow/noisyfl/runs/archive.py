@@ -4,38 +4,58 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from noisyfl.core.artifacts import TRACKED, Results, read_table, replacing
+from noisyfl.core.artifacts import Results, read_table, replacing
 from noisyfl.core.options import BadInput
-from noisyfl.core.places import ROOT
 from noisyfl.core.provenance import write_provenance
+from noisyfl.core.tracked import Tracked
 from noisyfl.runs.artifact import read_artifact, read_clients
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
 
-REPRODUCED = Results(ROOT / TRACKED)
-"""The tracked runs and noisy partitions."""
 
-
-def archive(run: str, results: Results, tracked: Results, commit: str | None) -> bool:
-    """Move a run and its noisy partition; return whether there was a run to move.
+def archive(
+    runs: Iterable[str], results: Results, tracked: Tracked, commit: str | None
+) -> list[str]:
+    """Move runs and their noisy partitions to where they are tracked, as one batch or several.
 
     Args:
-        run: its id.
-        results: where it is.
-        tracked: where it goes, unless it is there already.
-        commit: of the sources that made it; None: these.
+        runs: their ids; those that are not whole, or tracked already, stay.
+        results: where they are.
+        tracked: where they go.
+        commit: of the sources that made them; None: these.
+
+    Returns:
+        The ids of those that have gone.
 
     Raises:
-        BadInput: no commit is given, and the run was made by other sources than these, or these
-            are not committed.
-        DamagedArtifact: the run or its noisy partition cannot be read.
+        BadInput: no commit is given, and a run was made by other sources than these, or these are
+            not committed.
+        DamagedArtifact: a run or its noisy partition cannot be read.
     """
-    files, kept = results.run(run), tracked.run(run)
-    if not files.provenance.exists() or kept.provenance.exists():
-        return False
+    moved = []
+    with TemporaryDirectory(dir=results.root) as folder:
+        batch = Results(Path(folder))
+        for run in runs:
+            if results.run(run).provenance.exists() and f"runs/{run}" not in tracked.batches:
+                _add(run, results, batch, tracked, commit)
+                moved.append(run)
+        tracked.add(batch.root)
+    for run in moved:
+        for files in (results.run(run), results.stored(run)):
+            for path in files.all():
+                path.unlink(missing_ok=True)
+            with suppress(OSError):  # it is not empty if a model was kept
+                files.folder.rmdir()
+    return moved
+
+
+def _add(run: str, results: Results, batch: Results, tracked: Tracked, commit: str | None) -> None:
+    files, kept = results.run(run), batch.run(run)
     read_clients(run, files)
     found = read_artifact(run, files)
     provenance = {**found.provenance, "run": run, "rounds": len(found.rounds)}
@@ -44,21 +64,14 @@ def archive(run: str, results: Results, tracked: Results, commit: str | None) ->
             f"{files.folder}: made by other sources ({provenance['source_digest'][:12]}) than "
             "these; name their commit with --commit"
         )
-    commit = commit or commit_of_sources()
     for path in files.all()[:-1]:
         _copy(path, kept.folder / path.name)
     partition = identity(found.spec["noisy_partition"])
     made = results.partition(partition)
-    if made.exists() and not tracked.partition(partition).exists():
+    if made.exists() and f"partitions/{made.name}" not in tracked.batches:
         read_table(made)
-        _copy(made, tracked.partition(partition))
-    write_provenance(kept.provenance, {**provenance, "commit": commit})
-    for moved in (files, results.stored(run)):
-        for path in moved.all():
-            path.unlink(missing_ok=True)
-        with suppress(OSError):  # it is not empty if a model was kept
-            moved.folder.rmdir()
-    return True
+        _copy(made, batch.partition(partition))
+    write_provenance(kept.provenance, {**provenance, "commit": commit or commit_of_sources()})
 
 
 def commit_of_sources() -> str:

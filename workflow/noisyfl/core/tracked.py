@@ -1,0 +1,156 @@
+"""Runs and noisy partitions that git tracks: a few files, unpacked when they are asked for.
+
+A batch is ``reproduced/NAME.tar.xz``, named by the digest of its content, and ``NAME.txt``, which
+lists what it holds, one run or noisy partition a line. Batches are only ever added. A run that is
+no longer wanted leaves the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from filelock import FileLock
+
+from noisyfl.core.artifacts import TRACKED, DamagedArtifact, Results, RunFiles, replacing
+from noisyfl.core.places import IN_A_CLONE, ROOT
+
+BATCH_BYTES = 6 * 2**20
+"""How large the files of a batch are together, at most; packed, they have about a third of it."""
+
+MADE = 1_000_000_000
+"""When all files were changed last, in seconds since the epoch: equal batches are equal files, and
+Snakemake takes none for newer than what was printed of it."""
+
+
+@dataclass(frozen=True)
+class Tracked(Results):
+    """The layout of tracked runs and noisy partitions; each is there once it was asked for.
+
+    Attributes:
+        packed: the folder with the batches.
+    """
+
+    packed: Path = field(kw_only=True)
+
+    def run(self, identity: str) -> RunFiles:
+        """See :class:`Results`."""
+        self._unpack(f"runs/{identity}")
+        return super().run(identity)
+
+    def partition(self, identity: str) -> Path:
+        """See :class:`Results`."""
+        self._unpack(f"partitions/{identity}.parquet")
+        return super().partition(identity)
+
+    @cached_property
+    def batches(self) -> dict[str, Path]:
+        """The batch of each run (``runs/ID``) and noisy partition (``partitions/ID.parquet``)."""
+        lists = sorted(self.packed.glob("*.txt"))
+        return {member: file for file in lists for member in file.read_text().split()}
+
+    def add(self, folder: Path) -> None:
+        """Pack the runs and noisy partitions of a folder that is laid out like results."""
+        members = sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
+        for batch in _batches(folder, members):
+            content = io.BytesIO()
+            with tarfile.open(fileobj=content, mode="w:xz") as tar:
+                for path in _files(folder, batch):
+                    entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
+                    entry.size, entry.mtime = path.stat().st_size, MADE
+                    with path.open("rb") as file:
+                        tar.addfile(entry, file)
+            packed = self.packed / f"{_digest(content.getvalue())}.tar.xz"
+            with replacing(packed) as draft:
+                draft.write_bytes(content.getvalue())
+            with replacing(_list_of(packed)) as draft:
+                draft.write_text("".join(f"{member}\n" for member in batch))
+        vars(self).pop("batches", None)
+
+    def _unpack(self, member: str) -> None:
+        """Unpack the batch of a run or noisy partition, unless that is there.
+
+        Raises:
+            DamagedArtifact: the batch is not what its name says.
+        """
+        listed = self.batches.get(member)
+        if listed is None or (self.root / member).exists():
+            return
+        packed = listed.with_name(f"{listed.stem}.tar.xz")
+        content = packed.read_bytes()
+        if _digest(content) != packed.name.partition(".")[0]:
+            raise DamagedArtifact(
+                f"{packed}: the content does not fit its name, so it was altered; `git checkout "
+                f"{packed}` brings it back"
+            )
+        wanted = listed.read_text().split()
+        self.root.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.root / ".lock"), TemporaryDirectory(dir=self.root) as folder:
+            with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+                for entry in tar:
+                    # Written here, so that no entry can lie elsewhere or be a link.
+                    inside = _member(entry.name) in wanted and ".." not in entry.name.split("/")
+                    if inside and entry.isreg() and (file := tar.extractfile(entry)):
+                        path = Path(folder, entry.name)
+                        path.parent.mkdir(parents=True, exist_ok=True)
+                        with path.open("wb") as out:
+                            shutil.copyfileobj(file, out)
+                        os.utime(path, (MADE, MADE))
+            for one in wanted:
+                if not Path(folder, one).exists():
+                    raise DamagedArtifact(f"{listed}: the list names {one}, which the batch lacks")
+                if not (self.root / one).exists():
+                    (self.root / one).parent.mkdir(exist_ok=True)
+                    Path(folder, one).rename(self.root / one)
+
+
+def _member(name: str) -> str:
+    """The run or noisy partition that a file is of, by its path in a batch."""
+    return "/".join(name.split("/")[:2])
+
+
+def _files(folder: Path, members: Iterable[str]) -> Iterator[Path]:
+    for member in members:
+        path = folder / member
+        yield from sorted(path.iterdir()) if path.is_dir() else [path]
+
+
+def _batches(folder: Path, members: list[str]) -> Iterator[list[str]]:
+    """The members in their order, in batches of at most :data:`BATCH_BYTES` or of one member."""
+    batch: list[str] = []
+    size = 0
+    for member in members:
+        more = sum(path.stat().st_size for path in _files(folder, [member]))
+        if batch and size + more > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(member)
+        size += more
+    if batch:
+        yield batch
+
+
+def _list_of(packed: Path) -> Path:
+    return packed.with_name(packed.name.replace(".tar.xz", ".txt"))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _cache() -> Path:
+    """Where an installed copy unpacks: in the user's cache, as it may not write beside itself."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "noisyfl" / TRACKED
+
+
+REPRODUCED = Tracked(ROOT / TRACKED if IN_A_CLONE else _cache(), packed=ROOT / TRACKED)
+"""The tracked runs and noisy partitions."""
