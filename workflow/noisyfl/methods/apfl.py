@@ -16,16 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import Around, ClientSide, Cost, Side, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.model import LocalModel, Received
-from noisyfl.simulation.outputs import Outputs, Predictor
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
-from noisyfl.simulation.weights import Weights, size_in_bytes, to_device
+import noisyfl.method as fl
 
 ALPHA = "apfl_alpha"
 PRIVATE = "apfl_private"
@@ -34,7 +25,7 @@ RATE = "apfl_rate"
 model; and the rate at which the share changes in the round."""
 
 
-class Personal(Around):
+class Personal(fl.Around):
     """The client side of APFL, around another client side, its partner.
 
     Attributes:
@@ -45,7 +36,7 @@ class Personal(Around):
     adaptive: bool
     shrinkage: float
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """f(w) + f(alpha v + (1 - alpha) w), where f is the partner's loss. What is mixed are the
         outputs of v and w, and w is held fixed in the mixture.
 
@@ -67,20 +58,24 @@ class Personal(Around):
 
     # ---------------------------------------------------------------- around the loss
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Call the partner's, and set how fast the participants' shares change."""
         self.side.before_round(round, participants, federation)
         rate = self.local_schedule(round, federation.schedule).learning_rate
         for client in participants:
             client.state[RATE] = rate
 
-    def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
+    def received(
+        self, client: fl.Client, weights: fl.Weights, federation: fl.Federation
+    ) -> fl.Weights:
         """w as the partner starts from it, together with the client's v; at first, v equals w."""
         start = self.side.received(client, weights, federation)
         private = client.state.get(PRIVATE) or private_copy(start)
         return {
             **start,
-            **{name: to_device(value, start[name].device) for name, value in private.items()},
+            **{name: fl.to_device(value, start[name].device) for name, value in private.items()},
         }
 
     @property
@@ -90,7 +85,7 @@ class Personal(Around):
             f"{kind} {name}" for kind in ("shared", "private") for name in self.side.by_sample
         )
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """The partner's memory, once for w and once for the mixture; the client's share of v."""
         held = self.side.memory(client, federation)
         return {
@@ -99,7 +94,7 @@ class Personal(Around):
             ALPHA: torch.tensor(float(client.state.get(ALPHA, self.alpha))),
         }
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """The partner's epoch, for both w and v; the share changes in the round's first step."""
         epoch = self.side.epoch(client, turn)
         rates = [0.0] * len(epoch.steps)
@@ -112,7 +107,9 @@ class Personal(Around):
         extras = {**epoch.extras, RATE: rates}
         return dataclasses.replace(epoch, extras=extras, learns=learns)
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Call the partner's with the memory of w; keep each participant's v and its share."""
         of_partner = [
             dataclasses.replace(u, memory=entries_of(u.memory, "shared ")) for u in updates
@@ -125,7 +122,7 @@ class Personal(Around):
             state[PRIVATE] = halves(update.weights)[1]
             federation.report(update.client, mixing_share=state[ALPHA])
 
-    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+    def predict(self, outputs: list[fl.Outputs], client: fl.Client | None) -> Tensor:
         """The partner's prediction from the client's mixture, or from w if no client is named."""
         count = self.side.networks
         shared, private = outputs[:count], outputs[count:]
@@ -136,8 +133,8 @@ class Personal(Around):
         return self.side.predict(mixed, client)
 
 
-@METHODS.register("apfl")
-class Apfl(ServerSide, Personal):
+@fl.METHODS.register("apfl")
+class Apfl(fl.ServerSide, Personal):
     """The server averages w alone; every client's mixture is tested.
 
     If no other method stands behind it, the client side is around FedAvg's.
@@ -145,13 +142,13 @@ class Apfl(ServerSide, Personal):
 
     reference = "Deng et al., Adaptive Personalized Federated Learning, arXiv 2003.13461"
 
-    alpha: float = option(
+    alpha: float = fl.option(
         0.5, doc="share of the private model in the mixture, at first", at_least=0, at_most=1
     )
-    adaptive: bool = option(
+    adaptive: bool = fl.option(
         True, doc="change the share by gradient descent, once a round (paper); off in the code"
     )
-    shrinkage: float = option(
+    shrinkage: float = fl.option(
         0.0,
         doc="times alpha, added to its gradient where the share is adaptive (code: 0.02)",
         at_least=0,
@@ -161,34 +158,34 @@ class Apfl(ServerSide, Personal):
         "code": {"adaptive": False, "shrinkage": 0.02},
     }
 
-    side: ClassVar[ClientSide] = ClientSide()  # type: ignore[misc]
+    side: ClassVar[fl.ClientSide] = fl.ClientSide()  # type: ignore[misc]
     networks = 2
     predicts_by_features = False
-    cost = Cost(effort=1.2, models_kept=1)
+    cost = fl.Cost(effort=1.2, models_kept=1)
     refuses: ClassVar = {"models_kept": "keeps models of its own, and apfl cannot mix those"}
 
-    def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
+    def with_partner(self, partner: fl.Side) -> tuple[fl.ServerSide, fl.ClientSide]:
         """This server side, and a client side with the partner's loss on w and on the mixture."""
-        assert isinstance(partner, ClientSide)
+        assert isinstance(partner, fl.ClientSide)
         return self, Wrapped(
             side=partner, alpha=self.alpha, adaptive=self.adaptive, shrinkage=self.shrinkage
         )
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """FedAvg's mean of w. The values of v in the global model have no meaning."""
         sent = [dataclasses.replace(u, weights=halves(u.weights)[0]) for u in updates]
         return {**federation.weights, **super().aggregate(sent, federation)}
 
-    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+    def exchange(self, updates: list[fl.Update], federation: fl.Federation) -> tuple[int, int]:
         """The bytes of w for each participant, both ways."""
-        size = size_in_bytes(halves(federation.weights)[0]) * len(updates)
+        size = fl.size_in_bytes(halves(federation.weights)[0]) * len(updates)
         return size, size
 
-    def predictors(self, federation: Federation) -> list[Predictor]:
+    def predictors(self, federation: fl.Federation) -> list[fl.Predictor]:
         """Every client's v with the newest w; for a client that never trained, v equals w."""
         start = private_copy(federation.weights)
         return [
-            Predictor({**federation.weights, **client.state.get(PRIVATE, start)}, client)
+            fl.Predictor({**federation.weights, **client.state.get(PRIVATE, start)}, client)
             for client in federation.clients
         ]
 
@@ -202,7 +199,7 @@ class Apfl(ServerSide, Personal):
 class Wrapped(Personal):
     """:class:`Personal` wrapped around a partner."""
 
-    side: ClientSide
+    side: fl.ClientSide
 
     name = "apfl"
 
@@ -215,7 +212,7 @@ class Wrapped(Personal):
 # ---------------------------------------------------------------- parts of a model
 
 
-class Part(LocalModel):
+class Part(fl.LocalModel):
     """Some networks of a model, presented as a model of their own.
 
     Args:
@@ -224,7 +221,7 @@ class Part(LocalModel):
         count: how many networks it has.
     """
 
-    def __init__(self, model: LocalModel, first: int, count: int) -> None:
+    def __init__(self, model: fl.LocalModel, first: int, count: int) -> None:
         self._whole = model
         self._first = first
         names = {
@@ -233,16 +230,16 @@ class Part(LocalModel):
             if first <= network_of(name) < first + count
         }
         self.weights = {own: model.weights[name] for own, name in names.items()}
-        self.received = Received(
+        self.received = fl.Received(
             {own: model.received[name] for own, name in names.items()},
             lambda images, network: model.received(images, first + network),
         )
 
-    def __call__(self, images: Tensor, network: int = 0) -> Outputs:
+    def __call__(self, images: Tensor, network: int = 0) -> fl.Outputs:
         """See :class:`LocalModel`."""
         return self._whole(images, self._first + network)
 
-    def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
+    def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> fl.Outputs:
         """See :class:`LocalModel`."""
         return self._whole.look(images, self._first + network, evaluating=evaluating)
 
@@ -256,24 +253,24 @@ class Mixture(Part):
         alpha: the share of the private part, a scalar.
     """
 
-    def __init__(self, model: LocalModel, count: int, alpha: Tensor) -> None:
+    def __init__(self, model: fl.LocalModel, count: int, alpha: Tensor) -> None:
         super().__init__(model, count, count)
         self._alpha = alpha
 
-    def __call__(self, images: Tensor, network: int = 0) -> Outputs:
+    def __call__(self, images: Tensor, network: int = 0) -> fl.Outputs:
         """See :class:`LocalModel`; no gradient goes back through the shared part."""
         return mix(
             self._alpha, super().__call__(images, network), self._whole.look(images, network)
         )
 
-    def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> Outputs:
+    def look(self, images: Tensor, network: int = 0, *, evaluating: bool = False) -> fl.Outputs:
         """See :class:`LocalModel`."""
         private = super().look(images, network, evaluating=evaluating)
         shared = self._whole.look(images, network, evaluating=evaluating)
         return mix(self._alpha.detach(), private, shared)
 
 
-def mix(alpha: Tensor | float, private: Outputs, shared: Outputs) -> Outputs:
+def mix(alpha: Tensor | float, private: fl.Outputs, shared: fl.Outputs) -> fl.Outputs:
     """Mix logits and features: alpha times the private ones plus 1 - alpha times the shared ones.
 
     Args:
@@ -281,7 +278,7 @@ def mix(alpha: Tensor | float, private: Outputs, shared: Outputs) -> Outputs:
         private: logits [n, classes] and features [n, features] of the private model.
         shared: those of the shared one.
     """
-    return Outputs(
+    return fl.Outputs(
         alpha * private.logits + (1 - alpha) * shared.logits,
         alpha * private.features + (1 - alpha) * shared.features,
     )
@@ -298,27 +295,27 @@ def shifted(name: str, by: int) -> str:
     return f"{int(number) + by}{dot}{rest}"
 
 
-def halves(weights: Weights) -> tuple[Weights, Weights]:
+def halves(weights: fl.Weights) -> tuple[fl.Weights, fl.Weights]:
     """The weights of w and those of v, by their names in the model."""
     count = (1 + max(map(network_of, weights))) // 2
-    parts: tuple[Weights, Weights] = {}, {}
+    parts: tuple[fl.Weights, fl.Weights] = {}, {}
     for name, value in weights.items():
         parts[network_of(name) >= count][name] = value
     return parts
 
 
-def private_copy(weights: Weights) -> Weights:
+def private_copy(weights: fl.Weights) -> fl.Weights:
     """The weights of w under the names of v."""
     shared, private = halves(weights)
     count = network_of(next(iter(private)))
     return {shifted(name, count): value for name, value in shared.items()}
 
 
-def part_of(batch: Batch, kind: str) -> Batch:
+def part_of(batch: fl.Batch, kind: str) -> fl.Batch:
     """The batch with the memory of only one of the two losses; tensors are shared, not copied."""
     return dataclasses.replace(batch, memory=entries_of(batch.memory, kind))
 
 
-def entries_of(memory: Memory, kind: str) -> Memory:
+def entries_of(memory: fl.Memory, kind: str) -> fl.Memory:
     """The entries whose names start with ``kind``, by the rest of their names."""
     return {n.removeprefix(kind): value for n, value in memory.items() if n.startswith(kind)}

@@ -7,14 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, middle, nonempty, numbers, plain_mean, replaced
-from noisyfl.simulation.client_side import Cost
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Update
-from noisyfl.simulation.weights import Weights
+import noisyfl.method as fl
 
 AT_ONCE = 2**22
 """The most slopes between two clients' values that are held in memory at once: some 100 MiB."""
@@ -23,8 +16,8 @@ FEWEST = 3
 """The fewest clients through whose values a line is laid."""
 
 
-@METHODS.register("arfl")
-class ARFL(ServerSide):
+@fl.METHODS.register("arfl")
+class ARFL(fl.ServerSide):
     """Residual-based reweighting (IRLS), as the official code computes it.
 
     In each coordinate, buffers included, a repeated-median line is laid through the clients' values
@@ -37,26 +30,26 @@ class ARFL(ServerSide):
         "Fu et al., Attack-Resistant Federated Learning with Residual-based Reweighting, "
         "arXiv 1912.11464, 2019"
     )
-    cost = Cost(effort=1.5)
+    cost = fl.Cost(effort=1.5)
     least_participants = FEWEST
 
-    interval: float = option(
+    interval: float = fl.option(
         2.0, doc="lambda: width of the interval in which a residual costs no confidence", above=0
     )
-    threshold: float = option(
+    threshold: float = fl.option(
         0.1, doc="delta: confidence below which a value is replaced by the line's", at_least=0
     )
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; the plain mean where fewer than three clients are left."""
-        counted = nonempty(updates)
+        counted = fl.nonempty(updates)
         if not counted:
             return federation.weights
-        names = numbers(federation.weights)
-        finite = [u for u in counted if bool(flat(u.weights, names).isfinite().all())]
+        names = fl.numbers(federation.weights)
+        finite = [u for u in counted if bool(fl.flat(u.weights, names).isfinite().all())]
         if len(finite) < FEWEST:
-            return plain_mean(finite or counted)
-        models = torch.stack([flat(update.weights, names) for update in finite])
+            return fl.plain_mean(finite or counted)
+        models = torch.stack([fl.flat(update.weights, names) for update in finite])
         totals = torch.zeros(len(models), dtype=torch.float64, device=models.device)
         for part in models.split(max(1, AT_ONCE // len(models) ** 2), dim=1):
             values, confidence = reweighted(part.T, self.interval, self.threshold)
@@ -66,7 +59,7 @@ class ARFL(ServerSide):
         for update, share in zip(finite, shares.tolist(), strict=True):
             federation.report(update.client, aggregation_weight=share)
         mean = (models * shares[:, None].to(models.dtype)).sum(0)
-        return replaced(finite[0].weights, mean, names)
+        return fl.replaced(finite[0].weights, mean, names)
 
 
 def reweighted(values: Tensor, interval: float, threshold: float) -> tuple[Tensor, Tensor]:
@@ -86,9 +79,9 @@ def reweighted(values: Tensor, interval: float, threshold: float) -> tuple[Tenso
     ranks = torch.arange(count, dtype=values.dtype, device=values.device)
     ordered, clients = values.sort(dim=1, stable=True)
     slope = repeated_median_slope(ordered)
-    line = middle(ordered)[:, None] + slope[:, None] * (ranks - (count - 1) / 2)
+    line = fl.middle(ordered)[:, None] + slope[:, None] * (ranks - (count - 1) / 2)
     residual = (ordered - line).abs()
-    spread = middle(residual.sort(1).values[:, 1:])
+    spread = fl.middle(residual.sort(1).values[:, 1:])
     scale = 1.4826 * (1 + 5 / (count - 1)) * spread + 1e-7
     centred = ranks - ranks.mean()
     leverage = 1 / count + centred.square() / centred.square().sum()
@@ -114,7 +107,7 @@ def repeated_median_slope(ordered: Tensor) -> Tensor:
     ranks = torch.arange(count, device=ordered.device)
     others = torch.stack([ranks[ranks != rank] for rank in range(count)])
     slopes = (ordered[:, others] - ordered[:, :, None]) / (others - ranks[:, None])
-    return middle(middle(slopes))
+    return fl.middle(fl.middle(slopes))
 
 
 def shares_of(totals: Tensor) -> Tensor:

@@ -4,17 +4,14 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.losses import cross_entropy
+import noisyfl.method as fl
 
 BETA = {"soft": 0.95, "hard": 0.8}
 """The paper's beta for each form of the prediction."""
 
 
-@METHODS.register("bootstrapping")
-class Bootstrapping(ClientSide):
+@fl.METHODS.register("bootstrapping")
+class Bootstrapping(fl.ClientSide):
     """Cross-entropy with beta label + (1 - beta) prediction in the place of a label.
 
     The prediction is the softmax output (``soft``, Eq. 6), whose part of the loss is then the
@@ -26,8 +23,8 @@ class Bootstrapping(ClientSide):
         "ICLR 2015 workshop"
     )
 
-    form: Literal["soft", "hard"] = option("hard", doc="what the prediction is")
-    beta: float | None = option(
+    form: Literal["soft", "hard"] = fl.option("hard", doc="what the prediction is")
+    beta: float | None = fl.option(
         None, doc="share of the label; null: 0.95 if soft, 0.8 if hard", at_least=0, at_most=1
     )
 
@@ -37,8 +34,8 @@ class Bootstrapping(ClientSide):
         """See the class."""
         beta = BETA[self.form] if self.beta is None else self.beta
         if self.form == "hard":
-            own = cross_entropy(logits, logits.argmax(1))
+            own = fl.cross_entropy(logits, logits.argmax(1))
         else:
             log_probability = logits.log_softmax(1)
             own = -(log_probability.exp() * log_probability).sum(1)
-        return beta * cross_entropy(logits, target) + (1 - beta) * own
+        return beta * fl.cross_entropy(logits, target) + (1 - beta) * own

@@ -6,18 +6,11 @@ import math
 
 import torch
 
-from noisyfl.core.options import option
-from noisyfl.core.randomness import stream
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Update
+import noisyfl.method as fl
 
 
-@METHODS.register("centralized")
-class Centralized(ServerSide):
+@fl.METHODS.register("centralized")
+class Centralized(fl.ServerSide):
     """One client that holds everybody's samples takes part in every round.
 
     A round is the schedule's ``local_epochs`` over all samples. It costs what local updates of all
@@ -31,14 +24,14 @@ class Centralized(ServerSide):
     pools_samples = True
     reference = "FedNoiL (arXiv 2205.10110), Table 1, rows without a federation"
 
-    epochs: int | None = option(
+    epochs: int | None = fl.option(
         None,
         doc="over all samples, rounded up to whole rounds; null: as many as the federation's local "
         "updates amount to",
         at_least=1,
     )
 
-    def own_schedule(self, schedule: Schedule, clients: int) -> Schedule:
+    def own_schedule(self, schedule: fl.Schedule, clients: int) -> fl.Schedule:
         """The schedule with the number of rounds that the method runs."""
         if self.epochs is None:
             updates = schedule.rounds * schedule.participants(clients)
@@ -47,7 +40,7 @@ class Centralized(ServerSide):
             rounds = math.ceil(self.epochs / schedule.local_epochs)
         return schedule.model_copy(update={"rounds": rounds})
 
-    def begin(self, federation: Federation) -> None:
+    def begin(self, federation: fl.Federation) -> None:
         """Pool the samples, and set the number of rounds."""
         clients = federation.clients
         federation.schedule = self.own_schedule(federation.schedule, len(clients))
@@ -57,15 +50,15 @@ class Centralized(ServerSide):
             for column in ("rows", "given", "true")
         ]
         # Shuffled, as the batches of a pass, which goes in order, must not be of one client each.
-        order = stream(federation.seed, "order").permutation(len(pooled[0]))
+        order = fl.stream(federation.seed, "order").permutation(len(pooled[0]))
         chosen = torch.from_numpy(order).to(pooled[0].device)
         rows, given, true = (column[chosen] for column in pooled)
-        federation.clients = [Client(0, rows, given, true)]
+        federation.clients = [fl.Client(0, rows, given, true)]
 
-    def counted_updates(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: fl.Federation) -> int:
         """As many local updates as clients were pooled."""
         return federation.state["pooled_clients"]
 
-    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+    def exchange(self, updates: list[fl.Update], federation: fl.Federation) -> tuple[int, int]:
         """No bytes: the samples that were pooled are not counted."""
         return 0, 0

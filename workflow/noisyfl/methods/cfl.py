@@ -13,18 +13,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, nonempty
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Update
-from noisyfl.simulation.weights import Weights, average
+import noisyfl.method as fl
 
 
-@METHODS.register("cfl")
-class ClusteredFL(ServerSide):
+@fl.METHODS.register("cfl")
+class ClusteredFL(fl.ServerSide):
     """Every cluster of clients has a model of its own, FedAvg within the cluster.
 
     With D_i what client i's local update changed, a cluster splits in a round in which its mean
@@ -44,38 +37,40 @@ class ClusteredFL(ServerSide):
         "Sattler et al., On the Byzantine Robustness of Clustered Federated Learning, ICASSP 2020"
     )
 
-    eps1: float = option(
+    eps1: float = fl.option(
         0.4, doc="a cluster splits if the norm of its mean change is below", at_least=0
     )
-    eps2: float = option(
+    eps2: float = fl.option(
         1.6, doc="and the largest norm of one client's change is above", at_least=0
     )
-    relative: bool = option(
+    relative: bool = fl.option(
         False, doc="eps1 and eps2 are multiples of the norm of the first round's mean change"
     )
-    warm_up_rounds: int = option(20, doc="rounds at first in which no cluster splits", at_least=0)
-    smallest: int = option(
+    warm_up_rounds: int = fl.option(
+        20, doc="rounds at first in which no cluster splits", at_least=0
+    )
+    smallest: int = fl.option(
         3,
         doc="participants that a cluster needs in a round to split",
         at_least=2,
         participants=(1, 0),
     )
-    gamma_max: float | None = option(
+    gamma_max: float | None = fl.option(
         None,
         doc="a split stands only if sqrt((1 - a) / 2) is above, a being the largest similarity "
         "across (arXiv 1910.01991); null: always (code)",
         at_least=0,
         at_most=1,
     )
-    linkage: Literal["complete", "single"] = option(
+    linkage: Literal["complete", "single"] = fl.option(
         "complete",
         doc="how groups are joined until two are left: by their least similar clients (code), or "
         "by their most similar ones, which makes the largest similarity across smallest (paper)",
     )
-    weighting: Literal["samples", "clients"] = option(
+    weighting: Literal["samples", "clients"] = fl.option(
         "samples", doc="clients of a cluster count by their samples (paper), or equally (code)"
     )
-    rule: Literal["criterion", "larger"] = option(
+    rule: Literal["criterion", "larger"] = fl.option(
         "criterion",
         doc="split clusters for good by the criterion; or in every round average the larger of two "
         "groups",
@@ -83,18 +78,18 @@ class ClusteredFL(ServerSide):
 
     variants: ClassVar = {"larger_group": {"rule": "larger"}}
 
-    def start(self, client: Client, federation: Federation) -> Weights:
+    def start(self, client: fl.Client, federation: fl.Federation) -> fl.Weights:
         """The model of the client's cluster."""
         if "cluster_of" not in federation.state:
             return federation.weights
         return federation.state["cluster_models"][federation.state["cluster_of"][client.id]]
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """Split clusters, average within each, and return the largest one's model."""
-        updates = nonempty(updates)
+        updates = fl.nonempty(updates)
         if not updates:
             return federation.weights
-        changes = [flat(u.weights) - flat(self.start(u.client, federation)) for u in updates]
+        changes = [fl.flat(u.weights) - fl.flat(self.start(u.client, federation)) for u in updates]
         if self.rule == "larger":
             kept = updates
             if len(updates) >= self.smallest:
@@ -128,7 +123,7 @@ class ClusteredFL(ServerSide):
         return models[max(range(len(models)), key=cluster_of.count)]
 
     def _leaving(
-        self, updates: list[Update], changes: list[Tensor], federation: Federation
+        self, updates: list[fl.Update], changes: list[Tensor], federation: fl.Federation
     ) -> list[int]:
         """The positions in ``updates`` of the participants that leave their cluster; often none."""
         state = federation.state
@@ -156,10 +151,10 @@ class ClusteredFL(ServerSide):
             return []
         return smaller
 
-    def _mean(self, updates: list[Update]) -> Weights:
-        return average([update.weights for update in updates], self._shares(updates))
+    def _mean(self, updates: list[fl.Update]) -> fl.Weights:
+        return fl.average([update.weights for update in updates], self._shares(updates))
 
-    def _shares(self, updates: list[Update]) -> list[float]:
+    def _shares(self, updates: list[fl.Update]) -> list[float]:
         if self.weighting == "clients":
             return [1.0] * len(updates)
         return [float(update.size) for update in updates]

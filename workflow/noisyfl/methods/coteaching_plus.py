@@ -7,18 +7,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.core.rounding import round_down
+import noisyfl.method as fl
 from noisyfl.methods.coteaching import CoTeaching, smallest
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.updates import Batch, Epoch
 
 
-@METHODS.register("coteaching_plus")
+@fl.METHODS.register("coteaching_plus")
 class CoTeachingPlus(CoTeaching):
     """Co-teaching, but after a warm-up the networks pick only among those samples of a batch for
     which they predict different classes (Algorithm 1). The share of these that is left out is the
@@ -29,14 +22,14 @@ class CoTeachingPlus(CoTeaching):
         "Yu et al., How does Disagreement Help Generalization against Label Corruption?, ICML 2019"
     )
 
-    warm_up_rounds: int = option(
+    warm_up_rounds: int = fl.option(
         20, doc="rounds of co-teaching before", at_least=0, share_of=("rounds", 200)
     )
-    double_softmax: bool = option(
+    double_softmax: bool = fl.option(
         False,
         doc="after the warm-up, cross-entropy takes softmax outputs for logits (official code)",
     )
-    full_agreement: Literal["nothing", "all"] = option(
+    full_agreement: Literal["nothing", "all"] = fl.option(
         "nothing",
         doc="what a batch teaches that the networks agree on: nothing (Algorithm 1), or all of it "
         "(official code, while epoch times batch is below 5000)",
@@ -51,21 +44,21 @@ class CoTeachingPlus(CoTeaching):
         },
     }
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Set for each step, and for every number of samples that the networks may disagree on, how
         many of these count; in the warm-up, as co-teaching.
         """
         if turn.round < self.warm_up_rounds:
             return super().epoch(client, turn)
-        epoch = ClientSide.epoch(self, client, turn)
+        epoch = fl.ClientSide.epoch(self, client, turn)
         share = 1 - self.rate(client, turn.round)
         kept = [
-            [min(of, max(1, round_down(share * of))) for of in range(len(step) + 1)]
+            [min(of, max(1, fl.round_down(share * of))) for of in range(len(step) + 1)]
             for step in epoch.steps
         ]
-        return Epoch(epoch.steps, epoch.targets, {"kept_of": kept})
+        return fl.Epoch(epoch.steps, epoch.targets, {"kept_of": kept})
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """See the class; a network that is taught nothing has a loss of 0."""
         if "kept_of" not in batch:
             return super().loss(model, batch)
@@ -73,7 +66,7 @@ class CoTeachingPlus(CoTeaching):
         disagreed = logits[0].argmax(1) != logits[1].argmax(1)
         if self.double_softmax:
             logits = [values.softmax(1) for values in logits]
-        losses = [cross_entropy(values, batch.target) for values in logits]
+        losses = [fl.cross_entropy(values, batch.target) for values in logits]
         kept = batch["kept_of"].gather(0, disagreed.sum()[None])
         picks = [
             smallest(values.detach().masked_fill(~disagreed, torch.inf), kept) for values in losses
@@ -82,5 +75,5 @@ class CoTeachingPlus(CoTeaching):
         count = picks[0].sum().clamp(min=1)
         if self.full_agreement == "all":
             picks = [pick | ~disagreed.any() for pick in picks]
-        loss = mean_where(losses[0], picks[1]) + mean_where(losses[1], picks[0])
+        loss = fl.mean_where(losses[0], picks[1]) + fl.mean_where(losses[1], picks[0])
         return loss / count if self.double_division else loss

@@ -11,19 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.estimates import product
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.updates import Batch, Epoch, Update
+import noisyfl.method as fl
 
 
-@METHODS.register("deep_self_learning")
-class DeepSelfLearning(ClientSide):
+@fl.METHODS.register("deep_self_learning")
+class DeepSelfLearning(fl.ClientSide):
     """Self-learning with multiple prototypes (SMP), as a client side.
 
     Before a client trains it finds prototypes of each class among its own samples, by the features
@@ -35,41 +27,41 @@ class DeepSelfLearning(ClientSide):
         "Han, Luo and Wang, Deep Self-Learning From Noisy Labels, ICCV 2019; as a client side: "
         "Yang et al., Robust Federated Learning with Noisy Labels, 2022"
     )
-    cost = Cost(effort=1.1)
+    cost = fl.Cost(effort=1.1)
 
-    weight: float = option(
+    weight: float = fl.option(
         0.5, doc="alpha: share of the loss that is on the corrected label", at_least=0, at_most=1
     )
-    start_round: int = option(
+    start_round: int = fl.option(
         1, doc="round, from 0, from which the corrected labels are used", at_least=0
     )
-    samples: int = option(
+    samples: int = fl.option(
         128, doc="m: samples of a class that prototypes are looked for among", at_least=1
     )
-    prototypes: int = option(3, doc="p: prototypes of a class, at most", at_least=1)
-    density_rank: float = option(
+    prototypes: int = fl.option(3, doc="p: prototypes of a class, at most", at_least=1)
+    density_rank: float = fl.option(
         0.4,
         doc="share of all similarities, from the smallest, below which two samples do not add to "
         "each other's density",
         at_least=0,
         below=1,
     )
-    nearest_denser: float = option(
+    nearest_denser: float = fl.option(
         0.95,
         doc="a prototype's similarity to denser samples is below this; if that leaves none, the "
         "densest sample is the prototype",
         above=0,
         at_most=1,
     )
-    correction: Literal["participation", "epoch"] = option(
+    correction: Literal["participation", "epoch"] = fl.option(
         "participation",
         doc="when labels are corrected: before the first local epoch, or before each",
     )
-    view: Literal["plain", "weak"] = option(
+    view: Literal["plain", "weak"] = fl.option(
         "plain", doc="the images that features are of: as they are, or augmented as in training"
     )
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Both labels of each sample, and the second one's share of the loss."""
         epoch = super().epoch(client, turn)
         label, share = client.labels, 0.0
@@ -78,15 +70,17 @@ class DeepSelfLearning(ClientSide):
                 client.state["corrected"] = self._corrected(client, turn)
             label, share = client.state["corrected"], self.weight
         targets = torch.stack([client.labels, label], 1)
-        return Epoch(epoch.steps, targets, {"share": [share] * len(epoch.steps)})
+        return fl.Epoch(epoch.steps, targets, {"share": [share] * len(epoch.steps)})
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """(1 - alpha) CE(y) + alpha CE(y^), the means over the batch."""
         logits = model(batch.images).logits
-        own, corrected = (cross_entropy(logits, label).mean() for label in batch.target.unbind(1))
+        own, corrected = (
+            fl.cross_entropy(logits, label).mean() for label in batch.target.unbind(1)
+        )
         return (1 - batch["share"]) * own + batch["share"] * corrected
 
-    def _corrected(self, client: Client, turn: Turn) -> Tensor:
+    def _corrected(self, client: fl.Client, turn: fl.Turn) -> Tensor:
         """The class of each sample, [samples]: the one whose prototypes have the largest mean
         cosine to the sample's features.
 
@@ -100,8 +94,8 @@ class DeepSelfLearning(ClientSide):
             members = (client.labels == label).nonzero()[:, 0]
             drawn = torch.from_numpy(rng.permutation(len(members))[: self.samples])
             found = features[members[drawn.to(members.device)]]
-            found = found[self.find(product(found, found.T))]
-            scores[:, label] = product(features, found.T).mean(1)
+            found = found[self.find(fl.product(found, found.T))]
+            scores[:, label] = fl.product(features, found.T).mean(1)
         return scores.argmax(1)
 
     def find(self, similarity: Tensor) -> Tensor:
@@ -127,7 +121,9 @@ class DeepSelfLearning(ClientSide):
         apart = order[nearest[order] < self.nearest_denser]
         return apart[: self.prototypes] if len(apart) else order[:1]
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Report how many corrected labels are right."""
         for update in updates:
             client = update.client

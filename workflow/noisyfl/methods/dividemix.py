@@ -15,17 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from noisyfl.core.options import option
+import noisyfl.method as fl
 from noisyfl.methods.estimators.mixture import fit_two
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Outputs
-from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.updates import Batch, Epoch, Update, batches
 
 TOLERANCE, REGULARISATION = 1e-2, 5e-4
 """The settings of a mixture's fit in the official code."""
@@ -38,8 +29,8 @@ LEARNS = ("first learns", "second learns")
 """Names of extras: the one that a batch has says whether the first or the second network learns."""
 
 
-@METHODS.register("dividemix")
-class DivideMix(ClientSide):
+@fl.METHODS.register("dividemix")
+class DivideMix(fl.ClientSide):
     """A local epoch is Algorithm 1's: both networks split the client's samples, then each learns
     with the other's split, the first one before the second.
 
@@ -55,55 +46,55 @@ class DivideMix(ClientSide):
     )
     revision = 2
     networks = 2
-    cost = Cost(effort=3.5)
+    cost = fl.Cost(effort=3.5)
 
-    warm_up_rounds: int = option(
+    warm_up_rounds: int = fl.option(
         10, doc="rounds of plain cross-entropy", at_least=0, share_of=("rounds", 50)
     )
-    local_epochs: int | None = option(
+    local_epochs: int | None = fl.option(
         None, doc="local epochs after the warm-up; null: the schedule's", at_least=1
     )
-    clean_threshold: float = option(
+    clean_threshold: float = fl.option(
         0.5, doc="tau: probability above which a sample is clean", at_least=0, at_most=1
     )
-    temperature: float = option(0.5, doc="T of the sharpening", above=0)
-    mixup_alpha: float = option(4.0, doc="alpha of MixMatch's Beta distribution", above=0)
-    unlabelled_weight: float = option(
+    temperature: float = fl.option(0.5, doc="T of the sharpening", above=0)
+    mixup_alpha: float = fl.option(4.0, doc="alpha of MixMatch's Beta distribution", above=0)
+    unlabelled_weight: float = fl.option(
         25.0, doc="lambda_u; the paper takes 0 to 150 by dataset and noise", at_least=0
     )
-    ramp_rounds: int = option(
+    ramp_rounds: int = fl.option(
         16, doc="rounds after the warm-up until lambda_u is reached", at_least=0
     )
-    prior_weight: float = option(
+    prior_weight: float = fl.option(
         1.0, doc="lambda_r, of the penalty that spreads predictions over the classes", at_least=0
     )
-    confidence_penalty: bool = option(
+    confidence_penalty: bool = fl.option(
         False, doc="negative entropy in the warm-up, which the paper has for asymmetric noise"
     )
-    squared_error: Literal["mean", "sum"] = option(
+    squared_error: Literal["mean", "sum"] = fl.option(
         "mean", doc="over the classes: their mean (code), or their sum (Eq. 10)"
     )
-    mixture_iterations: int = option(
+    mixture_iterations: int = fl.option(
         10, doc="most iterations of a mixture's fit: 10 in the code, 100 in FedRN's", at_least=1
     )
-    split_view: Literal["plain", "weak"] = option(
+    split_view: Literal["plain", "weak"] = fl.option(
         "plain",
         doc="the images whose losses are split: plain (code), or as in training (FedRN's code)",
     )
-    own_guess: Literal["training", "evaluation"] = option(
+    own_guess: Literal["training", "evaluation"] = fl.option(
         "training", doc="mode in which the network that learns guesses labels (code: training)"
     )
-    unlabelled_batches: Literal["filled", "short"] = option(
+    unlabelled_batches: Literal["filled", "short"] = fl.option(
         "filled",
         doc="how many samples without label a step has: as many as with one (Algorithm 1), or what "
         "a pass over them in batches has left, so that the last batch is short (codes)",
     )
-    momentum: Literal["update", "epoch"] = option(
+    momentum: Literal["update", "epoch"] = fl.option(
         "update",
         doc="after the warm-up, where momentum starts anew: in a local update, or for each network "
         "in each local epoch (FedRN's code)",
     )
-    tested: Literal["sum", "mean", "first"] = option(
+    tested: Literal["sum", "mean", "first"] = fl.option(
         "sum",
         doc="what is tested: the sum of both networks' logits (code), their mean softmax, or the "
         "first network",
@@ -120,11 +111,11 @@ class DivideMix(ClientSide):
         },
     }
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """The split of samples."""
         return {"the split of samples (warm_up_rounds)": self.warm_up_rounds}
 
-    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+    def local_schedule(self, round: int, schedule: fl.Schedule) -> fl.Schedule:
         """Two epochs for each local epoch: one for each network."""
         schedule = super().local_schedule(round, schedule)
         epochs = schedule.local_epochs
@@ -132,13 +123,13 @@ class DivideMix(ClientSide):
             epochs = self.local_epochs
         return schedule.model_copy(update={"local_epochs": 2 * epochs})
 
-    def epochs_of_round(self, round: int, schedule: Schedule) -> int:
+    def epochs_of_round(self, round: int, schedule: fl.Schedule) -> int:
         """Half of the epochs, as each network learns in every other one."""
         return self.local_schedule(round, schedule).local_epochs // 2
 
     # ---------------------------------------------------------------- the split
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Half of an epoch of Algorithm 1: one network learns."""
         network = turn.number % 2
         if turn.round < self.warm_up_rounds:
@@ -151,7 +142,7 @@ class DivideMix(ClientSide):
         if clean.all() or not clean.any():
             return self._plain(client, turn, network)
 
-        labelled = batches(np.flatnonzero(clean), turn.batch_size, turn.random_stream("batches"))
+        labelled = fl.batches(np.flatnonzero(clean), turn.batch_size, turn.random_stream("batches"))
         sizes = [len(step) for step in labelled]
         unlabelled = self._unlabelled(np.flatnonzero(~clean), sizes, turn)
         steps = [np.concatenate(pair) for pair in zip(labelled, unlabelled, strict=True)]
@@ -159,7 +150,7 @@ class DivideMix(ClientSide):
         shares = rng.beta(self.mixup_alpha, self.mixup_alpha, size=len(sizes))
         ramp = min(1.0, (turn.round - self.warm_up_rounds) / max(self.ramp_rounds, 1))
         weight = self.unlabelled_weight * (ramp if self.ramp_rounds else 1.0)
-        return Epoch(
+        return fl.Epoch(
             steps,
             client.labels,
             {
@@ -174,7 +165,7 @@ class DivideMix(ClientSide):
             fresh_momentum=self.momentum == "epoch",
         )
 
-    def _unlabelled(self, pool: np.ndarray, sizes: list[int], turn: Turn) -> list[np.ndarray]:
+    def _unlabelled(self, pool: np.ndarray, sizes: list[int], turn: fl.Turn) -> list[np.ndarray]:
         """The samples without label of each step. All such samples are gone through as often as
         needed, in a new order each time.
 
@@ -195,21 +186,21 @@ class DivideMix(ClientSide):
             steps += np.split(rng.permutation(pool), cuts)
         return steps[: len(sizes)]
 
-    def _plain(self, client: Client, turn: Turn, network: int) -> Epoch:
+    def _plain(self, client: fl.Client, turn: fl.Turn, network: int) -> fl.Epoch:
         """An epoch of plain training: one network learns all samples with their labels."""
         epoch = super().epoch(client, turn)
         extras = {LEARNS[network]: [True] * len(epoch.steps)}
         warm = turn.round < self.warm_up_rounds
         fresh = self.momentum == "epoch" and not warm
         learns = f"{network}."
-        return Epoch(epoch.steps, epoch.targets, extras, learns=learns, fresh_momentum=fresh)
+        return fl.Epoch(epoch.steps, epoch.targets, extras, learns=learns, fresh_momentum=fresh)
 
-    def _clean_probability(self, client: Client, turn: Turn, network: int) -> Tensor:
+    def _clean_probability(self, client: fl.Client, turn: fl.Turn, network: int) -> Tensor:
         """float64 [samples], the probability that each label is clean, given a network's losses
         (Section 3.1); 1 for all samples if the losses are all equal or not all finite.
         """
         logits = turn.outputs(f"split {network}", network, self.split_view).logits
-        losses = cross_entropy(logits, client.labels).double()
+        losses = fl.cross_entropy(logits, client.labels).double()
         scaled = (losses - losses.min()) / (losses.max() - losses.min())
         if not bool(scaled.isfinite().all()):
             return torch.ones_like(scaled)
@@ -223,7 +214,7 @@ class DivideMix(ClientSide):
 
     # ---------------------------------------------------------------- the loss
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """L_x + lambda_u L_u + lambda_r L_reg (Eqs. 9 to 12), or the loss of the warm-up."""
         network = LEARNS.index(next(name for name in LEARNS if name in batch))
         if "share" not in batch:
@@ -243,11 +234,11 @@ class DivideMix(ClientSide):
         error = errors.mean() if self.squared_error == "mean" else errors.sum(1).mean()
         log_mean = log_probability.logsumexp(0) - math.log(len(logits))
         prior = -math.log(logits.shape[1]) - log_mean.mean()
-        supervised = cross_entropy(logits[: 2 * count], target[: 2 * count]).mean()
+        supervised = fl.cross_entropy(logits[: 2 * count], target[: 2 * count]).mean()
         return supervised + batch["unlabelled"] * error + self.prior_weight * prior
 
     def _warm_up_loss(self, logits: Tensor, target: Tensor) -> Tensor:
-        loss = cross_entropy(logits, target).mean()
+        loss = fl.cross_entropy(logits, target).mean()
         if self.confidence_penalty:
             log_probability = logits.log_softmax(1)
             loss = loss + (log_probability.exp() * log_probability).sum(1).mean()
@@ -256,11 +247,11 @@ class DivideMix(ClientSide):
     @torch.no_grad()
     def _targets(
         self,
-        model: LocalModel,
+        model: fl.LocalModel,
         network: int,
         labelled: list[Tensor],
         unlabelled: list[Tensor],
-        batch: Batch,
+        batch: fl.Batch,
     ) -> Tensor:
         """[2 (a + b), classes], co-refined and co-guessed labels, sharpened (Eqs. 3 and 4).
 
@@ -284,7 +275,7 @@ class DivideMix(ClientSide):
         return torch.cat([refined, refined, guessed, guessed])
 
     def _guess(
-        self, model: LocalModel, network: int, views: list[Tensor], *, evaluating: bool
+        self, model: fl.LocalModel, network: int, views: list[Tensor], *, evaluating: bool
     ) -> Tensor:
         """[n, classes], the mean of the probabilities of two views, each in a pass of its own. The
         views of a single sample share a pass: batch normalisation cannot train on one value per
@@ -302,7 +293,9 @@ class DivideMix(ClientSide):
 
     # ---------------------------------------------------------------- afterwards
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Report the last local epoch's splits, those of both networks."""
         for client in (update.client for update in updates):
             if SPLIT in client.state:
@@ -311,7 +304,7 @@ class DivideMix(ClientSide):
                     federation.report_selection(client, mask)
                 federation.report(client, estimated_noise_level=float((~clean).double().mean()))
 
-    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+    def predict(self, outputs: list[fl.Outputs], client: fl.Client | None) -> Tensor:
         """See the option ``tested``."""
         first, second = (part.logits for part in outputs)
         if self.tested == "first":

@@ -13,17 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize
 
-from noisyfl.core.options import option
+import noisyfl.method as fl
 from noisyfl.methods.estimators.mixture import fit_two
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.estimates import mean_by_class, product
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Outputs
-from noisyfl.simulation.updates import Batch, Epoch, Update
 
 FEWEST = 4
 """The fewest samples of a class that a mixture is fitted to; if there are fewer, all are clean."""
@@ -32,8 +23,8 @@ FLOOR = 1e-4
 """Added to the variances of a mixture that is fitted to similarities scaled to [0, 1]."""
 
 
-@METHODS.register("fedcni")
-class FedCNI(ClientSide):
+@fl.METHODS.register("fedcni")
+class FedCNI(fl.ClientSide):
     """Before each local epoch a client splits its samples into clean and noisy, class by class, by
     how similar their features are to their class's prototype. Noisy ones are mixed with clean ones
     of their class, and drawn to its prototype; later on, the nearest prototype names their class.
@@ -44,56 +35,56 @@ class FedCNI(ClientSide):
         "Wu et al., Learning Cautiously in Federated Learning with Noisy and Heterogeneous "
         "Clients, ICME 2023"
     )
-    cost = Cost(effort=2.2)
+    cost = fl.Cost(effort=2.2)
 
-    pseudo_label_round: int = option(
+    pseudo_label_round: int = fl.option(
         15,
         doc="T_s1: the first round, from 1, that uses pseudo-labels",
         at_least=0,
         share_of=("rounds", 100),
     )
-    aggregation_round: int = option(
+    aggregation_round: int = fl.option(
         15,
         doc="T_s2: the first round, from 1, that weighs clients anew (Eq. 14)",
         at_least=0,
         share_of=("rounds", 100),
     )
-    threshold: float = option(
+    threshold: float = fl.option(
         0.5, doc="tau: largest confidence asked for (Eq. 8)", at_least=0, below=1
     )
-    similarity_weight: float = option(
+    similarity_weight: float = fl.option(
         0.7, doc="lambda_sim: weight of the distance to prototypes (Eq. 13)", at_least=0
     )
-    loss_mean: Literal["parts", "batch"] = option(
+    loss_mean: Literal["parts", "batch"] = fl.option(
         "parts",
         doc="parts: the mean over a batch's noisy samples plus that over its clean ones (Eq. 11); "
         "batch: one mean over both",
     )
-    mixup_alpha: float = option(1.0, doc="of mixup's Beta distribution", above=0)
-    detection_view: Literal["plain", "weak"] = option(
+    mixup_alpha: float = fl.option(1.0, doc="of mixup's Beta distribution", above=0)
+    detection_view: Literal["plain", "weak"] = fl.option(
         "plain", doc="how images are shown where labels are checked"
     )
-    prototype: Literal["mean", "unit"] = option(
+    prototype: Literal["mean", "unit"] = fl.option(
         "mean",
         doc="mean: of features (Eq. 5); unit: of features of length one (the text's normalised "
         "mean)",
     )
-    scaled: bool = option(
+    scaled: bool = fl.option(
         True, doc="fit mixtures to similarities scaled to [0, 1] in each class, else as they are"
     )
-    write_back: bool = option(
+    write_back: bool = fl.option(
         False, doc="keep pseudo-labels as labels (Algorithm 1), else guess anew each epoch (Eq. 10)"
     )
 
-    dynamic_confidence: bool = option(
+    dynamic_confidence: bool = fl.option(
         True, doc="a threshold for each class (Eqs. 7, 8), else tau for all (Table 4)"
     )
-    mixup: Literal["denoise", "vanilla", "none"] = option(
+    mixup: Literal["denoise", "vanilla", "none"] = fl.option(
         "denoise",
         doc="what noisy samples are mixed with: clean ones of their class, or any (vanilla), or "
         "nothing (none: Table 6's cross-entropy, in the two means of Eq. 11)",
     )
-    aggregation: Literal["clean_samples", "data_size", "always_clean_samples"] = option(
+    aggregation: Literal["clean_samples", "data_size", "always_clean_samples"] = fl.option(
         "clean_samples",
         doc="what a client counts for: its samples and, from T_s2 on, the clean ones (Eq. 14); or "
         "either throughout (Table 7)",
@@ -113,14 +104,14 @@ class FedCNI(ClientSide):
 
     # ---------------------------------------------------------------- before an epoch
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """Pseudo-labels, and the weights of clients."""
         begins = {"the use of pseudo-labels (pseudo_label_round)": self.pseudo_label_round - 1}
         if self.aggregation == "clean_samples":
             begins["the weight of clean samples (aggregation_round)"] = self.aggregation_round - 1
         return begins
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Split the samples, label the noisy ones anew, and choose mixup's indices.
 
         Targets are [samples, 2]: the label to learn, and whether the sample is noisy. A step holds
@@ -144,21 +135,21 @@ class FedCNI(ClientSide):
         extras: dict[str, list] = {"prototypes": [prototypes] * len(steps)}
         if self.mixup != "none":
             steps, extras["share"] = self._mixed(steps, target, clean, turn)
-        return Epoch(steps, torch.stack([target, (~clean).to(target.dtype)], dim=1), extras)
+        return fl.Epoch(steps, torch.stack([target, (~clean).to(target.dtype)], dim=1), extras)
 
-    def compared(self, outputs: Outputs, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, outputs: fl.Outputs, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The prototypes [classes, width] (Eq. 5), and the similarity of each sample to each of
         them (Eq. 6), [samples, classes]; minus infinity where a class has no sample.
         """
         features = outputs.features
         if self.prototype == "unit":
             features = normalize(features, dim=1)
-        prototypes, count = mean_by_class(features, labels, outputs.logits.shape[1])
+        prototypes, count = fl.mean_by_class(features, labels, outputs.logits.shape[1])
         unit = normalize(prototypes, dim=1)
-        similarity = product(normalize(features, dim=1), unit.T)
+        similarity = fl.product(normalize(features, dim=1), unit.T)
         return prototypes, similarity.masked_fill(count == 0, -math.inf)
 
-    def thresholds(self, outputs: Outputs, client: Client, clean: Tensor) -> Tensor:
+    def thresholds(self, outputs: fl.Outputs, client: fl.Client, clean: Tensor) -> Tensor:
         """The confidence required for each class, [classes] (Eqs. 7, 8), updated from the last one.
 
         It stays as it was if there is no clean sample whose label the model predicts confidently.
@@ -173,13 +164,13 @@ class FedCNI(ClientSide):
         if before is None:
             before = torch.full_like(outputs.logits[0], self.threshold)
         learnt = clean & (confidence > before[client.labels]) & (predicted == client.labels)
-        ease, _ = mean_by_class(learnt[:, None].to(confidence.dtype), client.labels, len(before))
+        ease, _ = fl.mean_by_class(learnt[:, None].to(confidence.dtype), client.labels, len(before))
         ease = ease[:, 0]
         easiest = ease.max()
         scaled = self.threshold * ease / torch.where(easiest > 0, easiest, 1.0)
         return torch.where(easiest > 0, scaled, before)
 
-    def guesses(self, similarity: Tensor, client: Client, clean: Tensor) -> Tensor:
+    def guesses(self, similarity: Tensor, client: fl.Client, clean: Tensor) -> Tensor:
         """The pseudo-label of each noisy sample, [samples] (Eqs. 9, 10): the class of its nearest
         prototype, if its similarity to that is above the class's threshold; -1 for all others.
 
@@ -194,7 +185,7 @@ class FedCNI(ClientSide):
         return torch.where(sure & ~clean, guess, -1)
 
     def _mixed(
-        self, steps: list[np.ndarray], target: Tensor, clean: Tensor, turn: Turn
+        self, steps: list[np.ndarray], target: Tensor, clean: Tensor, turn: fl.Turn
     ) -> tuple[list[np.ndarray], list[np.float32]]:
         """The steps, each followed by the samples that its own are mixed with; and for each step
         the share of its own samples in the mixtures.
@@ -206,20 +197,20 @@ class FedCNI(ClientSide):
         pairs = [np.concatenate([step, mixup_index(step, labels, anywhere, rng)]) for step in steps]
         return pairs, list(shares.astype(np.float32))
 
-    def _size(self, client: Client, round: int) -> float:
+    def _size(self, client: fl.Client, round: int) -> float:
         """The number of the client's samples, or of the clean ones, by option (Eq. 14, Table 7)."""
         late = self.aggregation == "clean_samples" and round + 1 >= self.aggregation_round
         if late or self.aggregation == "always_clean_samples":
             return float(client.state["clean"].sum())
         return float(len(client))
 
-    def size(self, client: Client) -> float:
+    def size(self, client: fl.Client) -> float:
         """The weight of a local update, as its last local epoch determined it."""
         return client.state["size"]
 
     # ---------------------------------------------------------------- the local update
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """Eq. 13: mixup's cross-entropies (Eq. 11), their mean over the batch's noisy samples plus
         that over its clean ones, or one mean over both, by option; and the noisy samples' mean
         distance to prototypes (Eq. 12).
@@ -231,23 +222,25 @@ class FedCNI(ClientSide):
             mixed = share * images[:half] + (1 - share) * images[half:]
             images, target = images[:half], target[:half]
             outputs = model(mixed)
-            losses = share * cross_entropy(outputs.logits, target)
-            losses = losses + (1 - share) * cross_entropy(outputs.logits, other)
+            losses = share * fl.cross_entropy(outputs.logits, target)
+            losses = losses + (1 - share) * fl.cross_entropy(outputs.logits, other)
             # Eq. 12 compares the sample itself with the prototype, not the mixed image.
             outputs = model(images) if self.similarity_weight else outputs
         else:
             outputs = model(images)
-            losses = cross_entropy(outputs.logits, target)
+            losses = fl.cross_entropy(outputs.logits, target)
         if self.loss_mean == "batch":
             loss = losses.mean()
         else:
-            loss = mean_where(losses, noisy) + mean_where(losses, 1 - noisy)
+            loss = fl.mean_where(losses, noisy) + fl.mean_where(losses, 1 - noisy)
         if not self.similarity_weight:
             return loss
         away = 1 - cosine_similarity(outputs.features, batch["prototypes"][target])
-        return loss + self.similarity_weight * mean_where(away, noisy)
+        return loss + self.similarity_weight * fl.mean_where(away, noisy)
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Report the split of the last local epoch, by the labels that it was made with."""
         for client in (update.client for update in updates):
             clean, guess = client.state["clean"], client.state["guess"]

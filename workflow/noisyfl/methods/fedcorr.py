@@ -14,25 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.core.randomness import stream
+import noisyfl.method as fl
 from noisyfl.methods.estimators.lid import lid
 from noisyfl.methods.estimators.mixture import fit_two
 from noisyfl.methods.fedcorr_continued import Continued, MixedUp
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Side, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy, distance, proximal_weights, squared_distance
-from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.server_side import ServerSide, sweep, uniform
-from noisyfl.simulation.updates import Batch, Epoch, Update
 
 
-@METHODS.register("fedcorr")
-class FedCorr(ServerSide, ClientSide):
+@fl.METHODS.register("fedcorr")
+class FedCorr(fl.ServerSide, fl.ClientSide):
     """Three stages (Algorithm 1).
 
     *Pre-processing* visits every client once an iteration, one client a round, so that the global
@@ -47,72 +36,72 @@ class FedCorr(ServerSide, ClientSide):
         "Xu et al., FedCorr: Multi-Stage Federated Learning for Label Noise Correction, CVPR 2022"
     )
 
-    preprocessing_iterations: int = option(
+    preprocessing_iterations: int = fl.option(
         5, doc="T1: visits of every client", at_least=1, share_of=("visits", 100)
     )
-    finetuning_rounds: int = option(500, doc="T2", at_least=0, share_of=("rounds", 1000))
-    usual_rounds: int | None = option(
+    finetuning_rounds: int = fl.option(500, doc="T2", at_least=0, share_of=("rounds", 1000))
+    usual_rounds: int | None = fl.option(
         None, doc="T3; null: what T1 and T2 leave of the schedule's rounds", at_least=0
     )
-    relabel_ratio: float = option(
+    relabel_ratio: float = fl.option(
         0.5,
         doc="pi: largest share of the samples taken for noisy that an iteration relabels",
         at_least=0,
         at_most=1,
     )
-    confidence: float = option(
+    confidence: float = fl.option(
         0.5, doc="theta: softmax above which a prediction replaces a label", at_least=0, at_most=1
     )
-    beta: float = option(5.0, doc="weight of the adaptive proximal term (Eq. 5)", at_least=0)
-    clean_threshold: float = option(
+    beta: float = fl.option(5.0, doc="weight of the adaptive proximal term (Eq. 5)", at_least=0)
+    clean_threshold: float = fl.option(
         0.1,
         doc="kappa: noise level up to which a client takes part in finetuning",
         at_least=0,
         at_most=1,
     )
-    lid_neighbours: int = option(20, doc="k of the LID score (Eq. 2)", at_least=1)
-    mixup_alpha: float = option(1.0, doc="of mixup's Beta distribution", above=0)
+    lid_neighbours: int = fl.option(20, doc="k of the LID score (Eq. 2)", at_least=1)
+    mixup_alpha: float = fl.option(1.0, doc="of mixup's Beta distribution", above=0)
 
-    prox_form: Literal["norm", "squared"] = option(
+    prox_form: Literal["norm", "squared"] = fl.option(
         "norm",
         doc="norm: plain distance, left out in the first step of an epoch (code); "
         "squared: Eq. 5 in every step",
     )
-    loss_form: Literal["double_softmax", "cross_entropy"] = option(
+    loss_form: Literal["double_softmax", "cross_entropy"] = fl.option(
         "double_softmax",
         doc="losses that noise levels are read from: cross-entropy of the softmax taken for logits "
         "(code), or cross-entropy (paper)",
     )
-    ranking: Literal["local", "global"] = option(
+    ranking: Literal["local", "global"] = fl.option(
         "local",
         doc="losses that order samples for relabelling: the local model's (code), or the global "
         "model's (Eq. 6)",
     )
-    mixup_stages: Literal["all", "first_two", "preprocessing"] = option(
+    mixup_stages: Literal["all", "first_two", "preprocessing"] = fl.option(
         "all",
         doc="mixup in every stage (code), also where another method has the third; in the first "
         "two; or in pre-processing alone (paper)",
     )
-    finetuning_relabels: Literal["noisy_clients", "above_threshold"] = option(
+    finetuning_relabels: Literal["noisy_clients", "above_threshold"] = fl.option(
         "noisy_clients",
         doc="whose labels finetuning corrects: clients the last mixture called noisy (code), or "
         "those above clean_threshold (Algorithm 1)",
     )
 
-    correction: bool = option(True, doc="replace labels at all (Table 6)")
-    fraction_scheduling: bool = option(
+    correction: bool = fl.option(True, doc="replace labels at all (Table 6)")
+    fraction_scheduling: bool = fl.option(
         True, doc="one client a round in pre-processing, else as many as ordinarily (Table 6)"
     )
-    preprocessing_sampling: Literal["without_replacement", "with_replacement"] = option(
+    preprocessing_sampling: Literal["without_replacement", "with_replacement"] = fl.option(
         "without_replacement",
         doc="how a round of several clients is drawn in pre-processing: without replacement "
         "(paper), or with, from those not yet visited (code), so that some are visited twice in a "
         "round, by two updates, and some never, which look clean",
     )
-    local_proximal: bool = option(True, doc="the adaptive proximal term (Table 6)")
-    finetuning: bool = option(True, doc="the second stage and its correction (Table 6)")
-    usual_training: bool = option(True, doc="the third stage (Table 6)")
-    mixup: bool = option(True, doc="mixup (Table 6)")
+    local_proximal: bool = fl.option(True, doc="the adaptive proximal term (Table 6)")
+    finetuning: bool = fl.option(True, doc="the second stage and its correction (Table 6)")
+    usual_training: bool = fl.option(True, doc="the third stage (Table 6)")
+    mixup: bool = fl.option(True, doc="mixup (Table 6)")
 
     variants: ClassVar = {
         "paper": {
@@ -140,28 +129,28 @@ class FedCorr(ServerSide, ClientSide):
         "pools_samples": "pools all samples before the first round, and fedcorr compares clients",
     }
 
-    def with_partner(self, partner: Side) -> tuple[ServerSide, ClientSide]:
+    def with_partner(self, partner: fl.Side) -> tuple[fl.ServerSide, fl.ClientSide]:
         """The sides of a run whose third stage is another method's, in place of FedAvg's (Fig. 4).
         If that method has no client side, local updates stay FedCorr's own.
         """
-        assert isinstance(partner, ServerSide)
-        client: ClientSide = self
-        if isinstance(partner, ClientSide):
+        assert isinstance(partner, fl.ServerSide)
+        client: fl.ClientSide = self
+        if isinstance(partner, fl.ClientSide):
             mixup = self.mixup and self.mixup_stages == "all"
             client = MixedUp(side=partner, alpha=self.mixup_alpha) if mixup else partner
         return Continued(first=self, second=partner), client
 
     # ---------------------------------------------------------------- the stages
 
-    def _iteration_rounds(self, federation: Federation) -> int:
+    def _iteration_rounds(self, federation: fl.Federation) -> int:
         """Rounds in which pre-processing visits every client once."""
         return math.ceil(len(federation.clients) / self._group(federation))
 
-    def _group(self, federation: Federation) -> int:
+    def _group(self, federation: fl.Federation) -> int:
         """Clients of a pre-processing round."""
         return 1 if self.fraction_scheduling else federation.participants
 
-    def ends(self, federation: Federation) -> tuple[int, int, int]:
+    def ends(self, federation: fl.Federation) -> tuple[int, int, int]:
         """The rounds at which the stages end."""
         first = self.preprocessing_iterations * self._iteration_rounds(federation)
         second = first + (self.finetuning_rounds if self.finetuning else 0)
@@ -174,47 +163,47 @@ class FedCorr(ServerSide, ClientSide):
             usual = max(0, federation.schedule.rounds - spent)
         return first, second, second + usual
 
-    def rounds(self, federation: Federation) -> int:
+    def rounds(self, federation: fl.Federation) -> int:
         """All three stages; a stage left out shortens the run (its rounds go to no other stage)."""
         return self.ends(federation)[2]
 
-    def stage(self, round: int, federation: Federation) -> str:
+    def stage(self, round: int, federation: fl.Federation) -> str:
         """``preprocessing``, ``finetuning`` or ``usual training``."""
         first, second, _ = self.ends(federation)
         if round < first:
             return "preprocessing"
         return "finetuning" if round < second else "usual training"
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """The stages after pre-processing that are not left out."""
         first, second, _ = self.ends(federation)
         wanted = {"finetuning": self.finetuning, "usual training": self.usual_training}
         begins = {"finetuning": first, "usual training": second}
         return {stage: begins[stage] for stage, there in wanted.items() if there}
 
-    def counted_updates(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: fl.Federation) -> int:
         """See :meth:`ServerSide.counted_updates`."""
         if self.stage(round, federation) != "preprocessing":
             return federation.participants
         if self.preprocessing_sampling == "with_replacement":
             return self._group(federation)
-        return len(sweep(round, len(federation.clients), self._group(federation))[1])
+        return len(fl.sweep(round, len(federation.clients), self._group(federation))[1])
 
     # ---------------------------------------------------------------- the server's choices
 
-    def select(self, round: int, federation: Federation) -> np.ndarray:
+    def select(self, round: int, federation: fl.Federation) -> np.ndarray:
         """By stage: the next clients in the iteration's order, clean clients, or any clients."""
         stage = self.stage(round, federation)
         if stage == "preprocessing":
             return self._next_visited(round, federation)
         if stage == "finetuning":
-            return uniform(round, federation, self._finetuned(federation))
+            return fl.uniform(round, federation, self._finetuned(federation))
         return super().select(round, federation)
 
-    def _next_visited(self, round: int, federation: Federation) -> np.ndarray:
+    def _next_visited(self, round: int, federation: fl.Federation) -> np.ndarray:
         count, group = len(federation.clients), self._group(federation)
-        iteration, places = sweep(round, count, group)
-        rng = stream(federation.seed, "preprocessing order", iteration)
+        iteration, places = fl.sweep(round, count, group)
+        rng = fl.stream(federation.seed, "preprocessing order", iteration)
         unvisited = rng.permutation(count)
         if self.preprocessing_sampling == "without_replacement":
             return unvisited[places]
@@ -222,7 +211,7 @@ class FedCorr(ServerSide, ClientSide):
             unvisited = np.setdiff1d(unvisited, rng.choice(unvisited, size=group))
         return rng.choice(unvisited, size=group)
 
-    def _finetuned(self, federation: Federation) -> np.ndarray:
+    def _finetuned(self, federation: fl.Federation) -> np.ndarray:
         """Clients found clean enough for finetuning; if none is, those that are cleanest."""
         level = np.array([float(client.state["noise_level"]) for client in federation.clients])
         clean = np.flatnonzero(level <= self.clean_threshold)
@@ -230,19 +219,19 @@ class FedCorr(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- the local update
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Mixup's indices and shares, and the weight of the proximal term, for each step."""
         epoch = super().epoch(client, turn)
         steps = epoch.steps
         extras: dict[str, list] = {}
         preprocessing = turn.stage == "preprocessing"
         if self._mixes(turn.stage):
-            extras |= mixup_draws(steps, turn, self.mixup_alpha)
+            extras |= fl.mixup_draws(steps, turn, self.mixup_alpha)
         # No level is known before the first iteration has ended; the term is then 0.
         if preprocessing and self.local_proximal and "noise_level" in client.state:
             weight = self.beta * float(client.state["noise_level"])
-            extras["proximal"] = proximal_weights(weight, len(steps), self.prox_form)
-        return Epoch(steps, epoch.targets, extras)
+            extras["proximal"] = fl.proximal_weights(weight, len(steps), self.prox_form)
+        return fl.Epoch(steps, epoch.targets, extras)
 
     def _mixes(self, stage: str) -> bool:
         """Whether a stage has mixup; stages of a method that follows FedCorr count as the third."""
@@ -253,20 +242,20 @@ class FedCorr(ServerSide, ClientSide):
         }
         return self.mixup and mixing[self.mixup_stages]
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """Cross-entropy, with mixup where it is on, plus the proximal term (Eq. 5)."""
         if "share" in batch:
-            loss = mixed_losses(model(mixed_images(batch)).logits, batch).mean()
+            loss = fl.mixed_losses(model(fl.mixed_images(batch)).logits, batch).mean()
         else:
             loss = super().loss(model, batch)
         if "proximal" not in batch:
             return loss
-        form = distance if self.prox_form == "norm" else squared_distance
+        form = fl.distance if self.prox_form == "norm" else fl.squared_distance
         return loss + batch["proximal"] * form(model.weights, model.received)
 
     # ---------------------------------------------------------------- estimates and corrections
 
-    def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_round(self, round: int, updates: list[fl.Update], federation: fl.Federation) -> None:
         """Score the visited clients; at the end of an iteration or of finetuning, correct."""
         first, second, _ = self.ends(federation)
         if round < first:
@@ -276,21 +265,21 @@ class FedCorr(ServerSide, ClientSide):
         elif round == second - 1 and self.correction:
             self._correct_after_finetuning(round, federation)
 
-    def _score(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def _score(self, round: int, updates: list[fl.Update], federation: fl.Federation) -> None:
         """The LID score of each local model's predictions, and its losses (Section 3.2)."""
-        requests = [Pass(update.client, update.weights, "lid") for update in updates]
+        requests = [fl.Pass(update.client, update.weights, "lid") for update in updates]
         for request, outputs in zip(requests, federation.passes(requests, round), strict=True):
             client, state = request.client, request.client.state
             state["lid"] = lid(outputs.logits.softmax(1), self.lid_neighbours).mean()
             state["losses"] = self._losses(outputs.logits, client)
 
-    def _losses(self, logits: Tensor, client: Client) -> Tensor:
+    def _losses(self, logits: Tensor, client: fl.Client) -> Tensor:
         """float64 [samples], the losses that noise levels are estimated from."""
         if self.loss_form == "double_softmax":
             logits = logits.softmax(1)
-        return cross_entropy(logits, client.labels).double()
+        return fl.cross_entropy(logits, client.labels).double()
 
-    def _end_iteration(self, round: int, federation: Federation) -> None:
+    def _end_iteration(self, round: int, federation: fl.Federation) -> None:
         """Estimate noise levels and correct labels (Algorithm 1, lines 8 to 13)."""
         self._split(federation.clients)
         wrong = self._estimate(federation)
@@ -298,7 +287,7 @@ class FedCorr(ServerSide, ClientSide):
             self._relabel(round, wrong, federation)
         self._report_iteration(federation)
 
-    def _split(self, clients: list[Client]) -> None:
+    def _split(self, clients: list[fl.Client]) -> None:
         """Call the clients in the upper component of the cumulative LID scores noisy."""
         for client in clients:
             state = client.state
@@ -310,7 +299,7 @@ class FedCorr(ServerSide, ClientSide):
         for client, clean in zip(clients, low_component(scores), strict=True):
             client.state["noisy"] = ~clean
 
-    def _estimate(self, federation: Federation) -> list[Tensor]:
+    def _estimate(self, federation: fl.Federation) -> list[Tensor]:
         """A noisy client's level is the share of its samples in the upper component of the losses;
         that of the others is 0.
 
@@ -327,7 +316,7 @@ class FedCorr(ServerSide, ClientSide):
             wrong.append(found)
         return wrong
 
-    def _report_iteration(self, federation: Federation) -> None:
+    def _report_iteration(self, federation: fl.Federation) -> None:
         """Write down what the iteration found, and forget what only it needed."""
         for client in federation.clients:
             state = client.state
@@ -341,7 +330,7 @@ class FedCorr(ServerSide, ClientSide):
             )
             del state["losses"]
 
-    def _relabel(self, round: int, wrong: list[Tensor], federation: Federation) -> None:
+    def _relabel(self, round: int, wrong: list[Tensor], federation: fl.Federation) -> None:
         """Give the noisy clients' least credible samples the global model's label (Eqs. 6, 7).
 
         ``wrong`` are, for each client, bool [samples], those that its mixture takes for noisy.
@@ -357,7 +346,7 @@ class FedCorr(ServerSide, ClientSide):
             candidates[losses.argsort(descending=True, stable=True)[:count]] = True
             self._adopt(client, predicted, candidates, federation)
 
-    def _correct_after_finetuning(self, round: int, federation: Federation) -> None:
+    def _correct_after_finetuning(self, round: int, federation: fl.Federation) -> None:
         """Give the samples of the remaining noisy clients the global model's labels, wherever it is
         sure of them (Section 3.3).
         """
@@ -370,15 +359,15 @@ class FedCorr(ServerSide, ClientSide):
             self._adopt(client, predicted, everything, federation)
 
     def _predictions(
-        self, round: int, clients: list[Client], federation: Federation
-    ) -> list[tuple[Client, Tensor]]:
+        self, round: int, clients: list[fl.Client], federation: fl.Federation
+    ) -> list[tuple[fl.Client, Tensor]]:
         """Each client with the global model's logits on its samples."""
-        requests = [Pass(client, federation.weights, "relabelling") for client in clients]
+        requests = [fl.Pass(client, federation.weights, "relabelling") for client in clients]
         outputs = federation.passes(requests, round)
         return [(r.client, o.logits) for r, o in zip(requests, outputs, strict=True)]
 
     def _adopt(
-        self, client: Client, logits: Tensor, candidates: Tensor, federation: Federation
+        self, client: fl.Client, logits: Tensor, candidates: Tensor, federation: fl.Federation
     ) -> None:
         """Relabel those candidates of which the model is sure (Eq. 7), and report the share of the
         new labels that are true.

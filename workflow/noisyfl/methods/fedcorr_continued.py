@@ -7,17 +7,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from noisyfl.simulation.client_side import Around, ClientSide, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.mixup import mixed_images, mixup_draws
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Outputs
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Batch, Epoch
+import noisyfl.method as fl
 
 
-class Continued(ServerSide):
+class Continued(fl.ServerSide):
     """FedCorr until finetuning ends, then another method's sides.
 
     The other method sees rounds that are counted from the first round of the run. The number of
@@ -29,45 +22,45 @@ class Continued(ServerSide):
     """
 
     first: Any
-    second: ServerSide
+    second: fl.ServerSide
 
     name: ClassVar[str] = "fedcorr"
 
     def sides(
-        self, round: int, client: ClientSide, federation: Federation
-    ) -> tuple[ServerSide, ClientSide]:
+        self, round: int, client: fl.ClientSide, federation: fl.Federation
+    ) -> tuple[fl.ServerSide, fl.ClientSide]:
         """FedCorr's until its second stage ends; then the other server side, and ``client``."""
         if self._continued(round, federation):
             return self.second, client
         return self.first, self.first
 
-    def begin(self, federation: Federation) -> None:
+    def begin(self, federation: fl.Federation) -> None:
         """Call ``begin`` of both methods."""
         self.first.begin(federation)
         self.second.begin(federation)
 
-    def rounds(self, federation: Federation) -> int:
+    def rounds(self, federation: fl.Federation) -> int:
         """FedCorr's number of rounds."""
         return self.first.rounds(federation)
 
-    def stage(self, round: int, federation: Federation) -> str:
+    def stage(self, round: int, federation: fl.Federation) -> str:
         """FedCorr's name for the stage."""
         return self.first.stage(round, federation)
 
-    def counted_updates(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: fl.Federation) -> int:
         """The updates of the method whose round it is."""
         server = self.second if self._continued(round, federation) else self.first
         return server.counted_updates(round, federation)
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """FedCorr's stages."""
         return self.first.later(federation)
 
-    def _continued(self, round: int, federation: Federation) -> bool:
+    def _continued(self, round: int, federation: fl.Federation) -> bool:
         return round >= self.first.ends(federation)[1]
 
 
-class MixedUp(Around):
+class MixedUp(fl.Around):
     """Another method's client side, which learns from mixup's images and labels.
 
     Its loss on the mixed images is computed with each of the two labels, and both losses are added
@@ -79,21 +72,21 @@ class MixedUp(Around):
         alpha: of mixup's Beta distribution.
     """
 
-    side: ClientSide
+    side: fl.ClientSide
     alpha: float
 
     name = "fedcorr"
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """The side's epoch, with what mixup draws for each step."""
         epoch = self.side.epoch(client, turn)
-        extras = {**epoch.extras, **mixup_draws(epoch.steps, turn, self.alpha)}
+        extras = {**epoch.extras, **fl.mixup_draws(epoch.steps, turn, self.alpha)}
         return dataclasses.replace(epoch, extras=extras)
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """See the class; the network sees the images once."""
         share, index = batch["share"], batch["mixup_index"]
-        images = mixed_images(batch)
+        images = fl.mixed_images(batch)
         once = _Answered(model, model(images))
 
         def loss(target: Tensor) -> Tensor:
@@ -102,13 +95,13 @@ class MixedUp(Around):
         return share * loss(batch.target) + (1 - share) * loss(batch.target[index])
 
 
-class _Answered(LocalModel):
+class _Answered(fl.LocalModel):
     """A model that answers every call with outputs that were computed before."""
 
-    def __init__(self, model: LocalModel, outputs: Outputs) -> None:
+    def __init__(self, model: fl.LocalModel, outputs: fl.Outputs) -> None:
         self.weights, self.received = model.weights, model.received
         self._outputs = outputs
 
-    def __call__(self, images: Tensor, network: int = 0) -> Outputs:
+    def __call__(self, images: Tensor, network: int = 0) -> fl.Outputs:
         """See :class:`LocalModel`."""
         return self._outputs

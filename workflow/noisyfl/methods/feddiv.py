@@ -13,18 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
+import noisyfl.method as fl
 from noisyfl.methods.estimators.mixture import TwoComponents, fit_two
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.mixup import mixed_images, mixed_losses, mixup_draws
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Batch, Epoch, Update, batches
 
 CANDIDATES, GUESSED, BIAS, FILTER = "candidates", "guessed", "bias", "filter"
 """Keys of a client's state. ``candidates``, bool [samples]: the samples that a local update may
@@ -37,8 +27,8 @@ same form.
 FILTER_BYTES = 3 * 2 * 8
 
 
-@METHODS.register("feddiv")
-class FedDiv(ServerSide, ClientSide):
+@fl.METHODS.register("feddiv")
+class FedDiv(fl.ServerSide, fl.ClientSide):
     """A client's losses under the received model are split by the federation's filter. If more than
     a few are noisy, it learns from the clean ones and from those that the received model labels
     anew with confidence, as far as its own debiased prediction agrees, which is asked before each
@@ -52,33 +42,33 @@ class FedDiv(ServerSide, ClientSide):
         "Labels, AAAI 2024"
     )
     revision = 2
-    cost = Cost(effort=1.6)
+    cost = fl.Cost(effort=1.6)
     partner = ""
 
-    warm_up_rounds: int = option(
+    warm_up_rounds: int = fl.option(
         50,
         doc="rounds of mixup alone; the paper's 5 iterations of all clients by a tenth a round",
         at_least=1,
         share_of=("rounds", 1000),
     )
-    clean_threshold: float = option(
+    clean_threshold: float = fl.option(
         0.5, doc="probability from which a sample is clean (Eq. 7)", at_least=0, at_most=1
     )
-    clean_client: float = option(
+    clean_client: float = fl.option(
         0.1, doc="share of noisy samples up to which a client learns all of them", at_least=0
     )
-    confidence: float = option(
+    confidence: float = fl.option(
         0.75, doc="zeta: probability from which a noisy sample is labelled anew", at_least=0
     )
-    debias: float = option(0.5, doc="xi: of the local model's bias (Eq. 9)", at_least=0)
-    bias_momentum: float = option(
+    debias: float = fl.option(0.5, doc="xi: of the local model's bias (Eq. 9)", at_least=0)
+    bias_momentum: float = fl.option(
         0.2, doc="m: what the bias keeps from round to round (Eq. 12)", at_least=0, below=1
     )
-    prior_weight: float = option(
+    prior_weight: float = fl.option(
         1.0, doc="eta, of the uniform prior (Eq. 15); 0 in the paper's IID settings", at_least=0
     )
-    mixup_alpha: float = option(1.0, doc="alpha: of mixup's Beta distribution", above=0)
-    filter_losses: Literal["cross_entropy", "scaled_double_softmax"] = option(
+    mixup_alpha: float = fl.option(1.0, doc="alpha: of mixup's Beta distribution", above=0)
+    filter_losses: Literal["cross_entropy", "scaled_double_softmax"] = fl.option(
         "cross_entropy",
         doc="what mixtures are of: cross-entropies (Eq. 2), or those of softmax outputs taken for "
         "logits, scaled to [0, 1] (withdrawn code)",
@@ -86,11 +76,13 @@ class FedDiv(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- before a local update
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Split and relabel the participants' samples (Eqs. 6 to 8)."""
         if round < self.warm_up_rounds or FILTER not in federation.state:
             return
-        requests = [Pass(client, federation.weights, "filter") for client in participants]
+        requests = [fl.Pass(client, federation.weights, "filter") for client in participants]
         for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
             losses = self.losses_to_filter(outputs.logits, client.given)
             clean = clean_probability(losses, federation.state[FILTER]) >= self.clean_threshold
@@ -109,14 +101,14 @@ class FedDiv(ServerSide, ClientSide):
     def losses_to_filter(self, logits: Tensor, labels: Tensor) -> Tensor:
         """float64 [samples], see the option ``filter_losses``."""
         if self.filter_losses == "cross_entropy":
-            return cross_entropy(logits, labels).double()
-        losses = cross_entropy(logits.softmax(1), labels).double()
+            return fl.cross_entropy(logits, labels).double()
+        losses = fl.cross_entropy(logits.softmax(1), labels).double()
         spread = losses.max() - losses.min()
         return (losses - losses.min()) / torch.where(spread > 0, spread, 1.0)
 
     # ---------------------------------------------------------------- a local update
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """The samples that both models agree about (Eqs. 9 to 11), mixup's draws, and the weight
         of the prior. If there are fewer than two such samples, all candidates are learnt; if there
         are fewer than two of those, all samples.
@@ -133,30 +125,32 @@ class FedDiv(ServerSide, ClientSide):
                 if int(mask.sum()) > 1:
                     positions = mask.nonzero()[:, 0].cpu().numpy()
                     break
-        steps = batches(positions, turn.batch_size, turn.random_stream("batches"))
+        steps = fl.batches(positions, turn.batch_size, turn.random_stream("batches"))
         weight = self.prior_weight if turn.round >= self.warm_up_rounds else 0.0
-        extras = {**mixup_draws(steps, turn, self.mixup_alpha), "prior": [weight] * len(steps)}
-        return Epoch(steps, client.labels, extras)
+        extras = {**fl.mixup_draws(steps, turn, self.mixup_alpha), "prior": [weight] * len(steps)}
+        return fl.Epoch(steps, client.labels, extras)
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """Cross-entropy of mixed images, and the divergence of their mean prediction from a uniform
         one (Eqs. 13 to 15).
         """
-        log_probability = model(mixed_images(batch)).logits.log_softmax(1)
-        learnt = mixed_losses(log_probability, batch)
+        log_probability = model(fl.mixed_images(batch)).logits.log_softmax(1)
+        learnt = fl.mixed_losses(log_probability, batch)
         count, classes = log_probability.shape
         log_mean = log_probability.logsumexp(0) - math.log(count)
         return learnt.mean() - batch["prior"] * (log_mean + math.log(classes)).mean()
 
     # ---------------------------------------------------------------- after it
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """After the warm-up, move the bias (Eq. 12), and fit the mixture of the client's losses
         (Algorithm 2).
         """
         if round < self.warm_up_rounds:
             return
-        requests = [Pass(update.client, update.weights, "local filter") for update in updates]
+        requests = [fl.Pass(update.client, update.weights, "local filter") for update in updates]
         for update, outputs in zip(updates, federation.passes(requests, round), strict=True):
             client = update.client
             mean = outputs.logits.softmax(1).mean(0)
@@ -171,7 +165,7 @@ class FedDiv(ServerSide, ClientSide):
                 )
             federation.exchange(up=FILTER_BYTES)
 
-    def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_round(self, round: int, updates: list[fl.Update], federation: fl.Federation) -> None:
         """Make the filter: the mean, weighted by size, of all clients' latest mixtures (Eq. 5).
 
         As long as no client has had finite losses there is none, and nothing is filtered.
@@ -184,7 +178,7 @@ class FedDiv(ServerSide, ClientSide):
         federation.state[FILTER] = torch.tensordot(sizes / sizes.sum(), parts, 1)
         federation.exchange(down=len(updates) * FILTER_BYTES)
 
-    def size(self, client: Client) -> float:
+    def size(self, client: fl.Client) -> float:
         """The number of all the client's samples, also of those not learnt from (Eq. 1)."""
         return float(len(client))
 

@@ -8,19 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from noisyfl.core.options import option
+import noisyfl.method as fl
 from noisyfl.methods.fednoro import TwoStages, distance_aware
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
-from noisyfl.simulation.weights import Weights
 
 
-@METHODS.register("fedelc")
+@fl.METHODS.register("fedelc")
 class FedELC(TwoStages):
     """The first stage is FedNoRo's. In the second a noisy client holds label logits of each sample,
     at first K times the one-hot label, whose softmax is what the model learns; a step moves those
@@ -32,26 +24,28 @@ class FedELC(TwoStages):
         "Jiang et al., Tackling Noisy Clients in Federated Learning with End-to-end Label "
         "Correction, CIKM 2024"
     )
-    cost = Cost(effort=1.2)
+    cost = fl.Cost(effort=1.2)
     by_sample = ("label_logits",)
 
-    warm_up_rounds: int = option(
+    warm_up_rounds: int = fl.option(
         20, doc="rounds before noisy clients are found", at_least=1, share_of=("rounds", 120)
     )
-    label_scale: float = option(10.0, doc="K: a one-hot label's logit", above=0)
-    label_rate: float = option(1000.0, doc="lambda: learning rate of label logits", at_least=0)
-    label_batch: int | None = option(
+    label_scale: float = fl.option(10.0, doc="K: a one-hot label's logit", above=0)
+    label_rate: float = fl.option(1000.0, doc="lambda: learning rate of label logits", at_least=0)
+    label_batch: int | None = fl.option(
         64,
         doc="samples of whose mean loss label logits go down the gradient, as the code's batch "
         "has; null: as many as the batch has",
         at_least=1,
     )
-    given_weight: float = option(
+    given_weight: float = fl.option(
         0.5, doc="alpha: holds label logits near the given label", at_least=0
     )
-    entropy_weight: float = option(0.2, doc="beta: weight of the predictions' entropy", at_least=0)
+    entropy_weight: float = fl.option(
+        0.2, doc="beta: weight of the predictions' entropy", at_least=0
+    )
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """FedNoRo's ``log_prior``, and the client's ``label_logits`` [samples, classes]."""
         held = super().memory(client, federation)
         if "label_logits" in client.state:
@@ -59,7 +53,7 @@ class FedELC(TwoStages):
         one_hot = functional.one_hot(client.given, federation.classes).to(held["log_prior"].dtype)
         return {**held, "label_logits": self.label_scale * one_hot}
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Take the given labels as targets, even where the client has learnt others, and mark the
         steps that learn labels: those of a noisy client in the second stage.
         """
@@ -68,7 +62,7 @@ class FedELC(TwoStages):
             return epoch
         return dataclasses.replace(epoch, extras={"correcting": [True] * len(epoch.steps)})
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """For a noisy client in the second stage, with C classes: KL(prediction || learnt label)
         / C + alpha cross-entropy of the given label and the learnt one + beta entropy of the
         prediction / C (PENCIL's loss).
@@ -109,10 +103,12 @@ class FedELC(TwoStages):
         """
         return torch.ones_like(losses)
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Merge the noisy clients' label logits with the predictions of their local models."""
         noisy = [update for update in updates if self.correcting(update.client, round)]
-        requests = [Pass(update.client, update.weights, "merging") for update in noisy]
+        requests = [fl.Pass(update.client, update.weights, "merging") for update in noisy]
         for update, outputs in zip(noisy, federation.passes(requests, round), strict=True):
             client = update.client
             said = outputs.logits.softmax(1)
@@ -121,6 +117,6 @@ class FedELC(TwoStages):
             client.labels = merged.argmax(1)
             federation.report(client, label_accuracy=client.accuracy_of(client.labels))
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """FedNoRo's distance-aware mean."""
         return distance_aware(updates, federation)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from noisyfl.core.options import option
+import noisyfl.method as fl
 from noisyfl.methods.elr import EarlyLearning
-from noisyfl.methods.registry import METHODS
 
 
-@METHODS.register("fedelr")
+@fl.METHODS.register("fedelr")
 class FedELR(EarlyLearning):
     """ELR's loss, with a running mean that is nearly the last epoch's prediction, so that clients
     stay in the early phase of their training, in which models of clients agree.
@@ -21,9 +20,9 @@ class FedELR(EarlyLearning):
     )
     revision = 1
 
-    target_momentum: float = option(
+    target_momentum: float = fl.option(
         0.1, doc="beta: what the running mean keeps in an epoch", at_least=0, below=1
     )
-    weight: float = option(2.0, doc="lambda, of the regulariser", at_least=0)
+    weight: float = fl.option(2.0, doc="lambda, of the regulariser", at_least=0)
 
     variants: ClassVar = {}

@@ -25,20 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.core.randomness import stream
+import noisyfl.method as fl
 from noisyfl.methods.estimators.mixture import fit_two
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import parameters
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.server_side import ServerSide, sweep
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
-from noisyfl.simulation.weights import Weights, to_device
 
 LOSSES, VISITS, RIGHT, GUESS, TARGETS = "losses", "visits", "right", "guess", "targets"
 """Keys of a client's state. ``losses`` [samples]: l, of as many rounds as ``visits`` says.
@@ -65,8 +53,8 @@ BYTES = 8
 """Of a sample's mean loss, which goes up, and of its probability, which comes down."""
 
 
-@METHODS.register("fedgr")
-class FedGR(ServerSide, ClientSide):
+@fl.METHODS.register("fedgr")
+class FedGR(fl.ServerSide, fl.ClientSide):
     """See the module. The clients first take part equally often, and their samples are sieved only.
     The mixture is of all participants' samples of a round, which send their losses.
     """
@@ -75,54 +63,54 @@ class FedGR(ServerSide, ClientSide):
         "Tian et al., Learning Locally, Revising Globally: Global Reviser for Federated Learning "
         "with Noisy Labels, ICML 2026"
     )
-    cost = Cost(effort=1.9, models_kept=1)
+    cost = fl.Cost(effort=1.9, models_kept=1)
     partner = ""
     by_sample = (RIGHT, GUESS, TARGETS)
 
-    sieving_rounds: int = option(
+    sieving_rounds: int = fl.option(
         100,
         doc="rounds in which samples are sieved only, and all clients take part equally often",
         at_least=1,
         share_of=("rounds", 500),
     )
-    teaching_round: int = option(
+    teaching_round: int = fl.option(
         100,
         doc="rounds until the teacher teaches; before, it is the received model",
         at_least=0,
         share_of=("rounds", 500),
     )
-    strong_view: Literal["strong3", "strong3_uncut", "strong"] = option(
+    strong_view: Literal["strong3", "strong3_uncut", "strong"] = fl.option(
         "strong3",
         doc="v: TorchSSL's RandAugment and cutout (code), the same without cutout, or FixMatch's",
     )
-    sieve: Literal["participants", "client"] = option(
+    sieve: Literal["participants", "client"] = fl.option(
         "participants", doc="whose samples a mixture is of: all participants', or a client's own"
     )
-    confidence: float = option(
+    confidence: float = fl.option(
         0.9, doc="probability above which a guess is sure", at_least=0, at_most=1
     )
-    noisy_client: float = option(
+    noisy_client: float = fl.option(
         0.8, doc="share of noisy samples from which on a client learns guesses alone", at_least=0
     )
-    few_guesses: float = option(
+    few_guesses: float = fl.option(
         0.5,
         doc="share of guesses below which such a client's teacher is the received model",
         at_least=0,
     )
-    refinement: bool = option(True, doc="noisy samples get guesses; if not, they are left out")
-    decay: float = option(
+    refinement: bool = fl.option(True, doc="noisy samples get guesses; if not, they are left out")
+    decay: float = fl.option(
         0.99,
         doc="what the teacher keeps in a step, after a start",
         at_least=0,
         below=1,
     )
-    revised_share: float = option(
+    revised_share: float = fl.option(
         0.1, doc="how far the teacher moves to the received model", at_least=0, at_most=1
     )
-    teacher_weight: float = option(1.0, doc="w_t", at_least=0)
-    temperature: float = option(0.5, doc="T", above=0)
-    feature_weight: float = option(0.1, doc="w_f", at_least=0)
-    feature_temperature: float = option(0.5, doc="T_f", above=0)
+    teacher_weight: float = fl.option(1.0, doc="w_t", at_least=0)
+    temperature: float = fl.option(0.5, doc="T", above=0)
+    feature_weight: float = fl.option(0.1, doc="w_f", at_least=0)
+    feature_temperature: float = fl.option(0.5, doc="T_f", above=0)
 
     variants: ClassVar = {
         "without_refinement": {"refinement": False},
@@ -131,54 +119,58 @@ class FedGR(ServerSide, ClientSide):
         "own_sieve": {"sieve": "client"},
     }
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """What follows the sieving, and the teacher."""
         return {
             "the refinement of labels (sieving_rounds)": self.sieving_rounds,
             "the teacher (teaching_round)": self.teaching_round,
         }
 
-    def select(self, round: int, federation: Federation) -> np.ndarray:
+    def select(self, round: int, federation: fl.Federation) -> np.ndarray:
         """While samples are only sieved, sweeps over all clients, in a new order each; the last
         round of a sweep may have fewer. Then as FedAvg.
         """
         if round >= self.sieving_rounds:
             return super().select(round, federation)
         count = len(federation.clients)
-        number, places = sweep(round, count, federation.participants)
-        return stream(federation.seed, "sweep", number).permutation(count)[places]
+        number, places = fl.sweep(round, count, federation.participants)
+        return fl.stream(federation.seed, "sweep", number).permutation(count)[places]
 
-    def counted_updates(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: fl.Federation) -> int:
         """The participants of a sweep's round, then as FedAvg."""
         if round >= self.sieving_rounds:
             return super().counted_updates(round, federation)
-        return len(sweep(round, len(federation.clients), federation.participants)[1])
+        return len(fl.sweep(round, len(federation.clients), federation.participants)[1])
 
     # ---------------------------------------------------------------- before a local update
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Observe the participants' losses, revise their teachers, and guess their labels."""
         received = federation.weights
-        requests = [Pass(client, received, "sieve", view="plain") for client in participants]
+        requests = [fl.Pass(client, received, "sieve", view="plain") for client in participants]
         for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
-            losses = cross_entropy(outputs.logits, client.given)
+            losses = fl.cross_entropy(outputs.logits, client.given)
             visits = client.state.get(VISITS, 0)
             before = client.state.get(LOSSES, torch.zeros_like(losses))
             client.state[LOSSES] = before + (losses - before) / (visits + 1)
             client.state[VISITS] = visits + 1
             client.state[TEACHER] = self.revised(client, federation)
         if round >= self.teaching_round and self.teacher_weight:
-            requests = [Pass(client, client.state[TEACHER], "teacher") for client in participants]
+            requests = [
+                fl.Pass(client, client.state[TEACHER], "teacher") for client in participants
+            ]
             taught = federation.passes(requests, round)
             for client, outputs in zip(participants, taught, strict=True):
                 client.state[TARGETS] = outputs.logits
         if round >= self.sieving_rounds:
             sieved = [client for client in participants if RIGHT in client.state]
-            requests = [Pass(client, received, "guess") for client in sieved]
+            requests = [fl.Pass(client, received, "guess") for client in sieved]
             for client, outputs in zip(sieved, federation.passes(requests, round), strict=True):
                 self.guess(client, outputs.logits, federation)
 
-    def guess(self, client: Client, logits: Tensor, federation: Federation) -> None:
+    def guess(self, client: fl.Client, logits: Tensor, federation: fl.Federation) -> None:
         """Set the client's guesses by the received model's logits [samples, classes]."""
         sureness, guessed = logits.softmax(1).max(1)
         kept = client.state.get(GUESS, torch.full_like(client.given, NONE))
@@ -191,7 +183,7 @@ class FedGR(ServerSide, ClientSide):
             right = client.accuracy_of(guess, known)
             federation.report(client, pseudo_label_accuracy=right)
 
-    def revised(self, client: Client, federation: Federation) -> Weights:
+    def revised(self, client: fl.Client, federation: fl.Federation) -> fl.Weights:
         """The client's teacher, moved towards the received model; before it teaches, or where a
         client had hardly a right label or guess at its last visit, it is that model.
         """
@@ -208,16 +200,16 @@ class FedGR(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- a local update
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """The teacher's weights; after the sieving ``right`` and ``guess`` [samples], and where the
         teacher teaches its ``targets`` [samples, classes].
         """
         trained = federation.weights
         teacher = client.state[TEACHER]
         held = {
-            NAMED + name: to_device(weight, trained[name].device)
+            NAMED + name: fl.to_device(weight, trained[name].device)
             for name, weight in teacher.items()
-            if name in parameters(trained)
+            if name in fl.parameters(trained)
         }
         if TARGETS in client.state:
             held[TARGETS] = client.state[TARGETS]
@@ -230,19 +222,19 @@ class FedGR(ServerSide, ClientSide):
             held |= {RIGHT: right.to(trained["0.classifier.weight"].dtype), GUESS: guess}
         return held
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Every image in both views; the teacher follows a step when the next one is made."""
         epoch = super().epoch(client, turn)
         count, done = len(epoch.steps), client.state.get(MOVES, 0)
         steps = range(turn.number * count, (turn.number + 1) * count)
         follow = [self.share(done + step - 1) if step else 0.0 for step in steps]
-        return Epoch(epoch.steps, epoch.targets, {"follow": follow}, (self.strong_view, "weak"))
+        return fl.Epoch(epoch.steps, epoch.targets, {"follow": follow}, (self.strong_view, "weak"))
 
     def share(self, moves: int) -> float:
         """How far the teacher follows the local model, having moved so often."""
         return 1 - min((moves - 1) / moves, self.decay) if moves > 2 else 1.0
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """See the module."""
         follow(model, batch)
         strong, weak = batch.views
@@ -258,19 +250,21 @@ class FedGR(ServerSide, ClientSide):
             loss = loss + self.teacher_weight * away
         return loss
 
-    def label_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+    def label_loss(self, logits: Tensor, batch: fl.Batch) -> Tensor:
         """The first term of the loss, of logits [batch, classes]."""
-        given = cross_entropy(logits, batch.target)
+        given = fl.cross_entropy(logits, batch.target)
         if RIGHT not in batch.memory:
             return given.mean()
         right = batch.memory[RIGHT][batch.positions]
         guess = batch.memory[GUESS][batch.positions]
-        guessed = cross_entropy(logits, guess.clamp(min=0)) * (guess != NONE)
+        guessed = fl.cross_entropy(logits, guess.clamp(min=0)) * (guess != NONE)
         return (right * given + (1 - right) * guessed).mean()
 
     # ---------------------------------------------------------------- after it
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Keep the teachers, which follow the last step too, and sieve the samples."""
         for update in updates:
             state = update.client.state
@@ -295,7 +289,7 @@ class FedGR(ServerSide, ClientSide):
             federation.report(client, estimated_noise_level=noise_of(client))
 
 
-def followed(teacher: Weights, update: Update, shares: list[float]) -> Weights:
+def followed(teacher: fl.Weights, update: fl.Update, shares: list[float]) -> fl.Weights:
     """The teacher after a local update, of whose steps the memory lacks the last one; its buffers
     move at once as far as in all steps together.
 
@@ -306,13 +300,13 @@ def followed(teacher: Weights, update: Update, shares: list[float]) -> Weights:
     """
     if not shares:
         return teacher
-    trained = {name: update.memory[NAMED + name] for name in parameters(update.weights)}
+    trained = {name: update.memory[NAMED + name] for name in fl.parameters(update.weights)}
     way = 1 - math.prod(1 - share for share in shares)
     buffers = moved(teacher, update.weights, way)
     return {**buffers, **moved(trained, update.weights, shares[-1])}
 
 
-def noise_of(client: Client) -> float:
+def noise_of(client: fl.Client) -> float:
     """The share of a client's samples that are noisy."""
     return float((client.state[RIGHT] < SURE).double().mean())
 
@@ -327,10 +321,10 @@ def clean_probability(losses: Tensor, steps: int) -> Tensor:
     return mixture.posterior(losses[None])[0, :, 0]
 
 
-def moved(weights: Weights, target: Weights, share: float) -> Weights:
+def moved(weights: fl.Weights, target: fl.Weights, share: float) -> fl.Weights:
     """Weights moved towards others by a share of the way; counters become the others'."""
     return {
-        name: to_device(weight, target[name].device).lerp(target[name], share)
+        name: fl.to_device(weight, target[name].device).lerp(target[name], share)
         if weight.is_floating_point()
         else target[name]
         for name, weight in weights.items()
@@ -338,7 +332,7 @@ def moved(weights: Weights, target: Weights, share: float) -> Weights:
 
 
 @torch.no_grad()
-def follow(model: LocalModel, batch: Batch) -> None:
+def follow(model: fl.LocalModel, batch: fl.Batch) -> None:
     """Move the teacher in the memory towards the local model, by the step's ``follow``."""
     local = list(model.weights.values())
     teacher = [batch.memory[NAMED + name] for name in model.weights]

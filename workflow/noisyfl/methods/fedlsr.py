@@ -7,20 +7,14 @@ from typing import Literal
 
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.updates import Batch, Epoch
+import noisyfl.method as fl
 
 LEAST = 1e-6
 """Lower bound that probabilities are clamped to (official code)."""
 
 
-@METHODS.register("fedlsr")
-class FedLSR(ClientSide):
+@fl.METHODS.register("fedlsr")
+class FedLSR(fl.ClientSide):
     """Cross-entropy of the sharpened mixture of both views' predictions, + gamma times the
     Jensen-Shannon divergence between them (self-distillation), + lambda_e times their entropy.
     gamma grows over the first rounds. The share of the mixture is drawn for each step.
@@ -30,30 +24,30 @@ class FedLSR(ClientSide):
         "Jiang et al., Towards Federated Learning against Noisy Labels via Local "
         "Self-Regularization, CIKM 2022"
     )
-    cost = Cost(effort=2.0)
+    cost = fl.Cost(effort=2.0)
 
-    gamma: float = option(0.4, doc="weight of self-distillation", at_least=0)
-    entropy_weight: float = option(0.6, doc="lambda_e: weight of the entropy", at_least=0)
-    temperature: float = option(1 / 3, doc="T_d: of the predictions that are compared", above=0)
-    ramp_rounds: int = option(
+    gamma: float = fl.option(0.4, doc="weight of self-distillation", at_least=0)
+    entropy_weight: float = fl.option(0.6, doc="lambda_e: weight of the entropy", at_least=0)
+    temperature: float = fl.option(1 / 3, doc="T_d: of the predictions that are compared", above=0)
+    ramp_rounds: int = fl.option(
         20, doc="T_w: rounds until gamma is reached", at_least=0, share_of=("rounds", 100)
     )
-    loss_form: Literal["double_softmax", "cross_entropy"] = option(
+    loss_form: Literal["double_softmax", "cross_entropy"] = fl.option(
         "double_softmax",
         doc="what cross-entropy and entropy are of: probabilities taken for logits, and the first "
         "view's entropy alone (official code), or the probabilities themselves, and both views'",
     )
-    first_view: Literal["plain", "weak"] = option(
+    first_view: Literal["plain", "weak"] = fl.option(
         "plain",
         doc="the image beside the augmented one: as it is (official code), or as in training",
     )
-    second_view: Literal["mild", "strong", "weak"] = option(
+    second_view: Literal["mild", "strong", "weak"] = fl.option(
         "mild",
         doc="the augmented image: turned, or mirrored and in other colours, alike in a batch "
         "(paper, official code); RandAugment's and cutout's; or as in training",
     )
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Ask for two views, and set the first view's share in the mixture, and gamma, for each
         step.
         """
@@ -64,7 +58,7 @@ class FedLSR(ClientSide):
         extras = {"share": shares.tolist(), "gamma": [self.gamma * grown] * count}
         return dataclasses.replace(epoch, extras=extras, views=(self.first_view, self.second_view))
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """See the class."""
         logits = [model(view).logits for view in batch.views]
         first, second = (values.softmax(1) for values in logits)
@@ -72,7 +66,7 @@ class FedLSR(ClientSide):
         sharpened = mixture.square() / mixture.square().sum(1, keepdim=True)
         predictions = [(values / self.temperature).softmax(1).clamp(LEAST, 1) for values in logits]
         if self.loss_form == "double_softmax":
-            supervised = cross_entropy(sharpened, batch.target).mean()
+            supervised = fl.cross_entropy(sharpened, batch.target).mean()
             entropy = entropy_of(predictions[0].softmax(1))
         else:
             chosen = sharpened.gather(1, batch.target[:, None])

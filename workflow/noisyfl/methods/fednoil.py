@@ -13,19 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.core.randomness import stream
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Batch, Epoch, Update, batches, without_single
-from noisyfl.simulation.weights import size_in_bytes
+import noisyfl.method as fl
 
 STATE = "fednoil"
 """Key in a client's state of what the method keeps there during a round."""
@@ -39,8 +27,8 @@ with 0.45.
 """
 
 
-@METHODS.register("fednoil")
-class FedNoiL(ServerSide, ClientSide):
+@fl.METHODS.register("fednoil")
+class FedNoiL(fl.ServerSide, fl.ClientSide):
     """A round (Algorithm 1): all clients get the global model and send back the sum of its
     confidences in their labels; the participants are drawn by these sums. In each local epoch a
     participant draws its labelled samples by their confidences anew, and learns the others from
@@ -56,57 +44,57 @@ class FedNoiL(ServerSide, ClientSide):
         "Wang et al., FedNoiL: A Simple Two-Level Sampling Method for Federated Learning with "
         "Noisy Labels, arXiv 2205.10110, 2022"
     )
-    cost = Cost(effort=1.3)
+    cost = fl.Cost(effort=1.3)
 
-    temperature: float = option(0.5, doc="tau of the confidences", above=0)
-    clean_share: float | None = option(
+    temperature: float = fl.option(0.5, doc="tau of the confidences", above=0)
+    clean_share: float | None = fl.option(
         None,
         doc="rho; null: the paper's 0.35 under high noise (clients' mean level above a half), and "
         "0.55 under low",
         above=0,
         at_most=1,
     )
-    subset_size: Literal["share", "score", "mean_noise"] = option(
+    subset_size: Literal["share", "score", "mean_noise"] = fl.option(
         "share",
         doc="labelled samples of a client: rho of its own; score: rho of all the federation's, by "
         "the client's probability to be drawn; mean_noise: as share, rho being what is clean of "
         "all labels",
     )
-    confidence: float = option(
+    confidence: float = fl.option(
         0.95, doc="xi: softmax from which on a pseudo-label counts (FixMatch)", at_least=0
     )
-    unlabelled_weight: float = option(1.0, doc="lambda_u (FixMatch)", at_least=0)
-    guesses: int = option(2, doc="weak views that a pseudo-label is the mean of", at_least=1)
-    batch: Literal["labelled", "all"] = option(
+    unlabelled_weight: float = fl.option(1.0, doc="lambda_u (FixMatch)", at_least=0)
+    guesses: int = fl.option(2, doc="weak views that a pseudo-label is the mean of", at_least=1)
+    batch: Literal["labelled", "all"] = fl.option(
         "all",
         doc="a step's batch size counts its labelled samples, to which their share of the others "
         "is added; or all of its samples, so that an epoch has as many steps as FedAvg's",
     )
 
-    epochs: Literal["cosine", "logarithm", "constant"] = option(
+    epochs: Literal["cosine", "logarithm", "constant"] = fl.option(
         "logarithm", doc="local epochs from round to round: Eq. 10, Eq. 11, or the schedule's"
     )
-    most_epochs: int = option(
+    most_epochs: int = fl.option(
         100, doc="T_max, local epochs of the first round", at_least=1, share_of=("local_epochs", 30)
     )
-    least_epochs: int = option(
+    least_epochs: int = fl.option(
         20, doc="T_min", at_least=1, share_of=("local_epochs", 30), at_most_of="most_epochs"
     )
-    least_from: int = option(
+    least_from: int = fl.option(
         80,
         doc="r_min: the round, counted from 1, from which on it is T_min",
         at_least=1,
         share_of=("rounds", 200),
     )
-    evenly: bool = option(
+    evenly: bool = fl.option(
         False,
         doc="spread the local epochs of all rounds evenly over them: Constant(r_min) of Figures 2 "
         "and 3",
     )
 
-    client_sampling: bool = option(True, doc="by score, else uniform (Table 3)")
-    data_sampling: bool = option(True, doc="by confidence, else uniform (Table 3)")
-    semi_supervised: bool = option(True, doc="learn from the other samples as well (Table 4)")
+    client_sampling: bool = fl.option(True, doc="by score, else uniform (Table 3)")
+    data_sampling: bool = fl.option(True, doc="by confidence, else uniform (Table 3)")
+    semi_supervised: bool = fl.option(True, doc="learn from the other samples as well (Table 4)")
 
     variants: ClassVar = {
         "logarithm": {"epochs": "logarithm"},
@@ -145,7 +133,7 @@ class FedNoiL(ServerSide, ClientSide):
         total = sum(self.local_epochs(r) for r in range(1, rounds + 1))
         return round * total // rounds - (round - 1) * total // rounds
 
-    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+    def local_schedule(self, round: int, schedule: fl.Schedule) -> fl.Schedule:
         """The run's schedule with this round's number of local epochs (Section 4.3)."""
         schedule = super().local_schedule(round, schedule)
         if self.epochs == "constant":
@@ -158,7 +146,7 @@ class FedNoiL(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- who takes part
 
-    def select(self, round: int, federation: Federation) -> np.ndarray:
+    def select(self, round: int, federation: fl.Federation) -> np.ndarray:
         """Draw the participants, each client weighted by the sum of its confidences (Eq. 5)."""
         if not self.client_sampling:
             return super().select(round, federation)
@@ -167,35 +155,37 @@ class FedNoiL(ServerSide, ClientSide):
         scores = np.array([float(client.state[STATE]["confidence"].sum()) for client in clients])
         for client, share in zip(clients, scores / scores.sum(), strict=True):
             client.state[STATE] = {**client.state[STATE], "probability": float(share)}
-        rng = stream(federation.seed, "client sampling", round)
+        rng = fl.stream(federation.seed, "client sampling", round)
         return draw_by_weight(scores, federation.participants, rng)
 
-    def _score(self, round: int, clients: list[Client], federation: Federation) -> None:
+    def _score(self, round: int, clients: list[fl.Client], federation: fl.Federation) -> None:
         """Compute how confident the global model is of each label of each client."""
-        requests = [Pass(c, federation.weights, "confidence", view="plain") for c in clients]
+        requests = [fl.Pass(c, federation.weights, "confidence", view="plain") for c in clients]
         for client, outputs in zip(clients, federation.passes(requests, round), strict=True):
             probability = (outputs.logits.double() / self.temperature).softmax(1)
             confidence = probability.gather(1, client.labels[:, None])[:, 0].nan_to_num()
             client.state[STATE] = {"round": round, "confidence": confidence.cpu()}
             federation.report(client, estimated_noise_level=1 - float(confidence.mean()))
 
-    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+    def exchange(self, updates: list[fl.Update], federation: fl.Federation) -> tuple[int, int]:
         """Bytes of a round; with client sampling all clients receive the model and send a score."""
         down, up = super().exchange(updates, federation)
         if not self.client_sampling:
             return down, up
         count = len(federation.clients)
-        size = size_in_bytes(federation.weights)
+        size = fl.size_in_bytes(federation.weights)
         return size * count, up + SCORE_BYTES * count
 
-    def after_round(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_round(self, round: int, updates: list[fl.Update], federation: fl.Federation) -> None:
         """Delete what was kept on the clients during the round."""
         for client in federation.clients:
             client.state.pop(STATE, None)
 
     # ---------------------------------------------------------------- the local update
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Compute the participants' confidences, unless the server has asked for them, the sizes of
         their labelled sets, and their pseudo-labels (Eq. 8).
         """
@@ -207,7 +197,7 @@ class FedNoiL(ServerSide, ClientSide):
         if self.semi_supervised:
             self._guess(round, participants, federation)
 
-    def _subset(self, client: Client, federation: Federation) -> int:
+    def _subset(self, client: fl.Client, federation: fl.Federation) -> int:
         """How many labelled samples a client draws."""
         clients = federation.clients
         share = self._clean_share(clients)
@@ -216,22 +206,22 @@ class FedNoiL(ServerSide, ClientSide):
             probability = client.state[STATE].get("probability", 1 / len(clients))
             expected = share * sum(map(len, clients)) * probability
         elif self.subset_size == "mean_noise":
-            noise = mean_noise_level(clients, "fednoil.subset_size")
+            noise = fl.mean_noise_level(clients, "fednoil.subset_size")
             expected = (1 - noise) * len(client)
         return min(max(math.floor(expected + 0.5), 1), len(client))
 
-    def _clean_share(self, clients: list[Client]) -> float:
+    def _clean_share(self, clients: list[fl.Client]) -> float:
         """rho. The paper sets it by the true noise level, taken for known (Section 5.1)."""
         if self.clean_share is not None:
             return self.clean_share
-        high = float(np.mean(known_noise_levels(clients, "fednoil.clean_share"))) > 0.5
+        high = float(np.mean(fl.known_noise_levels(clients, "fednoil.clean_share"))) > 0.5
         return HIGH_NOISE_SHARE if high else LOW_NOISE_SHARE
 
-    def _guess(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def _guess(self, round: int, participants: list[fl.Client], federation: fl.Federation) -> None:
         total: dict[int, Tensor] = {}
         for number in range(self.guesses):
             purpose = f"pseudo-label {number}"
-            requests = [Pass(client, federation.weights, purpose) for client in participants]
+            requests = [fl.Pass(client, federation.weights, purpose) for client in participants]
             for client, outputs in zip(
                 participants, federation.passes(requests, round), strict=True
             ):
@@ -246,7 +236,7 @@ class FedNoiL(ServerSide, ClientSide):
                 right = client.accuracy_of(label, accepted)
                 federation.report(client, pseudo_label_accuracy=right)
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Draw the labelled samples (Eq. 6); the others are the unlabelled ones."""
         known = client.state[STATE]
         confidence = known["confidence"].numpy()
@@ -259,7 +249,7 @@ class FedNoiL(ServerSide, ClientSide):
 
         rng = turn.random_stream("batches")
         if not self.semi_supervised or labelled.all():
-            return Epoch(batches(np.sort(chosen), turn.batch_size, rng), client.labels)
+            return fl.Epoch(fl.batches(np.sort(chosen), turn.batch_size, rng), client.labels)
         steps = side_by_side(
             rng.permutation(np.flatnonzero(labelled)),
             rng.permutation(np.flatnonzero(~labelled)),
@@ -268,7 +258,7 @@ class FedNoiL(ServerSide, ClientSide):
         )
         accepted = known["accepted"].numpy() & ~labelled
         here = torch.from_numpy(labelled).to(client.labels.device)
-        return Epoch(
+        return fl.Epoch(
             steps,
             torch.where(here, client.labels, known["guess"].to(client.labels.device)),
             {
@@ -278,7 +268,7 @@ class FedNoiL(ServerSide, ClientSide):
             views=("weak", "strong"),
         )
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """L_x + lambda_u L_u (Eqs. 7 and 9): labelled samples in a weak view, others in a strong
         one. The mean of L_u is over all that are unlabelled, accepted or not.
         """
@@ -287,13 +277,15 @@ class FedNoiL(ServerSide, ClientSide):
         labelled = batch["labelled"]
         weak, strong = batch.views
         images = torch.where(labelled[:, None, None, None], weak, strong)
-        losses = cross_entropy(model(images).logits, batch.target)
-        supervised = mean_where(losses, labelled)
-        return supervised + self.unlabelled_weight * mean_where(
+        losses = fl.cross_entropy(model(images).logits, batch.target)
+        supervised = fl.mean_where(losses, labelled)
+        return supervised + self.unlabelled_weight * fl.mean_where(
             losses * batch["accepted"], ~labelled
         )
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Report every local epoch's labelled samples."""
         for client in (update.client for update in updates):
             for mask in client.state[STATE]["draws"]:
@@ -336,4 +328,4 @@ def side_by_side(
         first = (ends * count + counted // 2) // counted
         second = ends - first
     pairs = zip(np.split(labelled, first[:-1]), np.split(unlabelled, second[:-1]), strict=True)
-    return without_single([np.concatenate(pair) for pair in pairs])
+    return fl.without_single([np.concatenate(pair) for pair in pairs])

@@ -12,19 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import nonempty, numbers
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.estimates import mean_by_class
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
-from noisyfl.simulation.weights import Weights, average, size_in_bytes
+import noisyfl.method as fl
 
 FITS = 9
 """Mixtures that are fitted, each from its own seed; the most frequent result decides (official
@@ -35,7 +23,7 @@ NOISY = "noisy"
 """Key in a client's state of whether the client is noisy; set once that is known."""
 
 
-class TwoStages(ServerSide, ClientSide):
+class TwoStages(fl.ServerSide, fl.ClientSide):
     """A warm-up with logits adjusted by the client's class shares, then a stage for which the noisy
     clients are found, once.
 
@@ -45,24 +33,26 @@ class TwoStages(ServerSide, ClientSide):
 
     partner = ""
 
-    warm_up_rounds: int = option(
+    warm_up_rounds: int = fl.option(
         10, doc="T1: rounds before noisy clients are found", at_least=1, share_of=("rounds", 100)
     )
 
-    def stage(self, round: int, federation: Federation) -> str:
+    def stage(self, round: int, federation: fl.Federation) -> str:
         """``warm-up`` or ``training``."""
         return "warm-up" if round < self.warm_up_rounds else "training"
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Find the noisy ones among all clients when the second stage begins."""
         if round != self.warm_up_rounds:
             return
         clients = federation.clients
-        requests = [Pass(client, federation.weights, "noisy clients") for client in clients]
+        requests = [fl.Pass(client, federation.weights, "noisy clients") for client in clients]
         means, known = [], []
         for client, outputs in zip(clients, federation.passes(requests, round), strict=True):
-            losses = cross_entropy(outputs.logits, client.given)[:, None]
-            mean, count = mean_by_class(losses, client.given, federation.classes)
+            losses = fl.cross_entropy(outputs.logits, client.given)[:, None]
+            mean, count = fl.mean_by_class(losses, client.given, federation.classes)
             means.append(mean[:, 0])
             known.append(count > 0)
         table = torch.stack(means).double().cpu().numpy()
@@ -70,11 +60,11 @@ class TwoStages(ServerSide, ClientSide):
         for client, is_noisy in zip(clients, noisy.tolist(), strict=True):
             client.state[NOISY] = is_noisy
             federation.report(client, called_noisy=float(is_noisy))
-        model = size_in_bytes(federation.weights)
+        model = fl.size_in_bytes(federation.weights)
         means_up = len(clients) * federation.classes * means[0].element_size()
         federation.exchange(down=(len(clients) - len(participants)) * model, up=means_up)
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """``log_prior`` [classes], the logarithm of each class's share of the client's labels;
         minus infinity for a class that it does not have.
         """
@@ -82,17 +72,17 @@ class TwoStages(ServerSide, ClientSide):
         weight = federation.weights["0.classifier.weight"]
         return {"log_prior": (counts / counts.sum()).to(weight.dtype).log()}
 
-    def correcting(self, client: Client, round: int) -> bool:
+    def correcting(self, client: fl.Client, round: int) -> bool:
         """Whether the round is in the second stage and the client noisy."""
         return round >= self.warm_up_rounds and client.state.get(NOISY, False)
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """Cross-entropy of the logits with the classes' log-shares added (logit adjustment)."""
         logits = model(batch.images).logits + batch.memory["log_prior"]
-        return cross_entropy(logits, batch.target).mean()
+        return fl.cross_entropy(logits, batch.target).mean()
 
 
-@METHODS.register("fednoro")
+@fl.METHODS.register("fednoro")
 class FedNoRo(TwoStages):
     """In the second stage a noisy client learns, in growing part, what the received model says, and
     its model counts for less the further it is from the next clean client's.
@@ -102,20 +92,20 @@ class FedNoRo(TwoStages):
         "Wu et al., FedNoRo: Towards Noise-Robust Federated Learning by Addressing Class Imbalance "
         "and Label Noise Heterogeneity, IJCAI 2023"
     )
-    cost = Cost(effort=1.3)
+    cost = fl.Cost(effort=1.3)
 
-    temperature: float = option(0.8, doc="T: of the received model's softmax", above=0)
-    distillation: float = option(
+    temperature: float = fl.option(0.8, doc="T: of the received model's softmax", above=0)
+    distillation: float = fl.option(
         0.8, doc="most that distillation weighs against the labels", at_least=0, at_most=1
     )
-    ramp_end: int = option(
+    ramp_end: int = fl.option(
         49,
         doc="round, from 0, in which distillation weighs most",
         at_least=1,
         share_of=("rounds", 100),
     )
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Set the weight of distillation for each step, if the client is noisy and the second stage
         has begun.
         """
@@ -125,7 +115,7 @@ class FedNoRo(TwoStages):
         weight = self.distillation * ramp_up(turn.round, self.warm_up_rounds, self.ramp_end)
         return dataclasses.replace(epoch, extras={"distillation": [weight] * len(epoch.steps)})
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """For a noisy client in the second stage: w KL(received || adjusted) + (1 - w) adjusted
         cross-entropy, where w is the weight of distillation.
         """
@@ -140,7 +130,7 @@ class FedNoRo(TwoStages):
         own = -log_probability.gather(1, batch.target[:, None]).mean()
         return weight * divergence + (1 - weight) * own
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """The mean of the local models, weighted by size times exp(-D).
 
         D is 0 for a clean client. For a noisy one it is the distance of its model to the nearest
@@ -158,9 +148,9 @@ def ramp_up(round: int, begin: int, end: int) -> float:
     return math.exp(-5 * (1 - min(max(done, 0.0), 1.0)) ** 2)
 
 
-def distance_aware(updates: list[Update], federation: Federation) -> Weights:
+def distance_aware(updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
     """See :meth:`FedNoRo.aggregate`. A client is clean unless its state says that it is noisy."""
-    sent = nonempty(updates)
+    sent = fl.nonempty(updates)
     if not sent:
         return federation.weights
     noisy = [update.client.state.get(NOISY, False) for update in sent]
@@ -175,12 +165,12 @@ def distance_aware(updates: list[Update], federation: Federation) -> Weights:
     shares = [u.size * math.exp(-d) for u, d in zip(sent, distances, strict=True)]
     for update, share in zip(sent, shares, strict=True):
         federation.report(update.client, aggregation_weight=share / sum(shares))
-    return average([update.weights for update in sent], shares)
+    return fl.average([update.weights for update in sent], shares)
 
 
-def model_distance(one: Weights, other: Weights) -> float:
+def model_distance(one: fl.Weights, other: fl.Weights) -> float:
     """The Euclidean distances between two models' tensors, summed over all but the counters."""
-    return float(sum((one[name] - other[name]).norm() for name in numbers(one)))
+    return float(sum((one[name] - other[name]).norm() for name in fl.numbers(one)))
 
 
 def noisy_rows(means: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -12,22 +12,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.estimates import mean_by_class
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Outputs, Pass, Predictor
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Batch, Memory, Update
-from noisyfl.simulation.weights import Weights
+import noisyfl.method as fl
 
 
-@METHODS.register("fedproto")
-class FedProto(ServerSide, ClientSide):
+@fl.METHODS.register("fedproto")
+class FedProto(fl.ServerSide, fl.ClientSide):
     """Cross-entropy + weight * the mean square that a sample's features are off the global
     prototype of its class. A class of which none is known yet counts as no distance.
 
@@ -41,18 +30,18 @@ class FedProto(ServerSide, ClientSide):
 
     partner = ""
 
-    weight: float = option(1.0, doc="lambda, of the distance to prototypes", at_least=0)
-    sharing: Literal["weights", "nothing"] = option(
+    weight: float = fl.option(1.0, doc="lambda, of the distance to prototypes", at_least=0)
+    sharing: Literal["weights", "nothing"] = fl.option(
         "weights",
         doc="what is exchanged beside prototypes: weights, averaged; or nothing, and each client "
         "keeps its own network (paper, code)",
     )
-    prototype_mean: Literal["clients", "samples"] = option(
+    prototype_mean: Literal["clients", "samples"] = fl.option(
         "clients",
         doc="global prototypes: the mean over the clients that have the class (code), or weighted "
         "by how many samples of it they have (paper)",
     )
-    inference: Literal["head", "prototype"] = option(
+    inference: Literal["head", "prototype"] = fl.option(
         "head",
         doc="what decides in a test: the linear classifier, or the nearest global prototype "
         "(paper)",
@@ -62,37 +51,39 @@ class FedProto(ServerSide, ClientSide):
         "faithful": {"sharing": "nothing", "inference": "prototype"},
     }
 
-    cost = Cost(models_kept=1)
+    cost = fl.Cost(models_kept=1)
     predicts_by_features = True
 
     # ---------------------------------------------------------------- the local update
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """The global prototypes [classes, width], and which of them are known [classes]; nothing
         before there are any.
         """
         names = ("prototypes", "known") if "prototypes" in federation.state else ()
         return {name: federation.state[name] for name in names}
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """See the class; before there are prototypes, cross-entropy alone."""
         if "prototypes" not in batch.memory:
             return super().loss(model, batch)
         outputs = model(batch.images)
         gap = (outputs.features - batch.memory["prototypes"][batch.target]).square().mean(1)
         apart = (gap * batch.memory["known"][batch.target]).mean()
-        return cross_entropy(outputs.logits, batch.target).mean() + self.weight * apart
+        return fl.cross_entropy(outputs.logits, batch.target).mean() + self.weight * apart
 
     # ---------------------------------------------------------------- prototypes
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Average the participants' prototypes, and count the bytes of their exchange."""
-        requests = [Pass(u.client, u.weights, "prototypes", view="plain") for u in updates]
+        requests = [fl.Pass(u.client, u.weights, "prototypes", view="plain") for u in updates]
         answers = federation.passes(requests, round)
         if not answers:
             return
         found = [
-            mean_by_class(outputs.features, request.client.labels, outputs.logits.shape[1])
+            fl.mean_by_class(outputs.features, request.client.labels, outputs.logits.shape[1])
             for request, outputs in zip(requests, answers, strict=True)
         ]
         means = torch.stack([mean for mean, _ in found])
@@ -118,35 +109,36 @@ class FedProto(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- the server
 
-    def start(self, client: Client, federation: Federation) -> Weights:
+    def start(self, client: fl.Client, federation: fl.Federation) -> fl.Weights:
         """The global model, or the client's own once it has one."""
         return client.state.get("own_model", federation.weights)
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """FedAvg's mean, or, if weights are not exchanged, the initial model."""
         if self.sharing == "nothing":
             return federation.weights
         return super().aggregate(updates, federation)
 
-    def exchange(self, updates: list[Update], federation: Federation) -> tuple[int, int]:
+    def exchange(self, updates: list[fl.Update], federation: fl.Federation) -> tuple[int, int]:
         """Bytes of models, if they are averaged; :meth:`after_updates` counts the prototypes."""
         return (0, 0) if self.sharing == "nothing" else super().exchange(updates, federation)
 
-    def predictors(self, federation: Federation) -> list[Predictor]:
+    def predictors(self, federation: fl.Federation) -> list[fl.Predictor]:
         """The global model, or every client's own."""
         if self.sharing == "nothing":
             return [
-                Predictor(self.start(client, federation), client) for client in federation.clients
+                fl.Predictor(self.start(client, federation), client)
+                for client in federation.clients
             ]
         # Any client will do, since all know the same prototypes.
         anyone = federation.clients[0] if self.inference == "prototype" else None
-        return [Predictor(federation.weights, anyone)]
+        return [fl.Predictor(federation.weights, anyone)]
 
     def passes_of_test(self, changed: float) -> float:
         """One, or one for each new model if each client has its own."""
         return changed if self.sharing == "nothing" else 1.0
 
-    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+    def predict(self, outputs: list[fl.Outputs], client: fl.Client | None) -> Tensor:
         """The classifier's logits, or minus the mean squared differences to the prototypes.
 
         A class without a prototype ranks below every class that has one.

@@ -4,17 +4,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.losses import distance, proximal_weights, squared_distance
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.updates import Batch, Epoch
+import noisyfl.method as fl
 
 
-@METHODS.register("fedprox")
-class FedProx(ClientSide):
+@fl.METHODS.register("fedprox")
+class FedProx(fl.ClientSide):
     """Cross-entropy + (mu / 2) ||w - w_received||^2 (FedProx, Eq. 2).
 
     FedCorr's authors run their FedProx baseline, as far as their code says, through its own
@@ -23,23 +17,23 @@ class FedProx(ClientSide):
 
     reference = "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020"
 
-    mu: float = option(0.01, doc="weight of the proximal term", at_least=0)
-    prox_form: Literal["squared", "norm"] = option(
+    mu: float = fl.option(0.01, doc="weight of the proximal term", at_least=0)
+    prox_form: Literal["squared", "norm"] = fl.option(
         "squared", doc="half the squared distance, or the distance"
     )
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Set the weight of the proximal term for each step; in the form ``norm`` it is 0 in an
         epoch's first step.
         """
         epoch = super().epoch(client, turn)
-        weights = proximal_weights(self.mu, len(epoch.steps), self.prox_form)
-        return Epoch(epoch.steps, epoch.targets, {"proximal": weights})
+        weights = fl.proximal_weights(self.mu, len(epoch.steps), self.prox_form)
+        return fl.Epoch(epoch.steps, epoch.targets, {"proximal": weights})
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """See the class."""
         if self.prox_form == "norm":
-            penalty = distance(model.weights, model.received)
+            penalty = fl.distance(model.weights, model.received)
         else:
-            penalty = squared_distance(model.weights, model.received) / 2
+            penalty = fl.squared_distance(model.weights, model.received) / 2
         return super().loss(model, batch) + batch["proximal"] * penalty

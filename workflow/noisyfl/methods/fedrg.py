@@ -25,8 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import batch_norm, linear, normalize, relu
 
-from noisyfl.core.options import option
-from noisyfl.core.randomness import stream
+import noisyfl.method as fl
 from noisyfl.methods.estimators.directions import (
     PARTS,
     Mixture,
@@ -37,17 +36,7 @@ from noisyfl.methods.estimators.directions import (
     unit,
 )
 from noisyfl.methods.estimators.mixture import fit_two
-from noisyfl.methods.registry import METHODS
 from noisyfl.methods.sce import SymmetricCrossEntropy
-from noisyfl.simulation.aggregation import nonempty
-from noisyfl.simulation.client_side import Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
-from noisyfl.simulation.weights import Weights, average, size_in_bytes
 
 PROJECTOR = "projector"
 """Key of the projector's weights in the federation's state, and beginning of their names."""
@@ -67,7 +56,7 @@ SGD = "sgd"
 """Name, in the memory, of the schedule's learning rate, momentum and weight decay."""
 
 
-@METHODS.register("fedrg")
+@fl.METHODS.register("fedrg")
 class FedRG(SymmetricCrossEntropy):
     """First the clients train all but the classifier, without labels, to tell images apart. A
     projector behind the features, which nothing else uses, is averaged beside the model.
@@ -80,50 +69,52 @@ class FedRG(SymmetricCrossEntropy):
         "Wen et al., FedRG: Unleashing the Representation Geometry for Federated Learning with "
         "Noisy Clients, CVPR 2026"
     )
-    cost = Cost(effort=3.3)
+    cost = fl.Cost(effort=3.3)
     by_sample = (CLEAN,)
 
-    pretraining_rounds: int = option(
+    pretraining_rounds: int = fl.option(
         150, doc="rounds of training without labels", at_least=0, share_of=("rounds", 500)
     )
-    strong_view: Literal["strong3", "strong3_uncut", "strong"] = option(
+    strong_view: Literal["strong3", "strong3_uncut", "strong"] = fl.option(
         "strong3",
         doc="the second view: TorchSSL's RandAugment and cutout (code), the same without cutout "
         "(code, on SVHN), or FixMatch's",
     )
-    contrast_temperature: float = option(0.07, doc="t, of the pretraining's softmax", above=0)
-    projector_hidden: int | None = option(
+    contrast_temperature: float = fl.option(0.07, doc="t, of the pretraining's softmax", above=0)
+    projector_hidden: int | None = fl.option(
         None, doc="the projector's hidden width; null: eight times the features'", at_least=1
     )
-    projector_output: int | None = option(
+    projector_output: int | None = fl.option(
         None, doc="width of what it returns; null: four times the features'", at_least=1
     )
-    clusters: int | None = option(
+    clusters: int | None = fl.option(
         None, doc="G, of a client's mixture; null: as many as classes", at_least=1
     )
-    temperature: float = option(
+    temperature: float = fl.option(
         2.0, doc="T, of the responsibilities: 2 (code), or 1, a mixture's posterior", above=0
     )
-    cluster_momentum: float = option(
+    cluster_momentum: float = fl.option(
         0.1, doc="how far a step moves the mixture", above=0, at_most=1
     )
-    cluster_prior: float = option(
+    cluster_prior: float = fl.option(
         5.0, doc="samples that are added to the counts behind the clusters' shares", above=0
     )
-    class_prior: float = option(
+    class_prior: float = fl.option(
         0.5, doc="eta: samples that are added to each class's count in each cluster", above=0
     )
-    split: Literal["batch", "round"] = option(
+    split: Literal["batch", "round"] = fl.option(
         "batch",
         doc="what is split into clean and noisy samples: each batch (code), or all of the client's "
         "samples, once a round, by the received model (text)",
     )
-    clean_threshold: float = option(
+    clean_threshold: float = fl.option(
         0.5, doc="probability from which on a sample is clean", at_least=0, at_most=1
     )
-    label_weight: float = option(0.4, doc="w_s, of all samples' labels", at_least=0)
-    absorption_weight: float = option(1.0, doc="w_n, of the noisy samples' absorption", at_least=0)
-    absorption: Literal["personal", "shared"] = option(
+    label_weight: float = fl.option(0.4, doc="w_s, of all samples' labels", at_least=0)
+    absorption_weight: float = fl.option(
+        1.0, doc="w_n, of the noisy samples' absorption", at_least=0
+    )
+    absorption: Literal["personal", "shared"] = fl.option(
         "personal", doc="whose matrix A is: each client's own, or averaged like the model"
     )
 
@@ -134,13 +125,15 @@ class FedRG(SymmetricCrossEntropy):
         "cross_entropy": {"alpha": 1.0, "beta": 0.0},
     }
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """The training with labels."""
         return {"the training with labels (pretraining_rounds)": self.pretraining_rounds}
 
     # ---------------------------------------------------------------- a local update
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Name what the pretraining trains; then split the participants' samples, if that is done
         once a round.
         """
@@ -153,7 +146,7 @@ class FedRG(SymmetricCrossEntropy):
                 ]
         elif self.split == "round":
             requests = [
-                Pass(client, federation.weights, f"clusters {view}", view=view)
+                fl.Pass(client, federation.weights, f"clusters {view}", view=view)
                 for client in participants
                 for view in ("weak", self.strong_view)
             ]
@@ -164,7 +157,7 @@ class FedRG(SymmetricCrossEntropy):
                 gamma = responsibilities(mixture, *views, self.temperature)[0]
                 client.state[CLEAN] = self.clean(mixture, gamma, client.labels)
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """What the round trains or moves beside the model; momentum starts anew with each update.
 
         In the pretraining the projector's weights; then the noise absorption matrix, the mixture,
@@ -186,14 +179,14 @@ class FedRG(SymmetricCrossEntropy):
             SGD: like.new_tensor([*rates[:2], 0.0]),
         }
 
-    def projector(self, federation: Federation) -> Weights:
+    def projector(self, federation: fl.Federation) -> fl.Weights:
         """The projector's weights as they are; as torch draws those of such layers at first."""
         if PROJECTOR in federation.state:
             return federation.state[PROJECTOR]
         like = federation.weights["0.classifier.weight"]
         width = like.shape[1]
         hidden, output = self.projector_hidden or 8 * width, self.projector_output or 4 * width
-        rng = stream(federation.seed, PROJECTOR)
+        rng = fl.stream(federation.seed, PROJECTOR)
         drawn = {
             f"{PROJECTOR}.{layer}.{name}": rng.uniform(-1, 1, shape) / np.sqrt(fan_in)
             for layer, fan_out, fan_in in (("hidden", hidden, width), ("output", output, hidden))
@@ -204,7 +197,7 @@ class FedRG(SymmetricCrossEntropy):
         weights[f"{PROJECTOR}.norm.bias"] = like.new_zeros(hidden)
         return weights
 
-    def matrix(self, client: Client, federation: Federation) -> Tensor:
+    def matrix(self, client: fl.Client, federation: fl.Federation) -> Tensor:
         """The noise absorption matrix that a client starts from; at first the identity."""
         state = client.state if self.absorption == "personal" else federation.state
         like = federation.weights["0.classifier.weight"]
@@ -212,21 +205,21 @@ class FedRG(SymmetricCrossEntropy):
             return state[ABSORPTION]
         return torch.eye(len(like), dtype=like.dtype, device=like.device)
 
-    def mixture(self, client: Client, federation: Federation) -> Memory:
+    def mixture(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """The mixture that a client starts from."""
         if MIXTURE in client.state:
             return client.state[MIXTURE]
         like = federation.weights["0.classifier.weight"]
-        rng = stream(federation.seed, MIXTURE, client.id)
+        rng = fl.stream(federation.seed, MIXTURE, client.id)
         return first_mixture(self.clusters or len(like), like, rng)
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Every image in two views; the pretraining leaves the classifier as it is."""
         epoch = super().epoch(client, turn)
         learns = tuple(client.state[BODY]) if turn.round < self.pretraining_rounds else ""
         return dataclasses.replace(epoch, views=("weak", self.strong_view), learns=learns)
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """See the module. It also trains the projector, or the noise absorption matrix and the
         mixture, in the memory.
         """
@@ -237,7 +230,7 @@ class FedRG(SymmetricCrossEntropy):
         return self._label_loss(outputs.logits, clean, batch)
 
     @torch.no_grad()
-    def _looked_at(self, weak: Tensor, strong: Tensor, batch: Batch) -> Tensor:
+    def _looked_at(self, weak: Tensor, strong: Tensor, batch: fl.Batch) -> Tensor:
         """bool [n], which samples of a batch are clean, given features [n, width] of two views; the
         mixture is moved.
         """
@@ -261,7 +254,7 @@ class FedRG(SymmetricCrossEntropy):
             memory[name].copy_(value)
         return clean
 
-    def _pretraining_loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def _pretraining_loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """The contrast of all views, in one pass, so that both share batch normalisation."""
         features = model(torch.cat(batch.views)).features
         names = [name for name in batch.memory if name.startswith(PROJECTOR)]
@@ -270,7 +263,7 @@ class FedRG(SymmetricCrossEntropy):
         descend(loss, trained, batch.memory)
         return loss
 
-    def _label_loss(self, logits: Tensor, clean: Tensor, batch: Batch) -> Tensor:
+    def _label_loss(self, logits: Tensor, clean: Tensor, batch: fl.Batch) -> Tensor:
         """The loss of the labels, on which the noise absorption matrix descends, too; its rows are
         then made to sum to 1 again.
         """
@@ -293,22 +286,24 @@ class FedRG(SymmetricCrossEntropy):
 
     # ---------------------------------------------------------------- afterwards
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Average the projectors, or a shared noise absorption matrix, as FedAvg does the models;
         keep what is a client's own, and report which samples it took for clean.
         """
         for update in updates:
             for name in (BODY, CLEAN):
                 update.client.state.pop(name, None)
-        counted = nonempty(updates)
+        counted = fl.nonempty(updates)
         sizes = [update.size for update in counted]
         if round < self.pretraining_rounds:
             sent = self.projector(federation)
-            size = size_in_bytes(sent) * len(updates)
+            size = fl.size_in_bytes(sent) * len(updates)
             federation.exchange(down=size, up=size)
             if counted:
                 models = [{name: one.memory[name] for name in sent} for one in counted]
-                federation.state[PROJECTOR] = average(models, sizes)
+                federation.state[PROJECTOR] = fl.average(models, sizes)
             return
         federation.state.pop(PROJECTOR, None)
         for update in counted:
@@ -321,25 +316,25 @@ class FedRG(SymmetricCrossEntropy):
                 client.state[ABSORPTION] = memory[ABSORPTION]
         if self.absorption == "shared" and counted:
             matrices = [{ABSORPTION: one.memory[ABSORPTION]} for one in counted]
-            size = size_in_bytes(matrices[0]) * len(updates)
+            size = fl.size_in_bytes(matrices[0]) * len(updates)
             federation.exchange(down=size, up=size)
-            federation.state[ABSORPTION] = average(matrices, sizes)[ABSORPTION]
+            federation.state[ABSORPTION] = fl.average(matrices, sizes)[ABSORPTION]
 
 
 # -------------------------------------------------------------------- weights in the memory
 
 
-def velocities(weights: Weights) -> Weights:
+def velocities(weights: fl.Weights) -> fl.Weights:
     """The momentum, zeros, of weights that a loss trains, under the names that it has for them."""
     return {VELOCITY + name: torch.zeros_like(weight) for name, weight in weights.items()}
 
 
-def leaves(memory: Memory, names: Iterable[str]) -> Weights:
+def leaves(memory: fl.Memory, names: Iterable[str]) -> fl.Weights:
     """Copies of weights in the memory, for a gradient; the memory itself is changed later on."""
     return {name: memory[name].clone().requires_grad_() for name in names}
 
 
-def descend(loss: Tensor, trained: Weights, memory: Memory) -> None:
+def descend(loss: Tensor, trained: fl.Weights, memory: fl.Memory) -> None:
     """Make a step of SGD, as the run's own optimizer would, on weights in the memory.
 
     Args:
@@ -359,7 +354,7 @@ def descend(loss: Tensor, trained: Weights, memory: Memory) -> None:
 # -------------------------------------------------------------------- the pretraining
 
 
-def project(features: Tensor, weights: Weights) -> Tensor:
+def project(features: Tensor, weights: fl.Weights) -> Tensor:
     """[n, output], what the projector makes of features [n, width]: two layers, between them batch
     normalisation by the batch and ReLU.
     """
@@ -377,4 +372,4 @@ def contrast(projected: Tensor, temperature: float) -> Tensor:
     similar = sphere @ sphere.T / temperature
     places = torch.arange(len(sphere), device=sphere.device)
     similar = similar.masked_fill(places[:, None] == places, -torch.inf)
-    return cross_entropy(similar, places.roll(len(sphere) // 2)).mean()
+    return fl.cross_entropy(similar, places.roll(len(sphere) // 2)).mean()

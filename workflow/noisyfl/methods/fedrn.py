@@ -16,26 +16,15 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 from torch.nn.utils.rnn import pad_sequence
 
-from noisyfl.core.options import option
-from noisyfl.core.randomness import stream
+import noisyfl.method as fl
 from noisyfl.methods.estimators.mixture import fit_two
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.estimates import product
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.updates import Epoch, Task, Update, batches
-from noisyfl.simulation.weights import Weights, size_in_bytes
 
 TOLERANCE, FLOOR = 1e-2, 5e-4
 """The tolerance at which the fit of a mixture stops, and what is added to its variances (code)."""
 
 
-@METHODS.register("fedrn")
-class FedRN(ClientSide):
+@fl.METHODS.register("fedrn")
+class FedRN(fl.ClientSide):
     """After a warm-up with FedAvg, a client trains on its clean set alone (Algorithm 1).
 
     The clean set comes from the losses of k + 1 models: the client's own and those of its most
@@ -49,28 +38,28 @@ class FedRN(ClientSide):
         "Kim et al., FedRN: Exploiting k-Reliable Neighbors Towards Robust Federated Learning, "
         "CIKM 2022"
     )
-    cost = Cost(effort=1.6, models_kept=1)
+    cost = fl.Cost(effort=1.6, models_kept=1)
 
-    neighbours: int = option(2, doc="k: models that a client gets beside the global", at_least=0)
-    alpha: float = option(
+    neighbours: int = fl.option(2, doc="k: models that a client gets beside the global", at_least=0)
+    alpha: float = fl.option(
         0.6, doc="weight of expertise against similarity (Eq. 3)", at_least=0, at_most=1
     )
-    warm_up_rounds: int = option(
+    warm_up_rounds: int = fl.option(
         100, doc="rounds of FedAvg before", at_least=0, share_of=("rounds", 500)
     )
-    finetune: bool = option(True, doc="fine-tune the neighbours' classifiers (Table 5)")
-    neighbour_choice: Literal["reliable", "random"] = option(
+    finetune: bool = fl.option(True, doc="fine-tune the neighbours' classifiers (Table 5)")
+    neighbour_choice: Literal["reliable", "random"] = fl.option(
         "reliable", doc="the most reliable, or any, with equal reliability weights (Table 9)"
     )
-    similarity: Literal["logits", "softmax"] = option(
+    similarity: Literal["logits", "softmax"] = fl.option(
         "logits", doc="what the cosine of Eq. 5 compares: logits (code) or softmax (paper)"
     )
-    target_model: Literal["stale", "received"] = option(
+    target_model: Literal["stale", "received"] = fl.option(
         "stale",
         doc="what counts as the client's own: its model as its last local update left it (code; "
         "on a first visit the global one), or the global one",
     )
-    threshold: float = option(
+    threshold: float = fl.option(
         0.5, doc="probability above which a sample is clean (Eqs. 8, 9)", at_least=0, below=1
     )
 
@@ -81,37 +70,39 @@ class FedRN(ClientSide):
         "without_finetuning": {"finetune": False},
     }
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which the choice of clean samples begins."""
         return {"the choice of clean samples (warm_up_rounds)": self.warm_up_rounds}
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Find each participant's clean set (Algorithm 1, lines 4 to 13)."""
         if round < self.warm_up_rounds:
             return
-        targets = [Task(client, self._target(client, federation)) for client in participants]
+        targets = [fl.Task(client, self._target(client, federation)) for client in participants]
         own = clean_probabilities(targets, round, federation)
         weights, helpers = [], []
         for client, probability in zip(participants, own, strict=True):
             chosen, weight = self.team(client, round, federation)
             client.state["auxiliary"] = self.probably_clean(probability)
-            helpers += [Task(client, neighbour.state["weights"]) for neighbour in chosen]
+            helpers += [fl.Task(client, neighbour.state["weights"]) for neighbour in chosen]
             weights.append(weight)
-        federation.exchange(down=sum(size_in_bytes(helper.weights) for helper in helpers))
-        tuned: Sequence[Task | Update] = helpers
+        federation.exchange(down=sum(fl.size_in_bytes(helper.weights) for helper in helpers))
+        tuned: Sequence[fl.Task | fl.Update] = helpers
         if self.finetune:
             tuned = federation.train(helpers, FINE_TUNING, round, "fine-tuning")
         others = iter(clean_probabilities(tuned, round, federation))
         for client, probability, weight in zip(participants, own, weights, strict=True):
             heard = torch.stack([probability, *(next(others) for _ in weight[1:])])
             # Eq. 7
-            clean = self.probably_clean(product(heard.new_tensor(weight), heard))
+            clean = self.probably_clean(fl.product(heard.new_tensor(weight), heard))
             del client.state["auxiliary"]
             client.state["clean"] = clean
             federation.report_selection(client, clean)
             federation.report(client, clean_share=float(clean.double().mean()))
 
-    def _target(self, client: Client, federation: Federation) -> Weights:
+    def _target(self, client: fl.Client, federation: fl.Federation) -> fl.Weights:
         stale = self.target_model == "stale" and "weights" in client.state
         return client.state["weights"] if stale else federation.weights
 
@@ -123,8 +114,8 @@ class FedRN(ClientSide):
         return chosen if int(chosen.sum()) > 1 else torch.ones_like(chosen)
 
     def team(
-        self, client: Client, round: int, federation: Federation
-    ) -> tuple[list[Client], list[float]]:
+        self, client: fl.Client, round: int, federation: fl.Federation
+    ) -> tuple[list[fl.Client], list[float]]:
         """A client's neighbours (Definition 4.1), and the reliability weights of the client and of
         each neighbour, which sum to 1.
 
@@ -141,7 +132,7 @@ class FedRN(ClientSide):
             if other.id != client.id and "answer" in other.state
         ]
         if self.neighbour_choice == "random":
-            rng = stream(federation.seed, "neighbours", round, client.id)
+            rng = fl.stream(federation.seed, "neighbours", round, client.id)
             best = rng.permutation(len(others))[: self.neighbours].tolist()
             weights = torch.ones(1 + len(best), dtype=torch.float64)
         else:
@@ -152,7 +143,7 @@ class FedRN(ClientSide):
                 weights = torch.ones_like(weights)
         return [others[number] for number in best], (weights / weights.sum()).tolist()
 
-    def reliability(self, client: Client, others: list[Client]) -> Tensor:
+    def reliability(self, client: fl.Client, others: list[fl.Client]) -> Tensor:
         """The reliability R of the client itself, then of each other client (Eqs. 3 to 5): float64
         [1 + others], on the host.
         """
@@ -165,22 +156,24 @@ class FedRN(ClientSide):
         similarity[0] = 1
         return self.alpha * min_max(accuracy) + (1 - self.alpha) * similarity
 
-    def positions(self, client: Client) -> np.ndarray:
+    def positions(self, client: fl.Client) -> np.ndarray:
         """The clean set, or all samples as long as the client has none, as in the warm-up."""
         if "clean" not in client.state:
             return super().positions(client)
         return np.flatnonzero(client.state["clean"].cpu().numpy())
 
-    def size(self, client: Client) -> float:
+    def size(self, client: fl.Client) -> float:
         """All samples, not the clean ones alone (Algorithm 1, line 20)."""
         return float(len(client))
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Keep what the server stores of each participant: its model, training accuracy and answer
         to the random image (Algorithm 1, lines 16 to 18).
         """
         image = federation.random_image()
-        requests = [Pass(update.client, update.weights, "expertise") for update in updates]
+        requests = [fl.Pass(update.client, update.weights, "expertise") for update in updates]
         answers = federation.passes(requests, round)
         for update, outputs in zip(updates, answers, strict=True):
             client = update.client
@@ -193,22 +186,22 @@ class FedRN(ClientSide):
             federation.exchange(up=answer.element_size() * (1 + len(answer)))
 
 
-class FineTuning(ClientSide):
+class FineTuning(fl.ClientSide):
     """Train a neighbour's classifier for one epoch on the samples that the client's own model alone
     finds clean (Eq. 9).
     """
 
     name: ClassVar[str] = "fedrn's fine-tuning"
 
-    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+    def local_schedule(self, round: int, schedule: fl.Schedule) -> fl.Schedule:
         """One epoch."""
         return super().local_schedule(round, schedule).model_copy(update={"local_epochs": 1})
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Draw batches from the auxiliary set; only the classifier learns."""
         positions = np.flatnonzero(client.state["auxiliary"].cpu().numpy())
-        steps = batches(positions, turn.batch_size, turn.random_stream("fine-tuning"))
-        return Epoch(steps, client.labels, learns="0.classifier")
+        steps = fl.batches(positions, turn.batch_size, turn.random_stream("fine-tuning"))
+        return fl.Epoch(steps, client.labels, learns="0.classifier")
 
 
 # A single object for all rounds, since an executor finds the steps that it captured by their client
@@ -217,7 +210,7 @@ FINE_TUNING = FineTuning()
 
 
 def clean_probabilities(
-    models: Sequence[Task | Update], round: int, federation: Federation
+    models: Sequence[fl.Task | fl.Update], round: int, federation: fl.Federation
 ) -> list[Tensor]:
     """For each model, the probabilities that its client's samples are clean (Eq. 6).
 
@@ -228,11 +221,11 @@ def clean_probabilities(
         round: counted from 0, for the random streams.
         federation: makes the passes, and counts them.
     """
-    requests = [Pass(model.client, model.weights, "clean set") for model in models]
+    requests = [fl.Pass(model.client, model.weights, "clean set") for model in models]
     if not requests:
         return []
     losses = [
-        min_max(cross_entropy(outputs.logits, request.client.labels).double().nan_to_num(), 0.0)
+        min_max(fl.cross_entropy(outputs.logits, request.client.labels).double().nan_to_num(), 0.0)
         for request, outputs in zip(requests, federation.passes(requests, round), strict=True)
     ]
     values = pad_sequence(losses, batch_first=True)

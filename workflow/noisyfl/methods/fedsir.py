@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
+import noisyfl.method as fl
 from noisyfl.methods.estimators.subspaces import (
     Spectrum,
     Subspace,
@@ -29,18 +29,6 @@ from noisyfl.methods.estimators.subspaces import (
     weighted_projection,
 )
 from noisyfl.methods.fednoro import NOISY, distance_aware, ramp_up
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import nonempty
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
-from noisyfl.simulation.weights import Weights, average, size_in_bytes
 
 DISTILLED = "distilled"
 """Key in a client's state: bool [samples], the samples that learn from the received model too."""
@@ -53,8 +41,8 @@ STARTS = 30
 """Fits of the mixture, of which the most likely one counts (code)."""
 
 
-@METHODS.register("fedsir")
-class FedSIR(ServerSide, ClientSide):
+@fl.METHODS.register("fedsir")
+class FedSIR(fl.ServerSide, fl.ClientSide):
     """In the identification every client trains the first model once, by plain cross-entropy, and
     sends the mean and the mean square of its classes' similarities. A mixture of two Gaussians
     splits the clients; those of the component with the smaller mean are clean, and the mean of
@@ -71,48 +59,50 @@ class FedSIR(ServerSide, ClientSide):
         "Gholami et al., FedSIR: Spectral Client Identification and Relabeling for Federated "
         "Learning with Noisy Labels, arXiv 2604.20825, 2026"
     )
-    cost = Cost(effort=1.4, models_kept=1)
+    cost = fl.Cost(effort=1.4, models_kept=1)
     partner = ""
     by_sample = (DISTILLED,)
 
-    identification_epochs: int = option(5, doc="E1: local epochs of the identification", at_least=1)
-    identification_samples: int = option(
+    identification_epochs: int = fl.option(
+        5, doc="E1: local epochs of the identification", at_least=1
+    )
+    identification_samples: int = fl.option(
         20, doc="samples that a class needs to be compared with others on a client", at_least=1
     )
-    relabel_every: int = option(
+    relabel_every: int = fl.option(
         20, doc="R: rounds between two relabellings", at_least=1, share_of=("rounds", 100)
     )
-    dominance: float = option(
+    dominance: float = fl.option(
         10.0, doc="rho: dominant singular values' sum over that of residual ones", above=0
     )
-    residual_directions: int = option(
+    residual_directions: int = fl.option(
         12, doc="most residual directions of a class that are merged and used", at_least=1
     )
-    consensus_samples: int = option(
+    consensus_samples: int = fl.option(
         100, doc="samples that a client's class needs to be merged with others'", at_least=1
     )
-    consensus_gap: float = option(
+    consensus_gap: float = fl.option(
         0.03,
         doc="between the first two eigenvalues of merged dominant directions; with less, those of "
         "the client with most samples of the class are used alone",
         at_least=0,
     )
-    temperature: float = option(0.8, doc="of the received model's softmax", above=0)
-    distillation: float = option(
+    temperature: float = fl.option(0.8, doc="of the received model's softmax", above=0)
+    distillation: float = fl.option(
         0.2, doc="a: most that distillation weighs against the labels", at_least=0, at_most=1
     )
-    distilled: Literal["disagreeing", "all"] = option(
+    distilled: Literal["disagreeing", "all"] = fl.option(
         "disagreeing",
         doc="which of a noisy client's samples learn from the received model once it has been "
         "relabelled: those on which the scores disagree, or all",
     )
-    ramp_begin: int = option(
+    ramp_begin: int = fl.option(
         2,
         doc="round after the identification, from 0, in which distillation begins to grow",
         at_least=0,
         share_of=("rounds", 100),
     )
-    ramp_end: int = option(
+    ramp_end: int = fl.option(
         49,
         doc="round after the identification, from 0, in which distillation weighs most",
         at_least=1,
@@ -121,30 +111,30 @@ class FedSIR(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- the rounds
 
-    def rounds(self, federation: Federation) -> int:
+    def rounds(self, federation: fl.Federation) -> int:
         """The identification, and what is left of the run's local updates."""
         identified = math.ceil(len(federation.clients) / federation.participants)
         return 1 + max(0, federation.schedule.rounds - identified)
 
-    def counted_updates(self, round: int, federation: Federation) -> int:
+    def counted_updates(self, round: int, federation: fl.Federation) -> int:
         """All clients in the identification, then as FedAvg."""
         return len(federation.clients) if round == 0 else federation.participants
 
-    def stage(self, round: int, federation: Federation) -> str:
+    def stage(self, round: int, federation: fl.Federation) -> str:
         """``identification`` in the first round, then ``training``."""
         return "identification" if round == 0 else "training"
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """The training that follows the identification."""
         return {"training": 1}
 
-    def select(self, round: int, federation: Federation) -> np.ndarray:
+    def select(self, round: int, federation: fl.Federation) -> np.ndarray:
         """All clients in the identification, then as FedAvg."""
         return (
             np.arange(len(federation.clients)) if round == 0 else super().select(round, federation)
         )
 
-    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+    def local_schedule(self, round: int, schedule: fl.Schedule) -> fl.Schedule:
         """The identification has local epochs of its own."""
         current = super().local_schedule(round, schedule)
         if round > 0:
@@ -153,14 +143,16 @@ class FedSIR(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- identification
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Split the clients after the identification (see :func:`clean_rows`).
 
         A client without two classes that can be compared is not clean.
         """
         if round > 0:
             return
-        requests = [Pass(update.client, update.weights, "identification") for update in updates]
+        requests = [fl.Pass(update.client, update.weights, "identification") for update in updates]
         compared, rows = [], []
         for update, outputs in zip(updates, federation.passes(requests, round), strict=True):
             client = update.client
@@ -180,7 +172,7 @@ class FedSIR(ServerSide, ClientSide):
         for client in federation.clients:
             federation.report(client, called_noisy=float(client.state[NOISY]))
 
-    def similarity(self, features: Tensor, client: Client, classes: int) -> list[float] | None:
+    def similarity(self, features: Tensor, client: fl.Client, classes: int) -> list[float] | None:
         """Mean and mean square of the similarities of a client's classes; None of fewer than two.
 
         Classes with few samples are left out, if two are left.
@@ -197,16 +189,18 @@ class FedSIR(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- relabelling
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Relabel the noisy clients if it is time."""
         if round > 1 and (round - 1) % self.relabel_every == 0:
             self._relabel(round, federation)
 
-    def _relabel(self, round: int, federation: Federation) -> None:
+    def _relabel(self, round: int, federation: fl.Federation) -> None:
         clients = federation.clients
         noisy = [client for client in clients if client.state[NOISY]]
         model, classes = federation.state[CLEAN_MODEL], federation.classes
-        requests = [Pass(client, model, "relabelling", view="plain") for client in clients]
+        requests = [fl.Pass(client, model, "relabelling", view="plain") for client in clients]
         answers = federation.passes(requests, round)
         spectra = [
             self.spectra(outputs.features, client, classes)
@@ -233,11 +227,11 @@ class FedSIR(ServerSide, ClientSide):
         sent = [one for of_client in spectra for one in of_client.values()]
         rows = sum(1 + min(len(one.residual), self.residual_directions) for one in sent)
         merged = sum(1 + len(one.residual) for one in subspaces if one is not None)
-        down = size_in_bytes(model) * len(clients) + merged * direction * len(noisy)
+        down = fl.size_in_bytes(model) * len(clients) + merged * direction * len(noisy)
         federation.exchange(down=down, up=rows * direction)
 
     def spectra(
-        self, features: Tensor, client: Client, classes: int, least: int = 1
+        self, features: Tensor, client: fl.Client, classes: int, least: int = 1
     ) -> dict[int, Spectrum]:
         """The spectra of those given classes of a client that have ``least`` samples."""
         counts = torch.bincount(client.given, minlength=classes).tolist()
@@ -277,7 +271,7 @@ class FedSIR(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- a local update
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """In the training, ``log_prior`` [classes], the logarithm of each class's share of the
         given labels, where a class without samples counts as one; and for a noisy client
         ``distilled`` [samples].
@@ -292,7 +286,7 @@ class FedSIR(ServerSide, ClientSide):
         everything = torch.ones_like(client.given, dtype=torch.bool)
         return {**held, DISTILLED: client.state.get(DISTILLED, everything)}
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Set the weight of distillation for each step of a noisy client."""
         epoch = super().epoch(client, turn)
         if turn.round == 0 or not client.state[NOISY]:
@@ -300,11 +294,11 @@ class FedSIR(ServerSide, ClientSide):
         weight = self.distillation * ramp_up(turn.round - 1, self.ramp_begin, self.ramp_end)
         return dataclasses.replace(epoch, extras={"distillation": [weight] * len(epoch.steps)})
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """See the module. In the identification it is plain cross-entropy."""
         logits = model(batch.images).logits
         if "log_prior" not in batch.memory:
-            return cross_entropy(logits, batch.target).mean()
+            return fl.cross_entropy(logits, batch.target).mean()
         log_probability = (logits + batch.memory["log_prior"]).log_softmax(1)
         own = -log_probability.gather(1, batch.target[:, None])[:, 0]
         if "distillation" not in batch:
@@ -316,14 +310,14 @@ class FedSIR(ServerSide, ClientSide):
 
     # ---------------------------------------------------------------- the server's mean
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """The mean of the clean clients' models after the identification, then FedNoRo's
         distance-aware mean. The former is kept for the next relabelling.
         """
-        clean = [update for update in nonempty(updates) if not update.client.state[NOISY]]
+        clean = [update for update in fl.nonempty(updates) if not update.client.state[NOISY]]
         if clean:
             models, sizes = [update.weights for update in clean], [update.size for update in clean]
-            federation.state[CLEAN_MODEL] = average(models, sizes)
+            federation.state[CLEAN_MODEL] = fl.average(models, sizes)
         if federation.round == 0:
             return federation.state.get(CLEAN_MODEL, federation.weights)
         return distance_aware(updates, federation)

@@ -2,14 +2,11 @@
 
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.losses import cross_entropy
+import noisyfl.method as fl
 
 
-@METHODS.register("gce")
-class GeneralisedCrossEntropy(ClientSide):
+@fl.METHODS.register("gce")
+class GeneralisedCrossEntropy(fl.ClientSide):
     """L_q = (1 - p^q) / q of the label's probability p (Eq. 6), without the truncated loss."""
 
     reference = (
@@ -17,8 +14,8 @@ class GeneralisedCrossEntropy(ClientSide):
         "Noisy Labels, NeurIPS 2018"
     )
 
-    q: float = option(0.7, doc="towards 0 it is cross-entropy, at 1 MAE", above=0, at_most=1)
+    q: float = fl.option(0.7, doc="towards 0 it is cross-entropy, at 1 MAE", above=0, at_most=1)
 
     def losses(self, logits: Tensor, target: Tensor) -> Tensor:
         """See the class."""
-        return (1 - (-self.q * cross_entropy(logits, target)).exp()) / self.q
+        return (1 - (-self.q * fl.cross_entropy(logits, target)).exp()) / self.q

@@ -8,19 +8,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.schedule import Schedule
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
+import noisyfl.method as fl
 
 
-@METHODS.register("jointopt")
-class JointOpt(ClientSide):
+@fl.METHODS.register("jointopt")
+class JointOpt(fl.ClientSide):
     """Weights and labels are learnt in turn, as a client side.
 
     The softmax outputs of training are kept, the last ones of each sample. After each local epoch
@@ -32,28 +24,28 @@ class JointOpt(ClientSide):
     reference = (
         "Tanaka et al., Joint Optimization Framework for Learning with Noisy Labels, CVPR 2018"
     )
-    cost = Cost(effort=1.1)
+    cost = fl.Cost(effort=1.1)
     by_sample = ("outputs", "written")
 
-    alpha: float = option(1.2, doc="weight of the prior's divergence L_p", at_least=0)
-    beta: float = option(0.8, doc="weight of the entropy L_e", at_least=0)
-    history: int = option(10, doc="Q: softmax outputs kept of each sample", at_least=1)
-    start_round: int = option(
+    alpha: float = fl.option(1.2, doc="weight of the prior's divergence L_p", at_least=0)
+    beta: float = fl.option(0.8, doc="weight of the entropy L_e", at_least=0)
+    history: int = fl.option(10, doc="Q: softmax outputs kept of each sample", at_least=1)
+    start_round: int = fl.option(
         100,
         doc="round, from 0, whose local epochs are the first to end in new labels",
         at_least=0,
         share_of=("rounds", 500),
     )
-    underfilled: Literal["written", "history"] = option(
+    underfilled: Literal["written", "history"] = fl.option(
         "written",
         doc="what the sum of fewer than Q outputs is divided by: their number, or Q (codes), "
         "which makes labels that sum to less than 1",
     )
-    warm_up_loss: Literal["joint", "cross_entropy"] = option(
+    warm_up_loss: Literal["joint", "cross_entropy"] = fl.option(
         "joint",
         doc="before start_round: all three terms, or cross-entropy alone (FedCorr's baseline)",
     )
-    local_epochs: int | None = option(
+    local_epochs: int | None = fl.option(
         None, doc="local epochs from start_round on; null: the schedule's", at_least=1
     )
 
@@ -62,18 +54,18 @@ class JointOpt(ClientSide):
         "fedrn": {"history": 15, "underfilled": "history"},
     }
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which the change of labels begins."""
         return {"the change of labels (start_round)": self.start_round}
 
-    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+    def local_schedule(self, round: int, schedule: fl.Schedule) -> fl.Schedule:
         """The run's schedule; from ``start_round`` on, with ``local_epochs`` epochs if set."""
         current = super().local_schedule(round, schedule)
         if self.local_epochs is None or round < self.start_round:
             return current
         return current.model_copy(update={"local_epochs": self.local_epochs})
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """``outputs`` [samples, Q, classes], ring buffers of softmax outputs, and ``written``
         [samples], the number of entries written so far.
         """
@@ -85,7 +77,7 @@ class JointOpt(ClientSide):
             "written": torch.zeros_like(client.labels),
         }
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Set for each step whether it learns from new labels, and whether the two terms beside
         cross-entropy count.
         """
@@ -96,9 +88,9 @@ class JointOpt(ClientSide):
         terms = float(started or self.warm_up_loss == "joint")
         count = len(epoch.steps)
         extras: dict[str, list] = {"renewed": [renewed] * count, "terms": [terms] * count}
-        return Epoch(epoch.steps, epoch.targets, extras)
+        return fl.Epoch(epoch.steps, epoch.targets, extras)
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """L_c + alpha L_p + beta L_e with a uniform prior.
 
         A sample occurs once in an epoch, so that its ring buffer, read before this step's output is
@@ -116,7 +108,7 @@ class JointOpt(ClientSide):
         classification = torch.where(
             batch["renewed"] & (seen > 0),
             -(soft * log_softmax).sum(1),
-            cross_entropy(logits, batch.target),
+            fl.cross_entropy(logits, batch.target),
         ).mean()
         size, classes = softmax.shape
         log_mean = log_softmax.logsumexp(0) - math.log(size)
@@ -132,7 +124,9 @@ class JointOpt(ClientSide):
             return outputs.mean(1)
         return outputs.sum(1) / written.clamp(1, self.history)[:, None]
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Keep the ring buffers; from ``start_round`` on, a client's labels become the classes with
         the largest entries of its soft labels.
         """

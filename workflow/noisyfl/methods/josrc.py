@@ -12,22 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
-from noisyfl.simulation.weights import size_in_bytes
+import noisyfl.method as fl
 
 STUDENT, TEACHER = "0.", "1."
 """Prefixes of the names of the student's and of the teacher's weights."""
 
 
-@METHODS.register("josrc")
-class JoSRC(ClientSide):
+@fl.METHODS.register("josrc")
+class JoSRC(fl.ClientSide):
     """A sample is clean if the prediction for its first view is near its smoothed label, by the
     Jensen-Shannon divergence. The others keep the teacher's soft label where the predictions for
     both views agree, and are taught to be like nothing where they do not.
@@ -39,26 +31,26 @@ class JoSRC(ClientSide):
 
     reference = "Yao et al., Jo-SRC: A Contrastive Approach for Combating Noisy Labels, CVPR 2021"
     networks = 2
-    cost = Cost(effort=1.5)
+    cost = fl.Cost(effort=1.5)
     by_sample = ("clean",)
 
-    smoothing: float = option(
+    smoothing: float = fl.option(
         0.6, doc="epsilon: share of a label that goes to the other classes", at_least=0, below=1
     )
-    warm_up: float = option(
+    warm_up: float = fl.option(
         0.05, doc="share of the rounds that are warm-up: 10 of 200 epochs", at_least=0, at_most=1
     )
-    clean_threshold: float = option(
+    clean_threshold: float = fl.option(
         0.75, doc="tau_clean, reached at the end of the warm-up", at_least=0, at_most=1
     )
-    last_threshold: float = option(
+    last_threshold: float = fl.option(
         0.95, doc="what the threshold then grows to by the end of the run", at_least=0, at_most=1
     )
-    consistency_weight: float = option(
+    consistency_weight: float = fl.option(
         0.5, doc="alpha: share of the consistency term in the loss", at_least=0, at_most=1
     )
-    decay: float = option(0.99, doc="of the teacher's moving average", at_least=0, at_most=1)
-    flattening: float = option(
+    decay: float = fl.option(0.99, doc="of the teacher's moving average", at_least=0, at_most=1)
+    flattening: float = fl.option(
         10.0,
         doc="temperature of the second softmax, over the teacher's probabilities, that labels "
         "out-of-distribution samples",
@@ -81,7 +73,9 @@ class JoSRC(ClientSide):
     def _warm_up_rounds(self, rounds: int) -> int:
         return math.floor(self.warm_up * rounds + 0.5)
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Tell the participants whether the round is a warm-up, and its threshold."""
         rounds = federation.schedule.rounds
         for client in participants:
@@ -92,11 +86,11 @@ class JoSRC(ClientSide):
 
     # ---------------------------------------------------------------- the local update
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """``clean`` [samples], whether a sample was taken for clean when it was last seen."""
         return {"clean": torch.zeros_like(client.labels, dtype=torch.bool)}
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Ask for two views, and set for each step the share of the way that the teacher moves
         towards the student (all of it in the update's first step) and the threshold.
         """
@@ -112,9 +106,9 @@ class JoSRC(ClientSide):
         }
         if known["warm_up"]:
             extras["warm-up"] = [True] * count
-        return Epoch(epoch.steps, epoch.targets, extras, ("weak", "weak"), learns=STUDENT)
+        return fl.Epoch(epoch.steps, epoch.targets, extras, ("weak", "weak"), learns=STUDENT)
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """(1 - alpha) L_c + alpha L_o; in the warm-up, cross-entropy of the clean samples alone."""
         _move_teacher(model, batch["follow"])
         first, second = (model(view).logits for view in batch.views)
@@ -123,13 +117,15 @@ class JoSRC(ClientSide):
             clean = 1 - divergence(first.softmax(1), given) >= batch["threshold"]
             batch.memory["clean"][batch.positions] = clean
         if "warm-up" in batch:
-            return mean_where(cross_entropy(first, given) + cross_entropy(second, given), clean)
+            return fl.mean_where(
+                fl.cross_entropy(first, given) + fl.cross_entropy(second, given), clean
+            )
         agree = first.argmax(1) == second.argmax(1)
         one, two = (model.look(view, network=1).logits.softmax(1) for view in batch.views)
         guess = (one + two) / 2
         flat = (guess / self.flattening).softmax(1)
         target = torch.where(clean[:, None], given, torch.where(agree[:, None], guess, flat))
-        fit = (cross_entropy(first, target) + cross_entropy(second, target)).mean()
+        fit = (fl.cross_entropy(first, target) + fl.cross_entropy(second, target)).mean()
         sign = 2 * (clean | agree).to(fit.dtype) - 1
         consistency = (sign * symmetric_divergence(first, second)).mean()
         return (1 - self.consistency_weight) * fit + self.consistency_weight * consistency
@@ -143,14 +139,16 @@ class JoSRC(ClientSide):
 
     # ---------------------------------------------------------------- afterwards
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Report which samples were taken for clean, and discard the local teachers.
 
         Each local model gets the global model's teacher, still the initial one, so that no server's
         rule sees a difference between teachers; their bytes are not counted.
         """
         teacher = {k: v for k, v in federation.weights.items() if k.startswith(TEACHER)}
-        size = size_in_bytes(teacher)
+        size = fl.size_in_bytes(teacher)
         federation.exchange(down=-size * len(updates), up=-size * len(updates))
         for update in updates:
             client = update.client
@@ -161,7 +159,7 @@ class JoSRC(ClientSide):
 
 
 @torch.no_grad()
-def _move_teacher(model: LocalModel, share: Tensor) -> None:
+def _move_teacher(model: fl.LocalModel, share: Tensor) -> None:
     """Move the teacher's weights towards the student's by ``share`` of the way."""
     student = [w for name, w in model.weights.items() if name.startswith(STUDENT)]
     teacher = [w for name, w in model.weights.items() if name.startswith(TEACHER)]

@@ -8,17 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, nonempty, plain_mean
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Update
-from noisyfl.simulation.weights import Weights
+import noisyfl.method as fl
 
 
-@METHODS.register("krum")
-class Krum(ServerSide):
+@fl.METHODS.register("krum")
+class Krum(fl.ServerSide):
     """Of n local models the m whose squared distances to their n - f - 2 nearest others have the
     smallest sums (Section 4) are averaged, whatever their sizes.
 
@@ -34,13 +28,13 @@ class Krum(ServerSide):
 
     least_participants = 3
 
-    byzantine: int | None = option(
+    byzantine: int | None = fl.option(
         None,
         doc="f: faulty participants of a round; null: a fifth of them, at least one",
         at_least=0,
         participants=(2, 3),
     )
-    selected: int | None = option(
+    selected: int | None = fl.option(
         None,
         doc="m: local models that are averaged; null: all but f",
         at_least=1,
@@ -49,14 +43,14 @@ class Krum(ServerSide):
 
     variants: ClassVar = {"single": {"selected": 1}}
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class."""
-        candidates = nonempty(updates)
+        candidates = fl.nonempty(updates)
         if not candidates:
             return federation.weights
         count = len(candidates)
         faulty = max(1, count // 5) if self.byzantine is None else self.byzantine
-        scores = krum_scores(torch.stack([flat(u.weights) for u in candidates]), faulty)
+        scores = krum_scores(torch.stack([fl.flat(u.weights) for u in candidates]), faulty)
         most = max(1, count - faulty) if self.selected is None else self.selected
         order = scores.argsort(stable=True)[:most].tolist()
         # In the order of the updates, so that the mean does not depend on the order of the scores.
@@ -66,7 +60,7 @@ class Krum(ServerSide):
             federation.report(
                 update.client, aggregation_weight=share, krum_score=float(scores[number])
             )
-        return plain_mean([candidates[number] for number in chosen])
+        return fl.plain_mean([candidates[number] for number in chosen])
 
 
 def krum_scores(models: Tensor, faulty: int) -> Tensor:

@@ -3,13 +3,11 @@
 from torch import Tensor
 from torch.nn import functional
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide
+import noisyfl.method as fl
 
 
-@METHODS.register("label_smoothing")
-class LabelSmoothing(ClientSide):
+@fl.METHODS.register("label_smoothing")
+class LabelSmoothing(fl.ClientSide):
     """Cross-entropy with (1 - epsilon) one-hot + epsilon / classes in the place of a label."""
 
     reference = (
@@ -18,7 +16,7 @@ class LabelSmoothing(ClientSide):
         "ICML 2020"
     )
 
-    epsilon: float = option(0.1, doc="share that all classes are given", at_least=0, at_most=1)
+    epsilon: float = fl.option(0.1, doc="share that all classes are given", at_least=0, at_most=1)
 
     def losses(self, logits: Tensor, target: Tensor) -> Tensor:
         """See the class."""

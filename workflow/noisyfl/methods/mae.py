@@ -2,13 +2,11 @@
 
 from torch import Tensor
 
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.losses import cross_entropy
+import noisyfl.method as fl
 
 
-@METHODS.register("mae")
-class MeanAbsoluteError(ClientSide):
+@fl.METHODS.register("mae")
+class MeanAbsoluteError(fl.ClientSide):
     """Sum over the classes of |softmax - one-hot label|, which is 2 (1 - p) of the label's
     probability p.
     """
@@ -19,4 +17,4 @@ class MeanAbsoluteError(ClientSide):
 
     def losses(self, logits: Tensor, target: Tensor) -> Tensor:
         """See the class."""
-        return 2 * (1 - (-cross_entropy(logits, target)).exp())
+        return 2 * (1 - (-fl.cross_entropy(logits, target)).exp())

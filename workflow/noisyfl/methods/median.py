@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import middle, nonempty, numbers
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Update
-from noisyfl.simulation.weights import Weights
+import noisyfl.method as fl
 
 
-@METHODS.register("median")
-class Median(ServerSide):
+@fl.METHODS.register("median")
+class Median(fl.ServerSide):
     """The median of the local models in each coordinate, whatever their sizes (Definition 1).
 
     Between the local models of an even number of clients it is the mean of the two in the middle.
@@ -25,13 +20,13 @@ class Median(ServerSide):
         "ICML 2018, Algorithm 1, Option I"
     )
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; counters are taken from the first model."""
-        models = [update.weights for update in nonempty(updates)]
+        models = [update.weights for update in fl.nonempty(updates)]
         if not models:
             return federation.weights
         medians = {
-            name: middle(torch.stack([model[name] for model in models], dim=-1))
-            for name in numbers(models[0])
+            name: fl.middle(torch.stack([model[name] for model in models], dim=-1))
+            for name in fl.numbers(models[0])
         }
         return {**models[0], **medians}

@@ -2,13 +2,11 @@
 
 import numpy as np
 
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.clients import Client
+import noisyfl.method as fl
 
 
-@METHODS.register("oracle")
-class Oracle(ClientSide):
+@fl.METHODS.register("oracle")
+class Oracle(fl.ClientSide):
     """FedAvg trained on the truly clean samples alone (FedRN, footnote 5): wrong ones are left out,
     not corrected, and a client counts for as many samples as it has clean ones.
     """
@@ -16,6 +14,6 @@ class Oracle(ClientSide):
     reference = "Kim et al., FedRN, CIKM 2022, footnote 5"
     needs_truth = True
 
-    def positions(self, client: Client) -> np.ndarray:
+    def positions(self, client: fl.Client) -> np.ndarray:
         """The samples whose given label is the true one."""
         return (client.given == client.true).nonzero()[:, 0].cpu().numpy()

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisyfl.core.options import option
-from noisyfl.core.randomness import stream
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import nonempty, plain_mean
-from noisyfl.simulation.client_side import Cost
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy
-from noisyfl.simulation.outputs import Pass
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Update
-from noisyfl.simulation.weights import Weights, size_in_bytes
+import noisyfl.method as fl
 
 BYTES_OF_A_LOSS = 4
 
 
-@METHODS.register("poc")
-class PowerOfChoice(ServerSide):
+@fl.METHODS.register("poc")
+class PowerOfChoice(fl.ServerSide):
     """pi_pow-d (Section 3): d candidates are drawn without replacement, in proportion to their
     sizes; each says its mean loss under the global model; the m with the largest losses train, and
     the plain mean of their models is the next global one.
@@ -33,16 +22,16 @@ class PowerOfChoice(ServerSide):
         "Cho et al., Client Selection in Federated Learning: Convergence Analysis and "
         "Power-of-Choice Selection Strategies, arXiv 2010.01243, 2020"
     )
-    cost = Cost(effort=1.3)
+    cost = fl.Cost(effort=1.3)
 
-    candidates: int | None = option(
+    candidates: int | None = fl.option(
         None,
         doc="d, at least m; null: twice the participants of a round",
         at_least=1,
         at_most_of="clients",
     )
 
-    def select(self, round: int, federation: Federation) -> np.ndarray:
+    def select(self, round: int, federation: fl.Federation) -> np.ndarray:
         """Choose the candidates with the largest losses on their unaugmented images."""
         candidates = self._candidates(round, federation)
         losses = self._losses(candidates, round, federation)
@@ -53,34 +42,36 @@ class PowerOfChoice(ServerSide):
         # it too, for their losses alone.
         others = len(candidates) - len(order)
         federation.exchange(
-            down=others * size_in_bytes(federation.weights), up=BYTES_OF_A_LOSS * len(candidates)
+            down=others * fl.size_in_bytes(federation.weights), up=BYTES_OF_A_LOSS * len(candidates)
         )
         return np.array([candidates[place].id for place in order])
 
-    def _candidates(self, round: int, federation: Federation) -> list[Client]:
+    def _candidates(self, round: int, federation: fl.Federation) -> list[fl.Client]:
         sizes = np.array([len(client) for client in federation.clients], dtype=float)
         wanted = self.candidates or 2 * federation.participants
         count = min(max(wanted, federation.participants), int((sizes > 0).sum()))
-        rng = stream(federation.seed, "candidates", round)
+        rng = fl.stream(federation.seed, "candidates", round)
         drawn = rng.choice(len(sizes), size=count, replace=False, p=sizes / sizes.sum())
         return [federation.clients[number] for number in drawn]
 
-    def _losses(self, candidates: list[Client], round: int, federation: Federation) -> np.ndarray:
+    def _losses(
+        self, candidates: list[fl.Client], round: int, federation: fl.Federation
+    ) -> np.ndarray:
         """The mean loss of each candidate, over its samples and the networks of the model."""
         weights = federation.weights
         networks = sorted({int(name.partition(".")[0]) for name in weights})
         requests = [
-            Pass(client, weights, "candidate's loss", network, "plain")
+            fl.Pass(client, weights, "candidate's loss", network, "plain")
             for client in candidates
             for network in networks
         ]
         losses = [
-            float(cross_entropy(outputs.logits, request.client.labels).double().mean())
+            float(fl.cross_entropy(outputs.logits, request.client.labels).double().mean())
             for request, outputs in zip(requests, federation.passes(requests, round), strict=True)
         ]
         return np.array(losses).reshape(len(candidates), len(networks)).mean(1)
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """The plain mean, since sizes already count when candidates are drawn."""
-        counted = nonempty(updates)
-        return plain_mean(counted) if counted else federation.weights
+        counted = fl.nonempty(updates)
+        return fl.plain_mean(counted) if counted else federation.weights

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import flat, geometric_median, nonempty, numbers, replaced
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Update
-from noisyfl.simulation.weights import Weights
+import noisyfl.method as fl
 
 
-@METHODS.register("rfa")
-class RFA(ServerSide):
+@fl.METHODS.register("rfa")
+class RFA(fl.ServerSide):
     """The point with the smallest sum of distances to the local models, each weighted by its size,
     by the smoothed Weiszfeld algorithm from their mean on (Algorithm 2). All numbers of a model are
     one vector, buffers too.
@@ -25,18 +19,18 @@ class RFA(ServerSide):
         "Transactions on Signal Processing 2022"
     )
 
-    iterations: int = option(3, doc="R: steps of the Weiszfeld algorithm", at_least=1)
-    smoothing: float = option(1e-6, doc="nu: the least distance that is divided by", above=0)
+    iterations: int = fl.option(3, doc="R: steps of the Weiszfeld algorithm", at_least=1)
+    smoothing: float = fl.option(1e-6, doc="nu: the least distance that is divided by", above=0)
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; counters are taken from the first model."""
-        sent = nonempty(updates)
+        sent = fl.nonempty(updates)
         if not sent:
             return federation.weights
-        names = numbers(sent[0].weights)
-        models = torch.stack([flat(update.weights, names) for update in sent])
+        names = fl.numbers(sent[0].weights)
+        models = torch.stack([fl.flat(update.weights, names) for update in sent])
         sizes = models.new_tensor([update.size for update in sent])
-        median, shares = geometric_median(models, sizes, self.iterations, self.smoothing)
+        median, shares = fl.geometric_median(models, sizes, self.iterations, self.smoothing)
         for update, share in zip(sent, shares.tolist(), strict=True):
             federation.report(update.client, aggregation_weight=share)
-        return replaced(sent[0].weights, median, names)
+        return fl.replaced(sent[0].weights, median, names)

@@ -12,22 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, normalize, one_hot
 
-from noisyfl.core.options import option
-from noisyfl.core.rounding import round_down, round_up
+import noisyfl.method as fl
 from noisyfl.methods.coteaching import smallest
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide, Cost, Turn
-from noisyfl.simulation.clients import Client, mean_noise_level
-from noisyfl.simulation.estimates import mean_by_class, product
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.outputs import Outputs, Pass
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 
-@METHODS.register("rofl")
-class RoFL(ClientSide):
+@fl.METHODS.register("rofl")
+class RoFL(fl.ClientSide):
     """Confident samples learn their labels, the others what the global model says (Eq. 1).
 
     A sample is confident if its features are nearest to the centroid of the class that its label
@@ -39,75 +29,75 @@ class RoFL(ClientSide):
 
     reference = "Yang et al., Robust Federated Learning With Noisy Labels, IEEE Int. Syst. 2022"
     revision = 3
-    cost = Cost(effort=1.3)
+    cost = fl.Cost(effort=1.3)
     by_sample = ("confident", "pseudo_label")
 
-    pseudo_label_round: int = option(
+    pseudo_label_round: int = fl.option(
         100,
         doc="T_pl: the first round, from 1, that uses pseudo-labels",
         at_least=1,
         share_of=("rounds", 1000),
     )
-    centroid_weight: float = option(
+    centroid_weight: float = fl.option(
         1.0, doc="lambda_cen: weight of the distance to centroids once its ramp is over", at_least=0
     )
-    centroid_ramp_rounds: int | None = option(
+    centroid_ramp_rounds: int | None = fl.option(
         None,
         doc="rounds in which that weight grows from 0, linearly (the paper: gradually); null: "
         "pseudo_label_round",
         at_least=1,
     )
-    entropy_weight: float = option(0.8, doc="lambda_e: weight of the entropy", at_least=0)
-    forget_rate: float | None = option(
+    entropy_weight: float = fl.option(0.8, doc="lambda_e: weight of the entropy", at_least=0)
+    forget_rate: float | None = fl.option(
         None,
         doc="tau: share of a batch whose large losses keep it from centroids; null: the mean noise "
         "level of all samples, which the paper takes for known",
         at_least=0,
         below=1,
     )
-    forget_ramp_rounds: int = option(10, doc="T: rounds until tau is reached", at_least=1)
-    reduction: Literal["mean", "sum"] = option(
+    forget_ramp_rounds: int = fl.option(10, doc="T: rounds until tau is reached", at_least=1)
+    reduction: Literal["mean", "sum"] = fl.option(
         "mean", doc="the three terms as means over a batch, or as sums (as printed)"
     )
-    centroid_distance: Literal["mean_squared", "squared"] = option(
+    centroid_distance: Literal["mean_squared", "squared"] = fl.option(
         "mean_squared",
         doc="from a centroid: the squared norm over the number of features, or the squared norm "
         "itself (Eq. 5 as printed), beside which cross-entropy hardly counts",
     )
-    pseudo_label_form: Literal["soft", "hard"] = option(
+    pseudo_label_form: Literal["soft", "hard"] = fl.option(
         "soft",
         doc="soft: the softmax output itself (Eq. 8 and the text under Eq. 9); hard: the class "
         "that is largest in it",
     )
-    pseudo_label_view: Literal["weak", "batch", "plain"] = option(
+    pseudo_label_view: Literal["weak", "batch", "plain"] = fl.option(
         "weak",
         doc="on which view of an image its label is guessed: weak, plain: once, before the step, "
         "an augmented or a plain one; batch: in each step, the one that the step learns from. "
         "Naive labels and the first centroids come before any step: for them batch means weak",
     )
-    centroid_update: Literal["batch", "epoch"] = option(
+    centroid_update: Literal["batch", "epoch"] = fl.option(
         "batch",
         doc="when a client's centroids change, and by which of its samples: after each batch, by "
         "those of small loss in it (Algorithm 1, Eq. 13), or after each local epoch, by those of "
         "small loss among all that it has (Eqs. 2 to 4)",
     )
-    learns_from: Literal["all", "small_losses"] = option(
+    learns_from: Literal["all", "small_losses"] = fl.option(
         "all",
         doc="which samples of a batch are learnt from: all (Eq. 1), or those of small loss (the "
         "unofficial code, FedRN's port), whose number is then rounded down",
     )
 
-    mask: bool = option(
+    mask: bool = fl.option(
         True,
         doc="tell confident samples; else all are drawn to their centroid, and all learn "
         "pseudo-labels where there are any (Table 4)",
     )
-    pseudo_labels: Literal["global", "naive", "none"] = option(
+    pseudo_labels: Literal["global", "naive", "none"] = fl.option(
         "global",
         doc="whose: the received model's; naive: the local one's before each epoch; none: from "
         "pseudo_label_round on, what is not confident is not learnt (Table 4)",
     )
-    global_centroids: bool = option(
+    global_centroids: bool = fl.option(
         True,
         doc="exchange centroids; else a client begins with its own mean features, and each batch "
         "replaces them, without Eq. 4 (Fig. 4)",
@@ -132,11 +122,13 @@ class RoFL(ClientSide):
 
     # ---------------------------------------------------------------- the client
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which the use of pseudo-labels begins."""
         return {"the use of pseudo-labels (pseudo_label_round)": self.pseudo_label_round - 1}
 
-    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+    def before_round(
+        self, round: int, participants: list[fl.Client], federation: fl.Federation
+    ) -> None:
         """Prepare the participants' local updates.
 
         Set the share of a batch that counts as small losses; the centroids that a client starts
@@ -149,14 +141,14 @@ class RoFL(ClientSide):
         guess = late and self.pseudo_labels == "global" and self.pseudo_label_view != "batch"
         rate = self.forget_rate
         if rate is None:
-            rate = mean_noise_level(federation.clients, "rofl.forget_rate")
+            rate = fl.mean_noise_level(federation.clients, "rofl.forget_rate")
         for client in participants:
             client.state["kept"] = 1 - rate * min(round / self.forget_ramp_rounds, 1)
             if known:
                 client.state["centroids"] = federation.state["centroids"]
         if guess or not known:
             requests = [
-                Pass(client, federation.weights, "pseudo-labels", view=self._view)
+                fl.Pass(client, federation.weights, "pseudo-labels", view=self._view)
                 for client in participants
             ]
             answers = federation.passes(requests, round)
@@ -178,14 +170,14 @@ class RoFL(ClientSide):
         """The view of images in passes."""
         return "plain" if self.pseudo_label_view == "plain" else "weak"
 
-    def pseudo_label(self, outputs: Outputs) -> Tensor:
+    def pseudo_label(self, outputs: fl.Outputs) -> Tensor:
         """[samples, classes], the pseudo-labels that a model's outputs make; rows sum to 1."""
         soft = outputs.logits.softmax(1)
         if self.pseudo_label_form == "soft":
             return soft
         return one_hot(soft.argmax(1), soft.shape[1]).to(soft.dtype)
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """The centroids; of each sample, whether it was confident when last seen, and the most
         probable class in the pseudo-label that it had then, -1 if there was none.
         """
@@ -195,7 +187,7 @@ class RoFL(ClientSide):
             "pseudo_label": torch.full_like(client.labels, -1),
         }
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """Set targets, and for each step the size of its small-loss set, the weight of the distance
         to centroids, and the centroids if they change once an epoch.
 
@@ -221,23 +213,23 @@ class RoFL(ClientSide):
                 extras["centroids"] = [self._of_all(client, start, outputs)] * count
         given = client.labels[:, None].to(start.dtype)
         targets = given if pseudo is None else torch.cat([given, pseudo], dim=1)
-        return Epoch(epoch.steps, targets, extras)
+        return fl.Epoch(epoch.steps, targets, extras)
 
-    def _small_losses(self, client: Client, samples: int) -> int:
+    def _small_losses(self, client: fl.Client, samples: int) -> int:
         """How many of some samples have small losses: |D'| >= R |D| (Eq. 2)."""
         kept = client.state["kept"] * samples
-        rounded = round_up if self.learns_from == "all" else round_down
+        rounded = fl.round_up if self.learns_from == "all" else fl.round_down
         return max(1, rounded(kept))
 
-    def _of_all(self, client: Client, start: Tensor, outputs: Outputs) -> Tensor:
+    def _of_all(self, client: fl.Client, start: Tensor, outputs: fl.Outputs) -> Tensor:
         """The centroids [classes, width] that a client makes of those that it started from and of
         its model's outputs on all its samples (Eqs. 2 to 4).
         """
-        losses = cross_entropy(outputs.logits, client.labels)
+        losses = fl.cross_entropy(outputs.logits, client.labels)
         kept = self._small_losses(client, len(client))
         return self._move(start, outputs.features, losses, client.labels, kept)
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """Eq. 9 with the centroids as they were before the step, which also moves them."""
         given, pseudo = batch.target[:, 0].long(), batch.target[:, 1:]
         outputs = model(batch.images)
@@ -246,7 +238,7 @@ class RoFL(ClientSide):
         remembered = batch.memory["centroids"]
         centroids = batch["centroids"] if "centroids" in batch else remembered.clone()
         known = centroids.any(1)
-        losses = cross_entropy(outputs.logits, given)
+        losses = fl.cross_entropy(outputs.logits, given)
         with torch.no_grad():
             similarity = similarities(outputs.features, centroids)
             confident = similarity.masked_fill(~known, -math.inf).argmax(1) == given
@@ -270,7 +262,7 @@ class RoFL(ClientSide):
         each = labels + batch["centroid_weight"] * apart + self.entropy_weight * entropy
         if self.learns_from == "small_losses":
             small = smallest(losses, batch["kept"])
-            return mean_where(each, small) if self.reduction == "mean" else (each * small).sum()
+            return fl.mean_where(each, small) if self.reduction == "mean" else (each * small).sum()
         return each.mean() if self.reduction == "mean" else each.sum()
 
     def _move(
@@ -281,7 +273,7 @@ class RoFL(ClientSide):
         13).
         """
         small = smallest(losses, kept)
-        means, count = mean_by_class(features, given, len(centroids), small)
+        means, count = fl.mean_by_class(features, given, len(centroids), small)
         step = cosine_similarity(centroids, means).square()[:, None]
         if not self.global_centroids:
             step = torch.ones_like(step)
@@ -291,7 +283,9 @@ class RoFL(ClientSide):
 
     # ---------------------------------------------------------------- what the server does
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Average the centroids that the clients send back; report which samples are confident, and
         the accuracy of the pseudo-labels, as they were when last seen, among the samples that learn
         them.
@@ -315,12 +309,15 @@ class RoFL(ClientSide):
         size = local[0].numel() * local.element_size() * len(updates)
         federation.exchange(down=size if before is not None else 0, up=size)
 
-    def _sent(self, round: int, updates: list[Update], federation: Federation) -> list[Tensor]:
+    def _sent(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> list[Tensor]:
         """The centroids that each client sends back, [classes, width]."""
         if self.centroid_update == "batch":
             return [update.memory["centroids"] for update in updates]
         requests = [
-            Pass(update.client, update.weights, "centroids", view=self._view) for update in updates
+            fl.Pass(update.client, update.weights, "centroids", view=self._view)
+            for update in updates
         ]
         return [
             self._of_all(update.client, update.memory["centroids"], outputs)
@@ -328,14 +325,14 @@ class RoFL(ClientSide):
         ]
 
 
-def mean_features(outputs: Outputs, labels: Tensor) -> Tensor:
+def mean_features(outputs: fl.Outputs, labels: Tensor) -> Tensor:
     """[classes, width]: the mean features of each class; zeros where there is no sample."""
-    return mean_by_class(outputs.features, labels, outputs.logits.shape[1])[0]
+    return fl.mean_by_class(outputs.features, labels, outputs.logits.shape[1])[0]
 
 
 def similarities(features: Tensor, centroids: Tensor) -> Tensor:
     """The cosine similarity of each sample's features and each centroid: [n, classes]."""
-    return product(normalize(features, dim=1), normalize(centroids, dim=1).T)
+    return fl.product(normalize(features, dim=1), normalize(centroids, dim=1).T)
 
 
 def average_centroids(local: Tensor, before: Tensor | None) -> Tensor:

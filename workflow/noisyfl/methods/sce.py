@@ -4,14 +4,11 @@ import math
 
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.losses import cross_entropy
+import noisyfl.method as fl
 
 
-@METHODS.register("sce")
-class SymmetricCrossEntropy(ClientSide):
+@fl.METHODS.register("sce")
+class SymmetricCrossEntropy(fl.ClientSide):
     """alpha CE + beta RCE, where reverse cross-entropy is -A (1 - p) of the label's probability p,
     since log 0 is set to A < 0 (Eqs. 5 to 7).
     """
@@ -20,14 +17,16 @@ class SymmetricCrossEntropy(ClientSide):
         "Wang et al., Symmetric Cross Entropy for Robust Learning with Noisy Labels, ICCV 2019"
     )
 
-    alpha: float = option(0.1, doc="weight of cross-entropy; 6 on CIFAR-100", at_least=0)
-    beta: float = option(1.0, doc="weight of reverse cross-entropy; 0.1 on CIFAR-100", at_least=0)
-    label_floor: float = option(
+    alpha: float = fl.option(0.1, doc="weight of cross-entropy; 6 on CIFAR-100", at_least=0)
+    beta: float = fl.option(
+        1.0, doc="weight of reverse cross-entropy; 0.1 on CIFAR-100", at_least=0
+    )
+    label_floor: float = fl.option(
         1e-4, doc="what a label's zeros are raised to (code): A is its logarithm", above=0, below=1
     )
 
     def losses(self, logits: Tensor, target: Tensor) -> Tensor:
         """See the class."""
-        forward = cross_entropy(logits, target)
+        forward = fl.cross_entropy(logits, target)
         reverse = -math.log(self.label_floor) * (1 - (-forward).exp())
         return self.alpha * forward + self.beta * reverse

@@ -8,22 +8,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from noisyfl.core.options import option
-from noisyfl.core.rounding import round_up
+import noisyfl.method as fl
 from noisyfl.methods.coteaching import ForgetRate, smallest
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.client_side import Cost, Turn
-from noisyfl.simulation.clients import Client
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.losses import cross_entropy, mean_where
-from noisyfl.simulation.model import LocalModel
-from noisyfl.simulation.updates import Batch, Epoch, Memory, Update
 
 EMPTY = -1
 """In the place of a class: there is no prediction, or no new label, yet."""
 
 
-@METHODS.register("selfie")
+@fl.METHODS.register("selfie")
 class Selfie(ForgetRate):
     """A step learns from the small losses of its batch, and from its refurbishable samples: they
     go through the network once more, without the others, so that these do not enter the batch
@@ -37,34 +29,34 @@ class Selfie(ForgetRate):
 
     reference = "Song et al., SELFIE: Refurbishing Unclean Samples for Robust DL, ICML 2019"
     revision = 2
-    cost = Cost(effort=1.4)
+    cost = fl.Cost(effort=1.4)
     by_sample = ("predictions", "written", "refurbished", "picked")
 
-    uncertainty: float = option(
+    uncertainty: float = fl.option(
         0.05,
         doc="epsilon: entropy of the predictions, over the largest possible, up to which a sample "
         "is refurbishable",
         at_least=0,
         at_most=1,
     )
-    history: int = option(15, doc="q: predictions kept of each sample", at_least=1)
-    warm_up_rounds: int = option(
+    history: int = fl.option(15, doc="q: predictions kept of each sample", at_least=1)
+    warm_up_rounds: int = fl.option(
         100,
         doc="first rounds, of plain cross-entropy; predictions are kept",
         at_least=0,
         share_of=("rounds", 500),
     )
-    empty_entries: Literal["wait", "class_zero"] = option(
+    empty_entries: Literal["wait", "class_zero"] = fl.option(
         "wait",
         doc="a history of fewer than q predictions: its sample is not refurbishable yet, or class "
         "0 stands for what is missing (codes)",
     )
-    current_prediction: Literal["after", "before"] = option(
+    current_prediction: Literal["after", "before"] = fl.option(
         "after",
         doc="a step's predictions enter the history after its samples are judged (official code), "
         "or before (FedRN's)",
     )
-    own_forward: bool = option(
+    own_forward: bool = fl.option(
         True,
         doc="losses and predictions are of a forward pass of the whole batch before the one of the "
         "chosen samples that is learnt from (codes), or of the same one; differs where there is "
@@ -80,7 +72,7 @@ class Selfie(ForgetRate):
         },
     }
 
-    def memory(self, client: Client, federation: Federation) -> Memory:
+    def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
         """``predictions`` [samples, q], a ring buffer of predicted classes for each sample;
         ``written`` [samples], the number of entries written so far; ``refurbished`` [samples], the
         new label if there is one; ``picked`` [samples], whether the loss was small.
@@ -97,11 +89,11 @@ class Selfie(ForgetRate):
             "refurbished": torch.full_like(client.labels, EMPTY),
         }
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def later(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which the choice of small losses, and with it refurbishing, begins."""
         return {"the choice of small losses (warm_up_rounds)": self.warm_up_rounds}
 
-    def epoch(self, client: Client, turn: Turn) -> Epoch:
+    def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
         """After the warm-up, set how many losses of each batch count as small: a share of 1 - tau,
         rounded up; at least two, since batch normalisation cannot train on one value a channel.
         """
@@ -109,12 +101,12 @@ class Selfie(ForgetRate):
         if turn.round < self.warm_up_rounds:
             return epoch
         share = 1 - client.state["forget_rate"]
-        kept = [max(min(2, len(step)), round_up(share * len(step))) for step in epoch.steps]
+        kept = [max(min(2, len(step)), fl.round_up(share * len(step))) for step in epoch.steps]
         # The losses decide how many samples the second forward pass has.
         repeatable = not self.own_forward
-        return Epoch(epoch.steps, epoch.targets, {"kept": kept}, repeatable=repeatable)
+        return fl.Epoch(epoch.steps, epoch.targets, {"kept": kept}, repeatable=repeatable)
 
-    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+    def loss(self, model: fl.LocalModel, batch: fl.Batch) -> Tensor:
         """Mean cross-entropy over the samples with small losses and the refurbishable ones; in the
         warm-up, over all.
         """
@@ -123,10 +115,10 @@ class Selfie(ForgetRate):
             logits = model(batch.images).logits
             self._remember(logits, batch)
             memory["picked"][positions] = torch.ones_like(positions, dtype=torch.bool)
-            return cross_entropy(logits, batch.target).mean()
+            return fl.cross_entropy(logits, batch.target).mean()
         forward = model.look if self.own_forward else model
         logits = forward(batch.images).logits
-        small = smallest(cross_entropy(logits, batch.target), batch["kept"])
+        small = smallest(fl.cross_entropy(logits, batch.target), batch["kept"])
         if self.current_prediction == "before":
             self._remember(logits, batch)
         label, steady = self.refurbish(memory["predictions"][positions], logits.shape[1])
@@ -139,10 +131,10 @@ class Selfie(ForgetRate):
         target = torch.where(refurbished, label, batch.target)
         chosen = small | refurbished
         if not self.own_forward:
-            return mean_where(cross_entropy(logits, target), chosen)
-        return cross_entropy(model(batch.images[chosen]).logits, target[chosen]).mean()
+            return fl.mean_where(fl.cross_entropy(logits, target), chosen)
+        return fl.cross_entropy(model(batch.images[chosen]).logits, target[chosen]).mean()
 
-    def _remember(self, logits: Tensor, batch: Batch) -> None:
+    def _remember(self, logits: Tensor, batch: fl.Batch) -> None:
         written = batch.memory["written"]
         seen = written[batch.positions]
         batch.memory["predictions"][batch.positions, seen % self.history] = logits.argmax(1)
@@ -164,7 +156,9 @@ class Selfie(ForgetRate):
         full = counts.sum(1) == self.history
         return counts.argmax(1), full & (entropy <= self.uncertainty)
 
-    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+    def after_updates(
+        self, round: int, updates: list[fl.Update], federation: fl.Federation
+    ) -> None:
         """Keep the histories; report the small losses and the new labels."""
         for update in updates:
             client, memory = update.client, dict(update.memory)

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from noisyfl.core.options import option
-from noisyfl.core.rounding import round_down
-from noisyfl.methods.registry import METHODS
-from noisyfl.simulation.aggregation import nonempty, numbers
-from noisyfl.simulation.federation import Federation
-from noisyfl.simulation.server_side import ServerSide
-from noisyfl.simulation.updates import Update
-from noisyfl.simulation.weights import Weights
+import noisyfl.method as fl
 
 
-@METHODS.register("trimmed_mean")
-class TrimmedMean(ServerSide):
+@fl.METHODS.register("trimmed_mean")
+class TrimmedMean(fl.ServerSide):
     """The mean of the local models in each coordinate without the largest and the smallest share
     beta, whatever the models' sizes (Definition 2). Buffers are treated like parameters.
     """
@@ -27,20 +20,20 @@ class TrimmedMean(ServerSide):
 
     least_participants = 3
 
-    beta: float = option(
+    beta: float = fl.option(
         0.2,
         doc="share of the models left out at each end: rounded down, at least one of three models",
         at_least=0,
         below=0.5,
     )
 
-    def aggregate(self, updates: list[Update], federation: Federation) -> Weights:
+    def aggregate(self, updates: list[fl.Update], federation: fl.Federation) -> fl.Weights:
         """See the class; counters are taken from the first model."""
-        models = [update.weights for update in nonempty(updates)]
+        models = [update.weights for update in fl.nonempty(updates)]
         if not models:
             return federation.weights
         count = len(models)
-        out = min(max(1, round_down(self.beta * count)), (count - 1) // 2)
+        out = min(max(1, fl.round_down(self.beta * count)), (count - 1) // 2)
         if not self.beta:
             out = 0
         means = {
@@ -48,6 +41,6 @@ class TrimmedMean(ServerSide):
             .sort(0)
             .values[out : count - out]
             .mean(0)
-            for name in numbers(models[0])
+            for name in fl.numbers(models[0])
         }
         return {**models[0], **means}

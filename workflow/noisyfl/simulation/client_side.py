@@ -241,6 +241,62 @@ class Around(ClientSide):
         """The other one's."""
         return self.side.predicts_by_features
 
+    def later(self, federation: Federation) -> dict[str, int]:
+        """The other one's."""
+        return self.side.later(federation)
+
+    def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
+        """The other one's."""
+        self.side.before_round(round, participants, federation)
+
+    def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
+        """The other one's."""
+        return self.side.received(client, weights, federation)
+
+    def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
+        """The other one's."""
+        return self.side.local_schedule(round, schedule)
+
+    def epochs_of_round(self, round: int, schedule: Schedule) -> int:
+        """The other one's."""
+        return self.side.epochs_of_round(round, schedule)
+
+    def memory(self, client: Client, federation: Federation) -> Memory:
+        """The other one's."""
+        return self.side.memory(client, federation)
+
+    def positions(self, client: Client) -> np.ndarray:
+        """The other one's."""
+        return self.side.positions(client)
+
+    def epoch(self, client: Client, turn: Turn) -> Epoch:
+        """The other one's."""
+        return self.side.epoch(client, turn)
+
+    def loss(self, model: LocalModel, batch: Batch) -> Tensor:
+        """The other one's."""
+        return self.side.loss(model, batch)
+
+    def losses(self, logits: Tensor, target: Tensor) -> Tensor:
+        """The other one's."""
+        return self.side.losses(logits, target)
+
+    def size(self, client: Client) -> float:
+        """The other one's."""
+        return self.side.size(client)
+
+    def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
+        """The other one's."""
+        self.side.after_updates(round, updates, federation)
+
+    def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
+        """The other one's."""
+        return self.side.predict(outputs, client)
+
+    def centroids(self, federation: Federation) -> Tensor | None:
+        """The other one's."""
+        return self.side.centroids(federation)
+
 
 def epoch_of(side: ClientSide, client: Client, turn: Turn, fewest: int = 1) -> Epoch:
     """An epoch as a client side decides it, without steps of fewer images than the networks can be
@@ -263,15 +319,3 @@ def epoch_of(side: ClientSide, client: Client, turn: Turn, fewest: int = 1) -> E
         }
         epoch = replace(epoch, steps=steps, extras=extras)
     return epoch
-
-
-def _of_the_other(name: str) -> Callable:
-    def call(self: Around, *given: Any) -> Any:
-        return getattr(self.side, name)(*given)
-
-    return call
-
-
-for _name in (name for base in (Side, ClientSide) for name in vars(base) if name[0] != "_"):
-    if callable(getattr(ClientSide, _name)):
-        setattr(Around, _name, _of_the_other(_name))

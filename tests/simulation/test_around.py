@@ -1,0 +1,25 @@
+"""A client side around another one hands on every hook."""
+
+import pytest
+
+from noisyfl.simulation.client_side import Around, ClientSide, Side
+
+HOOKS = [
+    name
+    for base in (Side, ClientSide)
+    for name in vars(base)
+    if name[0] != "_" and callable(getattr(ClientSide, name))
+]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_is_the_other_ones(hook):
+    class Other:
+        def __getattr__(self, name):
+            return lambda *given: (name, *given)
+
+    count = getattr(ClientSide, hook).__code__.co_argcount - 1
+    side = Around.model_construct(side=Other())
+    answer = getattr(side, hook)(*range(count))
+    expected = None if hook in ("before_round", "after_updates") else (hook, *range(count))
+    assert answer == expected
