@@ -10,7 +10,7 @@
 #   make ids     note that runs have other ids (tests/specs/ids.json)
 #   make evidence   write docs/evidence.md and docs/evidence/, from the tracked runs
 #   make digests   note that methods were edited without another number
-#   make costs   write what tables cost into README.md and docs/papers
+#   make costs   write what tables cost into docs/commands.md and docs/papers
 #   make lock    pin anew what pyproject.toml asks for
 #   make conformance OFFICIAL=folder   record the official codes' numbers anew, from checkouts there
 #   make clean   remove what the tools left; results stay

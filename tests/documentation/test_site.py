@@ -55,7 +55,7 @@ def test_a_methods_page_leads_from_equations_to_lines_of_its_code():
     assert "| `clean_threshold` | 0.1 | a number at least 0 and at most 1 |" in page
     assert "| status | *exact*: what that means is in [Fidelity](../fidelity.md) |" in page
     assert re.search(r"^\| `ranking` \| candidates are the .* \| the code \|$", page, re.M)
-    assert "    class FedCorr(ServerSide, ClientSide):" in page
+    assert "    class FedCorr(fl.ServerSide, fl.ClientSide):" in page
 
 
 def test_the_reference_of_the_configuration_has_every_key():

@@ -10,9 +10,9 @@ from noisyfl.documentation import costs
 
 
 @pytest.mark.slow
-def test_the_pages_have_the_costs_of_their_tables_and_the_readme_the_sum():
+def test_the_pages_have_the_costs_of_their_tables_and_commands_the_sum():
     files = costs.files()
-    assert ROOT / "README.md" in files
+    assert ROOT / "docs" / "commands.md" in files
     for path, text in files.items():
         assert path.read_text() == text, f"{path}: if this is meant: make costs"
 

@@ -1,4 +1,4 @@
-"""What each table of the paper scale costs, as it stands in docs/papers/ and in the README."""
+"""What each table of the paper scale costs, as it stands in docs/papers/ and docs/commands.md."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def files() -> dict[Path, str]:
         for path in sorted((ROOT / "docs" / "papers").glob("*.md"))
         if BLOCK.search(path.read_text())
     }
-    pages[ROOT / "README.md"] = SENTENCE, sentence_of(found)
+    pages[ROOT / "docs" / "commands.md"] = SENTENCE, sentence_of(found)
     return {path: _replace(path, *new) for path, new in pages.items()}
 
 
@@ -72,7 +72,7 @@ def block_of(page: str, found: Sequence[Demand]) -> str:
 
 
 def sentence_of(found: Sequence[Demand]) -> str:
-    """The README's sentence on the costs of all tables together."""
+    """The sentence of docs/commands.md on the costs of all tables together."""
     total = found[-1]
     likely = " or ".join(
         f"{hours(value)} hours of one {name}"
