@@ -1,13 +1,14 @@
 """What every command has: an example, defaults, and a quiet end."""
 
 import argparse
+import inspect
 import re
 import subprocess
 import sys
 
 import pytest
 
-from noisyfl.__main__ import main, parser
+from noisyfl.__main__ import function_of, main, parser
 
 
 @pytest.mark.slow
@@ -26,6 +27,17 @@ def test_every_command_has_an_example_that_it_understands():
         example = command.epilog.removeprefix("example: python -m noisyfl ").split(" | ")[0]
         assert vars(parser().parse_args(example.split()))["command"], name
         assert example.startswith(name)
+
+
+def test_every_command_takes_what_its_arguments_are():
+    (commands_of,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for name, command in commands_of.choices.items():
+        given = {action.dest for action in command._actions} - {"help"}
+        takes = inspect.signature(function_of(command.get_default("command"))).parameters
+        # Plugins are loaded before, except for what reads a configuration or trains.
+        assert given - {"plugins"} <= set(takes), name
+        needed = {key for key, one in takes.items() if one.default is one.empty}
+        assert needed <= given, name
 
 
 @pytest.mark.slow

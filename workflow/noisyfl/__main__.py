@@ -250,7 +250,7 @@ def parser() -> argparse.ArgumentParser:
     for command in (train, plan, progress, evaluate, selftest):
         default = "as the scale's file says" if command in of_a_scale else "auto"
         command.add_argument("--device", help=f"auto, cpu, cuda, cuda:1, ... (default: {default})")
-    for command in (train, evaluate, *of_a_scale, listing, preview, selftest, export):
+    for command in (train, evaluate, *of_a_scale, listing, preview, export):
         default = "as the scale's file says" if command in of_a_scale else "results"
         command.add_argument(
             "--results", type=Path, help=f"the folder of all artifacts (default: {default})"
