@@ -84,7 +84,7 @@ def test_commands_in_an_empty_folder(installed, trained):
     assert len(found) == 4
     assert all(tested == recorded for tested, recorded in found)
     small = ["--device", "cpu", "--methods", "fedavg", "--models", "cnn", "--minutes", "0.01"]
-    assert "hold on this CPU" in installed.run(trained, "noisyfl", "selftest", *small)
+    assert "hold here" in installed.run(trained, "noisyfl", "selftest", *small)
     said = installed.run(trained, "noisyfl", "archive", "--config", "mine.yaml", fails=True)
     assert re.fullmatch(r"error: archive: .* is an installed copy, expected a clone\n", said)
 
