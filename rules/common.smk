@@ -1,5 +1,4 @@
 # What the rules share: the plan of the configuration, and the files that it asks for.
-import math
 import random
 import sys
 from os import environ
