@@ -19,7 +19,8 @@ from noisyfl.experiments.targets import runs_of, tables_and_figures
 
 ORDER = [
     # FedRN and random neighbours beside the robust methods, on shards of two classes; the rest.
-    *(("fedrn", "2", 0.4), ("random", "2", 0.8), ("selfie", "2", 0.8), ("rofl", "2", 0.8)),
+    *(("fedrn", "2", 0.4), ("random", "2", 0.8), ("jointopt", "2", 0.8)),
+    *(("selfie", "2", 0.8), ("rofl", "2", 0.8)),
     *(("fedavg", "dirichlet", 0.8), ("fedrn", "dirichlet", 0.8), ("random", "2", 0.4)),
     *(("fedavg", "5", 0.8), ("fedrn", "5", 0.8), ("random", "dirichlet", 0.8)),
     *(("fedavg", "dirichlet", 0.4), ("fedrn", "dirichlet", 0.4)),

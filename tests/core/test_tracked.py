@@ -42,7 +42,8 @@ def test_what_is_packed_comes_back(batches):
         assert files.whole()
         assert files.rounds.read_text() == f"rounds.parquet of {run}"
     assert batches.partition("cc").read_text() == "cc"
-    assert sorted(path.name for path in batches.root.iterdir()) == [".lock", "partitions", "runs"]
+    left = {path.name for path in batches.root.iterdir()}
+    assert left == {".lock", ".unpacked", "partitions", "runs"}
 
 
 def test_only_the_batch_of_what_is_asked_for_is_unpacked(batches):
@@ -59,6 +60,19 @@ def test_a_run_whose_line_is_deleted_is_tracked_no_longer(batches):
     listed.write_text(listed.read_text().replace("runs/bb\n", ""))
     again = Tracked(batches.root, packed=batches.packed)
     assert not again.run("bb").folder.exists()
+    assert again.run("aa").whole()
+
+
+def test_a_run_that_another_batch_replaces_is_unpacked_again(batches, tmp_path):
+    """As after a pull: what was unpacked before it must not stay."""
+    batches.run("bb")
+    listed = batches.batches["runs/bb"]
+    listed.write_text(listed.read_text().replace("runs/bb\n", ""))
+    write(tmp_path / "later", ["bb"])
+    (tmp_path / "later/runs/bb/rounds.parquet").write_text("trained again")
+    again = Tracked(batches.root, packed=batches.packed)
+    again.add(tmp_path / "later")
+    assert again.run("bb").rounds.read_text() == "trained again"
     assert again.run("aa").whole()
 
 

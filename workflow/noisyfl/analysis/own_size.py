@@ -67,5 +67,6 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
 
 def _machine(run: Run) -> str:
     """What a run was trained on; old runs do not tell the processor."""
-    processor = run.provenance.get("processor")
-    return ", ".join(filter(None, [processor, *devices(run.provenance)]))
+    *earlier, last = devices(run.provenance)
+    here = ", ".join(filter(None, [run.provenance.get("processor"), last]))
+    return ", then ".join([*earlier, here])

@@ -82,34 +82,59 @@ class Tracked(Results):
             DamagedArtifact: the batch is not what its name says.
         """
         listed = self.batches.get(member)
-        if listed is None or (self.root / member).exists():
+        if listed is None or self._is_there(member, listed):
             return
         packed = listed.with_name(f"{listed.stem}.tar.xz")
         content = packed.read_bytes()
-        if _digest(content) != packed.name.partition(".")[0]:
+        if _digest(content) != listed.stem:
             raise DamagedArtifact(
                 f"{packed}: the content does not fit its name, so it was altered; `git checkout "
                 f"{packed}` brings it back"
             )
-        wanted = listed.read_text().split()
         self.root.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.root / ".lock"), TemporaryDirectory(dir=self.root) as folder:
-            with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-                for entry in tar:
-                    # Written here, so that no entry can lie elsewhere or be a link.
-                    inside = _member(entry.name) in wanted and ".." not in entry.name.split("/")
-                    if inside and entry.isreg() and (file := tar.extractfile(entry)):
-                        path = Path(folder, entry.name)
-                        path.parent.mkdir(parents=True, exist_ok=True)
-                        with path.open("wb") as out:
-                            shutil.copyfileobj(file, out)
-                        os.utime(path, (MADE, MADE))
-            for one in wanted:
-                if not Path(folder, one).exists():
-                    raise DamagedArtifact(f"{listed}: the list names {one}, which the batch lacks")
-                if not (self.root / one).exists():
-                    (self.root / one).parent.mkdir(exist_ok=True)
-                    Path(folder, one).rename(self.root / one)
+        with (
+            FileLock(self.root / ".lock"),
+            TemporaryDirectory(dir=self.root, prefix=".unpacking-") as folder,
+        ):
+            if not self._is_there(member, listed):
+                self._replace(listed, _unpacked(content, listed, Path(folder)))
+
+    def _is_there(self, member: str, listed: Path) -> bool:
+        """Whether a run or noisy partition is unpacked, and from this batch."""
+        return self._mark(listed).exists() and (self.root / member).exists()
+
+    def _mark(self, listed: Path) -> Path:
+        return self.root / ".unpacked" / listed.stem
+
+    def _replace(self, listed: Path, members: Iterable[Path]) -> None:
+        """Put what was unpacked in its place; what lies there is of another batch, or equal."""
+        for source in members:
+            place = self.root / source.parent.name / source.name
+            place.parent.mkdir(exist_ok=True)
+            if place.is_dir():
+                shutil.rmtree(place)
+            source.replace(place)
+        self._mark(listed).parent.mkdir(exist_ok=True)
+        self._mark(listed).touch()
+
+
+def _unpacked(content: bytes, listed: Path, folder: Path) -> list[Path]:
+    """Unpack what a list names into a folder; returns where each run or noisy partition lies."""
+    wanted = listed.read_text().split()
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        for entry in tar:
+            # Written here, so that no entry can lie elsewhere or be a link.
+            inside = _member(entry.name) in wanted and ".." not in entry.name.split("/")
+            if inside and entry.isreg() and (file := tar.extractfile(entry)):
+                path = folder / entry.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as out:
+                    shutil.copyfileobj(file, out)
+                os.utime(path, (MADE, MADE))
+    for member in wanted:
+        if not (folder / member).exists():
+            raise DamagedArtifact(f"{listed}: the list names {member}, which the batch lacks")
+    return [folder / member for member in wanted]
 
 
 def _member(name: str) -> str:
