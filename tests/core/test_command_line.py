@@ -40,7 +40,7 @@ def test_what_snakemake_can_read_passes(folder, words):
         ("--configfile config/dsek.yaml", "no file 'config/dsek.yaml'; did you mean 'config/desk"),
         ("--configfile=mine.yaml", "no file 'mine.yaml' (there are: config/desk.yaml)"),
         ("-n --configfiles config -p", "config: cannot be read (Is a directory)"),
-        ("--configfile=notes.md", "notes.md, line 2: not YAML: did not find"),
+        ("--configfile=notes.md", "notes.md, line 2: did not find"),
         (
             "--cores 1 --configfile config/desk.yaml fedcorr_table2",
             f"{ADVICE.format('--configfile')}, but not behind an equals sign: "

@@ -21,74 +21,29 @@ def make():
 THREE = [np.arange(9), np.arange(9, 20), np.arange(20, 25)]
 
 
+IID, SYMMETRIC, UNIFORM = (
+    PARTITIONS.get("iid"),
+    LABEL_NOISES.get("symmetric"),
+    NOISE_LEVELS.get("uniform"),
+)
+
+
 @pytest.mark.parametrize(
     ("component", "hook", "gives", "message"),
     [
-        (PARTITIONS.get("iid"), "_draw", THREE[:2], "partition.iid: got rows of 2 clients, expec"),
-        (PARTITIONS.get("iid"), "_draw", [*THREE[:2], np.arange(8, 12)], "row 8 2 times, expected"),
-        (PARTITIONS.get("iid"), "_draw", None, "partition.iid: got None, expected a list of rows"),
-        (
-            PARTITIONS.get("iid"),
-            "_draw",
-            [part / 1 for part in THREE],
-            "partition.iid: client 0: got float64 .9., expected rows, whole numbers from 0 to 1436",
-        ),
-        (PARTITIONS.get("iid"), "_draw", [*THREE[:2], np.ones(9, bool)], "client 2: got bool"),
-        (
-            PARTITIONS.get("iid"),
-            "_draw",
-            [*THREE[:2], THREE[2][None]],
-            "client 2: got int64 .1, 5.",
-        ),
-        (PARTITIONS.get("iid"), "_draw", [*THREE[:2], [30, 30.5]], "client 2: got list of 2, exp"),
-        (
-            PARTITIONS.get("iid"),
-            "_draw",
-            [*THREE[:2], 30],
-            "client 2: got 30, expected rows, whole",
-        ),
-        (
-            PARTITIONS.get("iid"),
-            "_draw",
-            [*THREE[:2], [-1]],
-            "got rows -1 to 19, expected 0 to 1436",
-        ),
-        (PARTITIONS.get("iid"), "_draw", [*THREE[:2], [1437]], "got rows 0 to 1437, expected 0 to"),
-        (
-            PARTITIONS.get("iid"),
-            "_draw",
-            [[], *THREE[1:]],
-            "client 0 of 3 has no sample; use fewer",
-        ),
-        (
-            PARTITIONS.get("iid"),
-            "assign",
-            [*THREE[:2], [-1]],
-            "got rows -1 to 19, expected 0 to 1436",
-        ),
-        (PARTITIONS.get("iid"), "assign", [[], [], []], "client 0 of 3 has no sample; use fewer"),
-        (
-            LABEL_NOISES.get("symmetric"),
-            "replace",
-            [[-1], [0], [1]],
-            "replace: got rows -1 to 1, ex",
-        ),
-        (LABEL_NOISES.get("symmetric"), "replace", THREE, "client 0: got 9 rows, expected 479"),
-        (NOISE_LEVELS.get("uniform"), "draw", np.full(3, 30.0), "got 30 to 30, expected 3 shares"),
-        (NOISE_LEVELS.get("uniform"), "draw", 0.3, "noise_level.uniform.draw: got 0.3, expected 3"),
-        (NOISE_LEVELS.get("uniform"), "draw", np.full(3, np.nan), "got nan to nan, expected 3 sha"),
-        (
-            LABEL_NOISES.get("symmetric"),
-            "flip",
-            None,
-            "label_noise.symmetric: flip: got None, expe",
-        ),
-        (
-            LABEL_NOISES.get("symmetric"),
-            "flip",
-            THREE,
-            "client 0: got int64 .9., expected 479 whol",
-        ),
+        (IID, "_draw", THREE[:2], "partition.iid: got rows of 2 clients, expected 3"),
+        (IID, "_draw", [*THREE[:2], np.arange(8, 12)], "row 8 2 times, expected each row once"),
+        (IID, "_draw", [*THREE[:2], [30, 30.5]], "client 2: got list of 2, expected integers"),
+        (IID, "_draw", [*THREE[:2], np.ones(9, bool)], "client 2: got bool"),
+        (IID, "_draw", [*THREE[:2], [1437]], "got rows 0 to 1437, expected 0 to 1436"),
+        (IID, "_draw", [[], *THREE[1:]], "client 0 of 3 has no sample; use fewer"),
+        (IID, "assign", [*THREE[:2], [-1]], "got rows -1 to 19, expected 0 to 1436"),
+        (SYMMETRIC, "replace", [[-1], [0], [1]], "replace: got rows -1 to 1, expected"),
+        (SYMMETRIC, "replace", THREE, "client 0: got 9 rows, expected 479"),
+        (UNIFORM, "draw", np.full(3, 30.0), "got 30 to 30, expected 3 shares"),
+        (UNIFORM, "draw", np.full(3, np.nan), "got nan to nan, expected 3 shares"),
+        (UNIFORM, "draw", 0.3, "noise_level.uniform.draw: got 0.3, expected 3 shares"),
+        (SYMMETRIC, "flip", THREE, "client 0: got int64 .9., expected 479 integers"),
     ],
 )
 def test_what_does_not_fit_is_named(component, hook, gives, message, monkeypatch):

@@ -50,10 +50,10 @@ def test_tables_of_one_name_in_two_experiments_have_targets_of_their_own(tmp_pat
 @pytest.mark.parametrize("name", ["My-Exp", "1st", "", "a/b", "a" * 101])
 def test_an_experiments_name_that_no_target_can_have_is_refused(name):
     given = {"scale": "tiny", "experiments": ["paper", name]}
-    with pytest.raises(BadInput, match=r"^my\.yaml: experiments\[1\]: got .*, expected "):
+    with pytest.raises(BadInput, match=r"^my\.yaml: experiments\[1\]: .*got "):
         check_config(given, "my.yaml")
 
 
 def test_a_scale_has_an_experiment():
-    with pytest.raises(BadInput, match=r"experiments: got \[\], expected a list that is not empty"):
+    with pytest.raises(BadInput, match=r"experiments: List should have at least 1 item"):
         check_config({"scale": "tiny", "experiments": []}, "my.yaml")

@@ -303,7 +303,7 @@ def test_pretrained_weights_need_three_channels() -> None:
     with pytest.raises(BadInput, match=message):
         build_model("resnet50(pretrained='imagenet')", (64, 64, 1), 10, seed=0)
     build_model("resnet50", (64, 64, 1), 10, seed=0)
-    with pytest.raises(BadInput, match="expected one of 'none', 'imagenet'"):
+    with pytest.raises(BadInput, match="should be 'none' or 'imagenet'"):
         build_model("resnet50(pretrained='cifar')", (64, 64, 3), 10, seed=0)
 
 

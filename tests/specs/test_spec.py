@@ -64,7 +64,7 @@ def test_a_run_that_is_made_canonical_again_stays_as_it_is():
 def test_a_noise_level_is_left_out_where_no_label_noise_needs_one():
     given = {**SETTING, "method": "fedavg", "schedule": SCHEDULE}
     level = given.pop("noise_level")
-    with pytest.raises(BadInput, match="'noise_level' is missing, and symmetric noise needs it"):
+    with pytest.raises(BadInput, match="noise_level: Field required, as symmetric noise uses it"):
         canonical_run(given, "here")
     given["label_noise"] = "none"
     assert canonical_run(given, "here") == canonical_run({**given, "noise_level": level}, "here")

@@ -29,8 +29,9 @@ from noisyfl.checks.small_run import (
     train_in_pieces,
 )
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
-from noisyfl.core.declared import check_declared
+from noisyfl.core.options import check_keys
 from noisyfl.core.plugins import with_line
+from noisyfl.core.registry import check_hooks
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
@@ -40,6 +41,9 @@ from noisyfl.specs.parts import split_method
 
 PIECES = 60
 """In more pieces than this a run of eight rounds is not interrupted."""
+
+MEASURES = ("rounds", "visits", "local_epochs", "clients")
+"""What options scale with and are bounded by (:func:`noisyfl.specs.spec.measures_of`)."""
 
 Check = Callable[[Method, Results, Path], str]
 
@@ -82,9 +86,16 @@ def declares(method: Method, data: Results, folder: Path) -> str:
     for part in split_method(method):
         declared = methods()[part["name"]]
         of = f"{part['name']}: "
-        check_declared(declared, (ServerSide, ClientSide), of)
+        check_hooks(declared, (ServerSide, ClientSide), of)
+        declared.check_options(declared.defaults(), f"{of}defaults")
         if not declared.__doc__:
             raise Failed(f"{of}its class has no docstring")
+        if not getattr(declared, "reference", ""):
+            raise Failed(f"{of}it has no reference")
+        for extra, known in (("share_of", MEASURES), ("at_most_of", (*MEASURES, *declared.keys()))):
+            for name, given in declared.extras(extra).items():
+                measure = given if isinstance(given, str) else given[0]
+                check_keys([measure], known, f"{of}{name}: {extra}: ", "measure")
         undescribed = [name for name, f in declared.model_fields.items() if not f.description]
         if undescribed:
             raise Failed(f"{of}{undescribed[0]} is not declared by `option(..., doc=...)`")

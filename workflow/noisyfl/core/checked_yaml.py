@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import yaml
 
 from noisyfl.core.options import LARGEST, BadInput, not_utf8
+from noisyfl.core.text import one_line
 from noisyfl.core.typed import Typed
 
 T = TypeVar("T", bound=Typed)
@@ -28,7 +28,7 @@ MOST = 200_000
 """Most values in a file; those that aliases repeat are counted each time."""
 
 
-OTHERWISE = {
+YAML11_NUMBERS = {
     r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.\d*)?": "a number in the base of 60",
     r"[-+]?0[\d_]+": "a number in the base of 8",
 }
@@ -61,21 +61,9 @@ class _Loader(FASTEST):
             }.values()
         )
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """PyYAML raises any exception for text that is not what its tag says, a date that does not
-        exist, or a number with thousands of digits.
-        """
-        try:
-            return super().construct_object(node, deep)
-        except yaml.YAMLError:
-            raise
-        except Exception as error:
-            problem = f"got {reprlib.repr(node.value)}, expected {node.tag.rpartition(':')[2]}"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
-
     def construct_number(self, node: yaml.ScalarNode) -> Any:
         """A whole number or a float, as its tag says."""
-        for pattern, read in OTHERWISE.items():
+        for pattern, read in YAML11_NUMBERS.items():
             if re.fullmatch(pattern, node.value):
                 problem = (
                     f"got {node.value}, which is read as {read}, expected a decimal number, or "
@@ -106,14 +94,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from error
-    except yaml.constructor.ConstructorError as error:
-        mark = error.problem_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{path}{line}: {error.problem}") from error
     except yaml.MarkedYAMLError as error:
-        raise BadInput(f"{path}{_not_yaml(error, text)}") from error
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise BadInput(f"{path}{line}: {error.problem} (YAML)") from error
+    except BadInput:
+        raise
+    except Exception as error:  # PyYAML raises many kinds, such as for a date that does not exist
+        raise BadInput(f"{path}: cannot be read ({one_line(str(error))})") from error
     if not isinstance(content, dict):
         raise BadInput(f"{path}: got {type(content).__name__}, expected keys and values")
     return content
@@ -130,18 +117,6 @@ def typed(value: Any) -> Any:
             found = yaml.load(value, _Loader)
             return found if isinstance(found, bool | int | float | None) else value
     return value
-
-
-def _not_yaml(error: yaml.MarkedYAMLError, text: str) -> str:
-    """What is wrong with a text that is not YAML, and in which line."""
-    mark, problem = error.problem_mark, f"not YAML: {error.problem}"
-    if mark is None:
-        return f": {problem}"
-    lines = text.splitlines()
-    before = lines[mark.line][: mark.column + 1] if mark.line < len(lines) else ""
-    if "\t" in before:
-        problem = "got a tab, expected spaces"
-    return f", line {mark.line + 1}: {problem}"
 
 
 def _check_nesting(text: str, path: Path) -> None:

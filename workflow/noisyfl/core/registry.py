@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
-from noisyfl.core.declared import check_declared, is_ours
-from noisyfl.core.options import LARGEST, BadInput, did_you_mean, find
+from noisyfl.core.options import LARGEST, BadInput, closest, did_you_mean, find
 from noisyfl.core.plugins import COMPONENTS, add, plugin_of
-from noisyfl.core.typed import Typed, choices_of, extra_of, type_of
+from noisyfl.core.typed import Typed, extra_of
 
 LONGEST = 2_000
 """Most characters of a component that is given as text."""
+
+HOOK_TYPO_CUTOFF = 0.85
+"""From this similarity on (:mod:`difflib`), a function's name is taken for a misspelled hook."""
 
 UNREADABLE = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
 """What Python's parser may raise; deep nesting in a text exhausts its stack or its memory."""
@@ -73,9 +76,6 @@ class Component(Typed):
                 raise BadInput(f"got {variant!r}{hint} (known: {known})", "variant")
             options = {**cls.variants[variant], **options}
         for key, value in options.items():
-            # YAML and JSON may write a whole number as 4.0.
-            if isinstance(value, float) and value.is_integer() and key in cls.whole_numbers():
-                options[key] = value = int(value)
             if isinstance(value, int) and abs(value) >= LARGEST:
                 raise BadInput(f"got {value!r}, expected a whole number below 2^63", key)
             if isinstance(value, tuple):  # in a component that is written as text
@@ -140,16 +140,6 @@ class Component(Typed):
         found = {key: extra_of(field, name) for key, field in cls.model_fields.items()}
         return {key: value for key, value in found.items() if value is not None}
 
-    @classmethod
-    @functools.cache
-    def whole_numbers(cls) -> set[str]:
-        """The options that are whole numbers, or lists of them."""
-        return {
-            key
-            for key, field in cls.model_fields.items()
-            if type_of(field) is int or isinstance((choices_of(field) or ("",))[0], int)
-        }
-
 
 C = TypeVar("C", bound=Component)
 D = TypeVar("D", bound=Component)
@@ -177,8 +167,8 @@ class Registry(Generic[C]):
         """Class decorator: register the class as ``name``.
 
         Raises:
-            BadInput: the class is not of this kind, lacks a function, or declares something wrong
-                (:func:`~noisyfl.core.declared.check_declared`); or its name is taken.
+            BadInput: the class is not of this kind or lacks a function, a hook's name is misspelled
+                (:func:`check_hooks`), or the component's name is taken.
         """
 
         def register(cls: type[D]) -> type[D]:
@@ -195,8 +185,7 @@ class Registry(Generic[C]):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} is not a {expected}")
         if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
             raise BadInput(f"{self.kind} {name!r}: {cls.__name__} has no {lacking[0]}")
-        if not is_ours(cls):  # ours are tested
-            check_declared(cls, self.bases, f"{self.kind} {name!r}: ")
+        check_hooks(cls, self.bases, f"{self.kind} {name!r}: ")
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -227,6 +216,40 @@ class Registry(Generic[C]):
     def forget_built(self) -> None:
         """Build components anew from now on, so that nothing is left of what they keep."""
         self._built.clear()
+
+
+def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
+    """Check the public functions of a class against the hooks of its bases.
+
+    Args:
+        cls: a component.
+        bases: the classes whose public functions are hooks; ``cls`` is a subclass of one.
+        of: begins the error.
+
+    Raises:
+        BadInput: a function would never be called, as its name is nearly that of a hook, or that of
+            a hook of another base; or a hook takes other arguments than it is given.
+    """
+    hooks, base_of = {}, {}
+    for base in sorted(bases, key=lambda base: issubclass(cls, base)):  # its own base wins
+        for name, hook in inspect.getmembers(base, inspect.isfunction):
+            if name[0] != "_":
+                hooks[name], base_of[name] = hook, base
+    for name, function in vars(cls).items():
+        if not inspect.isfunction(function) or name[0] == "_":
+            continue
+        if name not in hooks:
+            if close := closest(name, hooks, HOOK_TYPO_CUTOFF):
+                raise BadInput(f"{of}there is no hook {name!r}; did you mean {close!r}?")
+            continue
+        if not issubclass(cls, base_of[name]):
+            raise BadInput(
+                f"{of}{name} is a hook of a {base_of[name].__name__}, and {cls.__name__} is none"
+            )
+        takes = ", ".join(inspect.signature(function).parameters)
+        given = ", ".join(inspect.signature(hooks[name]).parameters)
+        if takes != given:
+            raise BadInput(f"{of}{name} takes {takes}, expected {given}")
 
 
 @functools.lru_cache

@@ -1,11 +1,13 @@
-"""Models of what users configure, and pydantic's errors in the words of this project."""
+"""Models of what users configure, and pydantic's errors as :class:`BadInput`."""
 
 from __future__ import annotations
 
-import math
+import functools
+import re
 import types
 import typing
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -18,7 +20,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from noisyfl.core.options import LARGEST, BadInput, did_you_mean, unknown
+from noisyfl.core.options import BadInput, did_you_mean, unknown
 
 T = TypeVar("T")
 
@@ -62,20 +64,30 @@ class Typed(BaseModel):
         try:
             return cls.model_validate(raw, context=context)
         except ValidationError as error:
-            raise in_words(error, cls, raw).within(where=where) from None
+            raise bad_input(error, cls, raw).within(where=where) from None
 
     @classmethod
     def keys(cls) -> dict[str, FieldInfo]:
-        """The fields by the keys that stand for them."""
+        """The fields by the keys that a user writes."""
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
     @classmethod
+    @functools.cache
+    def number_types(cls) -> dict[str, type]:
+        """By the key of a number, or of a list of numbers: int or float."""
+        kinds = {
+            key: type(choices[0]) if (choices := choices_of(field)) else type_of(field)
+            for key, field in cls.keys().items()
+        }
+        return {key: kind for key, kind in kinds.items() if kind in (int, float)}
+
+    @classmethod
     def prepare(cls, raw: Any, context: Mapping[str, Any]) -> Any:
-        """What is validated in place of what was given."""
+        """Return what is validated instead of what was given."""
         return raw
 
     def verify(self, context: Mapping[str, Any]) -> None:
-        """Raise :class:`BadInput` if values that are right by themselves do not fit together."""
+        """Raise :class:`BadInput` if values that are valid by themselves do not fit together."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -83,42 +95,47 @@ class Typed(BaseModel):
         cls, raw: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
     ) -> Self:
         context = info.context or NO_CONTEXT
+        prepared = cls.prepare(raw, context)
+        if isinstance(prepared, Mapping):
+            kinds = cls.number_types()
+            prepared = {k: as_number(v, kinds[k]) if k in kinds else v for k, v in prepared.items()}
         try:
-            made = handler(cls.prepare(raw, context))
+            made = handler(prepared)
         except ValidationError as error:
             missing = [problem["type"] == "missing" for problem in error.errors()]
             if context.get("partial") and all(missing):
                 return cls.model_construct()
-            raise in_words(error, cls, raw, context.get("partial", False)) from None
+            raise bad_input(error, cls, prepared, context.get("partial", False)) from None
         if not context.get("partial"):
             made.verify(context)
         return made
 
 
-EXPECTED = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "string_type": "text",
-    "string_too_short": "text that is not empty",
-    "list_type": "a list",
-    "tuple_type": "a tuple",
-    "dict_type": "keys and values",
-    "model_type": "keys and values",
-    "model_attributes_type": "keys and values",
-    "too_short": "a list that is not empty",
-}
-"""By pydantic's name of an error, what was expected."""
+def as_number(value: Any, kind: type) -> Any:
+    """Read a number that is written as text (YAML 1.1 reads ``1e-5`` as text) or, where a whole
+    number is expected, as ``4.0``; anything else is returned as it is.
 
-LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-"""By pydantic's name of a bound, its words."""
-
-BOUNDS = {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}
+    Args:
+        value: a number, text, or a list of these.
+        kind: int or float.
+    """
+    if isinstance(value, list | tuple):
+        return [as_number(one, kind) for one in value]
+    number = value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            number = float(value)
+            number = int(value)  # exact, where it is one
+    if isinstance(number, float) and kind is int:
+        return int(number) if number.is_integer() else value
+    return number
 
 
-def in_words(error: ValidationError, cls: type[Typed], raw: Any, partial: bool = False) -> BadInput:
-    """The first of pydantic's errors as our own; those about unknown keys come first.
+def bad_input(
+    error: ValidationError, cls: type[Typed], raw: Any, partial: bool = False
+) -> BadInput:
+    """The first of pydantic's errors, with the value and the closest name; those about unknown keys
+    come first.
 
     Args:
         error: of the validation.
@@ -136,31 +153,18 @@ def in_words(error: ValidationError, cls: type[Typed], raw: Any, partial: bool =
     path, value = _locate(one, raw)
     if (cause := _cause(one)) is not None:
         return cause.within(*path)
-    field = cls.keys().get(str(path[0])) if path else None
-    if field is not None and len(path) > 1 + is_list(field):
-        field = None  # it is another model's
-    match one["type"]:
-        case "extra_forbidden":
-            return BadInput(unknown(path[-1], cls.keys(), cls.key_word), *path[:-1])
-        case "missing" if isinstance(path[-1], int):  # of a tuple's items
-            return BadInput(f"got {value!r}, expected more than {path[-1]} items", *path[:-1])
-        case "missing":
-            meaning = f" ({field.description})" if field and field.description else ""
-            return BadInput(f"{cls.key_word} {path[-1]!r} is missing{meaning}", *path[:-1])
-        case "union_tag_invalid":
-            key, known = one["ctx"]["discriminator"].strip("'"), one["ctx"]["expected_tags"]
-            hint = did_you_mean(str(value[key]), known.replace("'", "").split(", "))
-            return BadInput(f"got {value[key]!r}, expected one of {known}{hint}", *path, key)
-    same = [p for p in problems if _locate(p, raw)[0] == path]
-    expected = " or ".join(dict.fromkeys(_expected(p, field) for p in same))
-    if field is not None and len(path) == 1 and is_nullable(field):
-        expected += ", or null"
-    expected += _instead(value, {p["type"] for p in same})
+    if one["type"] == "extra_forbidden":
+        return BadInput(unknown(path[-1], cls.keys(), cls.key_word), *path[:-1])
+    if one["type"] == "missing":
+        return BadInput(one["msg"], *path)
+    same = [p["msg"] for p in problems if _locate(p, raw)[0] == path]
+    message = " or ".join([same[0], *(m.removeprefix("Input should be ") for m in same[1:])])
+    context = one.get("ctx", {})
+    choices = context.get("expected", context.get("expected_tags", ""))
+    hint = did_you_mean(str(context.get("tag", value)), re.findall("'(.*?)'", str(choices)))
     shown = repr(value)
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
-    choices = choices_of(field) if field and one["type"] == "literal_error" else None
-    hint = did_you_mean(str(value), map(str, choices or ()))
-    return BadInput(f"got {shown}, expected {expected}{hint}", *path)
+    return BadInput(f"{message} (got {shown}){hint}", *path)
 
 
 def _cause(problem: Mapping[str, Any]) -> BadInput | None:
@@ -184,36 +188,8 @@ def _locate(problem: Mapping[str, Any], raw: Any) -> tuple[tuple[int | str, ...]
     return tuple(path), raw
 
 
-def _expected(problem: Mapping[str, Any], field: FieldInfo | None) -> str:
-    if problem["type"] in BOUNDS:
-        known = limits_of(field) if field else {}
-        known = known or {LIMITS[key]: bound for key, bound in problem["ctx"].items()}
-        return " and ".join(f"{word} {bound}" for word, bound in known.items())
-    if problem["type"] == "literal_error":
-        return f"one of {problem['ctx']['expected'].replace(' or ', ', ')}"
-    message = problem["msg"].removeprefix("Input should be ")
-    return EXPECTED.get(problem["type"], message[:1].lower() + message[1:])
-
-
-def _instead(value: Any, wrong: Set[str]) -> str:
-    """How a number that stands there as text is to be written; empty if none was expected.
-
-    Args:
-        value: what was given.
-        wrong: the names of pydantic's errors about it.
-    """
-    try:
-        number = float(value) if isinstance(value, str) else math.nan
-    except ValueError:
-        return ""
-    whole = number.is_integer() and abs(number) < LARGEST
-    fitting = {"int_type", "float_type"} if whole else {"float_type"}
-    if not (math.isfinite(number) and wrong & fitting):
-        return ""
-    # YAML 1.1 reads 1.0e-05 as a number, and 1e-05 as text.
-    digits, power, exponent = repr(number).partition("e")
-    written = f"{digits}{'' if '.' in digits or not power else '.0'}{power}{exponent}"
-    return f" (YAML reads this as text: write {int(number) if whole else written})"
+LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+"""By pydantic's name of a bound, its words in tables of options."""
 
 
 def each_once(names: list[T]) -> list[T]:

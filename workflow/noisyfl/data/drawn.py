@@ -1,8 +1,8 @@
-"""Checks of what the components of a noisy partition give back, since a plugin's may be wrong."""
+"""Checks of what the components of a noisy partition return, where an error would be silent."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,40 +10,35 @@ import numpy as np
 from noisyfl.core.options import BadInput, kind_of
 
 
-def check_dealt(rows: Any, clients: int | None, samples: int, where: str) -> list[np.ndarray]:
-    """The rows that are dealt to each client, int64; :class:`BadInput` unless each client has some,
-    and each row is on one client at most.
+def check_dealt(
+    rows: Sequence[np.ndarray], clients: int | None, samples: int, where: str
+) -> list[np.ndarray]:
+    """The rows that are dealt to each client, int64 [samples of the client].
 
     Args:
-        rows: what should be whole numbers [samples of the client] for each client.
+        rows: integers for each client.
         clients: how many there are to be; None if a file says so.
         samples: how many rows there are.
         where: what the error message calls them.
+
+    Raises:
+        BadInput: a client has none, or a row is on two clients, negative, or beyond the last one.
     """
-    if not isinstance(rows, list | tuple):
-        raise BadInput(f"{where}: got {kind_of(rows)}, expected a list of rows for each client")
     if clients is not None and len(rows) != clients:
         raise BadInput(f"{where}: got rows of {len(rows)} clients, expected {clients}")
     for client, part in enumerate(rows):
-        if isinstance(part, Sized) and not len(part):
+        if not len(part):
             raise BadInput(
                 f"{where}: client {client} of {len(rows)} has no sample; use fewer clients, a less "
                 "uneven partition or another seed"
             )
-        numbers = isinstance(part, list) and all(isinstance(row, int | np.integer) for row in part)
-        array = np.array(part) if numbers else part
-        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
-            raise BadInput(
-                f"{where}: client {client}: got {kind_of(part)}, expected rows, whole numbers from "
-                f"0 to {samples - 1}"
-            )
+        if np.asarray(part).dtype.kind not in "iu":
+            got = f"client {client}: got {kind_of(part)}"
+            raise BadInput(f"{where}: {got}, expected integers from 0 to {samples - 1}")
     whole = [np.asarray(part).astype(np.int64) for part in rows]
-    dealt = np.concatenate(whole)
-    if dealt.min() < 0 or dealt.max() >= samples:
-        raise BadInput(
-            f"{where}: got rows {dealt.min()} to {dealt.max()}, expected 0 to {samples - 1}"
-        )
-    found, times = np.unique(dealt, return_counts=True)
+    found, times = np.unique(np.concatenate(whole), return_counts=True)
+    if found[0] < 0 or found[-1] >= samples:
+        raise BadInput(f"{where}: got rows {found[0]} to {found[-1]}, expected 0 to {samples - 1}")
     if times.max() > 1:
         raise BadInput(
             f"{where}: got row {found[times.argmax()]} {times.max()} times, expected each row once"
@@ -59,15 +54,19 @@ def check_levels(levels: Any, clients: int, where: str) -> None:
         clients: how many there are.
         where: what the error message calls them.
     """
-    expected = f"expected {clients} shares from 0 to 1, an array"
-    if not isinstance(levels, np.ndarray) or levels.shape != (clients,):
-        raise BadInput(f"{where}: got {kind_of(levels)}, {expected}")
-    if not ((levels >= 0) & (levels <= 1)).all():
-        raise BadInput(f"{where}: got {levels.min():g} to {levels.max():g}, {expected}")
+    if np.shape(levels) != (clients,) or not ((levels >= 0) & (levels <= 1)).all():
+        got = (
+            kind_of(levels)
+            if np.shape(levels) != (clients,)
+            else f"{levels.min():g} to {levels.max():g}"
+        )
+        raise BadInput(f"{where}: got {got}, expected {clients} shares from 0 to 1, an array")
 
 
-def check_flipped(flipped: Any, true: Sequence[np.ndarray], classes: int, where: str) -> None:
-    """Raise :class:`BadInput` unless there is a label for each sample of each client.
+def check_flipped(
+    flipped: Sequence[np.ndarray], true: Sequence[np.ndarray], classes: int, where: str
+) -> None:
+    """Raise :class:`BadInput` unless there is a label of a class for each sample of each client.
 
     Args:
         flipped: what should be an int64 array for each client.
@@ -75,28 +74,26 @@ def check_flipped(flipped: Any, true: Sequence[np.ndarray], classes: int, where:
         classes: how many there are.
         where: what the error message calls the labels.
     """
-    expected = f"expected a list of {len(true)} arrays"
-    if not isinstance(flipped, list | tuple) or len(flipped) != len(true):
-        raise BadInput(f"{where}: got {kind_of(flipped)}, {expected}")
     for client, (given, before) in enumerate(zip(flipped, true, strict=True)):
-        of_client = f"{where}: client {client}: got"
-        fits = isinstance(given, np.ndarray) and given.shape == before.shape
-        if not fits or given.dtype.kind not in "iu":
-            raise BadInput(f"{of_client} {kind_of(given)}, expected {len(before)} whole numbers")
+        if given.shape != before.shape or given.dtype.kind not in "iu":
+            raise BadInput(
+                f"{where}: client {client}: got {kind_of(given)}, expected {len(before)} integers"
+            )
         if len(given) and (given.min() < 0 or given.max() >= classes):
             raise BadInput(
-                f"{of_client} labels {given.min()} to {given.max()}, expected 0 to {classes - 1}"
+                f"{where}: client {client}: got labels {given.min()} to {given.max()}, expected 0 "
+                f"to {classes - 1}"
             )
 
 
 def check_shown(
-    shown: Any, dealt: Sequence[np.ndarray], samples: int, where: str
+    shown: Sequence[np.ndarray], dealt: Sequence[np.ndarray], samples: int, where: str
 ) -> list[np.ndarray]:
-    """The rows of the images that each client has, int64; :class:`BadInput` unless they are as many
-    as the client was dealt, and each image is on one client at most.
+    """The rows of the images that each client has, int64: as many as the client was dealt, and each
+    image on one client at most, or :class:`BadInput`.
 
     Args:
-        shown: what should be whole numbers for each client.
+        shown: integers for each client.
         dealt: the rows that each client was dealt.
         samples: how many images there are.
         where: what the error message calls the rows.

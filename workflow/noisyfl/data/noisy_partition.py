@@ -153,7 +153,7 @@ class PartitionSpec(Typed):
         facts, noise, level = self.dataset, self.label_noise, self.noise_level
         clients = self.partition.clients
         if noise.uses_level and level is None:
-            raise BadInput(f"key 'noise_level' is missing, and {noise.name} noise needs it")
+            raise BadInput(f"Field required, as {noise.name} noise uses it", "noise_level")
         if noise.whole and level is not None and not isinstance(level, NoNoise):
             raise BadInput(
                 f"got {level.name!r}, expected none, since {noise.name} labels are as noisy as "

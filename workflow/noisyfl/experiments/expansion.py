@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from noisyfl.experiments.experiment import (
 )
 from noisyfl.experiments.experiment import Mark as FileMark
 from noisyfl.experiments.headers import Header, columns_of, only, rows_of
-from noisyfl.experiments.overlay import check_methods, check_setting, key_to_blame
+from noisyfl.experiments.overlay import check_methods, check_setting
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs, merge
 from noisyfl.specs.catalogue import canonical_method, methods
@@ -124,6 +123,9 @@ class Expansion:
         where = f"{self.where}: tables.{name}"
         columns = self._select("columns", name, columns_of(entry.columns, f"{where}.columns"))
         every = rows_of(entry.rows, f"{where}.rows")
+        for header in (*columns, *every):
+            for place, part in header.overlays.items():
+                check_setting(part, place)
         for row in every:
             for setting in row.method_in:
                 find(self.settings, setting, "setting", f"{row.place}.method_in")
@@ -182,17 +184,12 @@ class Expansion:
         name = row.setting or column.setting or setting
         paper = self._setting(name, {**column.overlays, **row.overlays}, where)
         method, options = row.method_in.get(name, row.method), column.method or {}
-        layers: dict[str, Mapping[str, Any]] = {
-            f"{self.where}: settings.{name}": self.settings[name],
-            **column.overlays,
-            **row.overlays,
-        }
-        with _naming_the_value(row.place, layers):
-            specs = self.specs.of(self.part, paper, method, seeds, row.place, options)
+        place = f"{row.place}, column {column.name!r}"
+        specs = self.specs.of(self.part, paper, method, seeds, place, options)
         as_published = True
         if self.overlay:
             (published,) = self.specs.of(
-                self.part, paper, method, seeds[:1], row.place, options, overlay=False
+                self.part, paper, method, seeds[:1], place, options, overlay=False
             )
             as_published = _exactly(specs[0]) == _exactly(published)
         return tuple(self.plan.add_run(spec) for spec in specs), as_published
@@ -338,25 +335,6 @@ class Expansion:
         for place, part in parts.items():
             setting = merge(setting, part, place)
         return setting
-
-
-@contextmanager
-def _naming_the_value(row: str, layers: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
-    """Let an error in a row's runs name where the wrong value stands.
-
-    Args:
-        row: what error messages call it.
-        layers: what the runs' setting is made of, by where it stands, each laid over those before.
-    """
-    try:
-        yield
-    except BadInput as error:
-        topmost_first = dict(reversed(list(layers.items())))
-        is_of_setting = error.path and error.where == row
-        if is_of_setting and (place := key_to_blame(error.path, topmost_first)):
-            error.path = () if place.endswith(".clients") else error.path[1:]
-            error.where = place
-        raise
 
 
 def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:

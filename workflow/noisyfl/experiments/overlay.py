@@ -1,10 +1,8 @@
-"""Check settings and options of methods, of experiments and of what a scale lays over them, and
-name the key that a run's error comes from.
-"""
+"""Check settings and options of methods, of experiments and of a scale's overlay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationInfo, field_validator
@@ -123,24 +121,3 @@ def component_of(key: str, where: str) -> type[Side]:
     if len(found) > 2:
         raise BadInput(f"{where}: got {key!r}, expected one method or two")
     return found[-1]
-
-
-def key_to_blame(path: Sequence[str | int], layers: Mapping[str, Mapping[str, Any]]) -> str:
-    """Where the value stands that a run's mistake comes from; empty if no layer has it.
-
-    Args:
-        path: to the mistake; it begins at a key of the run's setting.
-        layers: what the setting is made of, by where it stands, from the topmost on.
-    """
-    key, *options = map(str, path)
-    found = [
-        (f"{place}.{name}", layer[name])
-        for place, layer in layers.items()
-        for name in (key, *(["clients"] if key == "partition" else []))
-        if name in layer
-    ]
-    for place, value in found:
-        # A mapping without a name changes only the options in it.
-        if not isinstance(value, Mapping) or "name" in value or set(options[-1:]) & set(value):
-            return place
-    return found[0][0] if found else ""

@@ -10,7 +10,6 @@ from noisyfl.core.registry import split_component
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
-from noisyfl.experiments.overlay import key_to_blame
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.extent import check_ends
 from noisyfl.specs.parts import split_method
@@ -68,14 +67,17 @@ class RunSpecs:
         """
         given = dict(setting)
         parts = self._method(method, options or {}, overlay, where)
+        laid = []
         if overlay:
-            for over in (
+            experiments = self.overlay.get("experiments", {})
+            laid = [
                 self.overlay.get("datasets", {}).get(str(given.get("dataset")), {}),
                 self.overlay.get("setting", {}),
-                self.overlay.get("experiments", {}).get(self.name, {}),
-                self.overlay.get("experiments", {}).get(part, {}),
-            ):
-                given = merge(given, over, f"{self.config_name}: overlay")
+                experiments.get(self.name, {}),
+                experiments.get(part, {}),
+            ]
+        for over in laid:
+            given = merge(given, over, f"{self.config_name}: overlay")
         clients = given.pop("clients", None)
         if clients is not None and "partition" in given:
             kind, values = split_component(given["partition"], "partition", f"{where}: partition")
@@ -88,43 +90,12 @@ class RunSpecs:
         except (LabelsMissing, NotRead):
             raise
         except BadInput as error:
-            if overlay and self.overlay:
-                self._blame_overlay(error, part, where, setting, method, seeds, options)
+            if (overlay and parts != self._method(method, options or {}, False, where)) or any(
+                laid
+            ):
+                error.args = (f"{error.args[0]} (with the overlay of {self.config_name})",)
             raise
         return [with_seed(spec, seed) for seed in seeds]
-
-    def _blame_overlay(
-        self,
-        error: BadInput,
-        part: str,
-        where: str,
-        setting: Mapping[str, Any],
-        method: str | Mapping[str, Any],
-        seeds: Sequence[int],
-        options: Mapping[str, Any] | None,
-    ) -> None:
-        """Raise the error with the overlay's key that it comes from.
-
-        A setting that is wrong without the overlay too raises its own error instead.
-        """
-        self.of(part, setting, method, seeds[:1], where, options, overlay=False)
-        place = f"{self.config_name}: overlay"
-        raise BadInput(f"{self._key(error, part, setting) or place}: laid over {error}") from error
-
-    def _key(self, error: BadInput, part: str, setting: Mapping[str, Any]) -> str:
-        """The key of the overlay that an error comes from; empty if it comes from none."""
-        place = f"{self.config_name}: overlay"
-        if error.path[:1] == ("method",):
-            name = str(error.path[1]) if len(error.path) > 1 else ""
-            return f"{place}.methods.{name}" if name in self.overlay.get("methods", {}) else ""
-        experiments = self.overlay.get("experiments", {})
-        dataset = setting.get("dataset")
-        layers = {
-            **{f"{place}.experiments.{k}": experiments.get(k, {}) for k in (part, self.name)},
-            f"{place}.setting": self.overlay.get("setting", {}),
-            f"{place}.datasets.{dataset}": self.overlay.get("datasets", {}).get(str(dataset), {}),
-        }
-        return key_to_blame(error.path, layers) if error.path else ""
 
     def _method(
         self, raw: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str

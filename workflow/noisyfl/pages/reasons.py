@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.places import ROOT
-from noisyfl.core.typed import Typed, in_words
+from noisyfl.core.typed import Typed, bad_input
 
 FOLDER = ROOT / "workflow" / "reasons"
 
@@ -201,4 +201,4 @@ def read_model(path: Path, kind: type[Model]) -> Model:
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        raise in_words(error, Strict, given).within(where=f"{path}: ") from None
+        raise bad_input(error, Strict, given).within(where=f"{path}: ") from None

@@ -22,7 +22,7 @@ from noisyfl.simulation.clients import Client
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.model import LocalModel
 from noisyfl.simulation.outputs import Outputs
-from noisyfl.simulation.returned import check_tensor, returned
+from noisyfl.simulation.returned import check_tensor
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Batch, Epoch, Memory, Update, batches, check_positions
 from noisyfl.simulation.weights import Weights
@@ -305,7 +305,7 @@ def epoch_of(side: ClientSide, client: Client, turn: Turn, fewest: int = 1) -> E
     Raises:
         BadInput: it is none, or has no target for each of the client's samples.
     """
-    epoch: Epoch = returned(side.epoch(client, turn), Epoch, "epoch", "an Epoch")
+    epoch = side.epoch(client, turn)
     if len(epoch.targets) != len(client):
         raise BadInput(
             f"Epoch.targets: got {kind_of(epoch.targets)}, expected one for each of the client's "

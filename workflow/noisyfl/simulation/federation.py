@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.outputs import Network, Outputs, Pass
-from noisyfl.simulation.returned import check_tensor, estimates_of, whole
+from noisyfl.simulation.returned import check_tensor
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Task, Update
 from noisyfl.simulation.weights import Weights
@@ -150,13 +152,9 @@ class Federation:
         return updates
 
     def exchange(self, down: int = 0, up: int = 0) -> None:
-        """Count bytes of this round beside those that the server side counts.
-
-        Raises:
-            BadInput: they are no whole numbers.
-        """
-        self.records.down += whole(down, "exchange")
-        self.records.up += whole(up, "exchange")
+        """Count bytes of this round beside those that the server side counts."""
+        self.records.down += operator.index(down)
+        self.records.up += operator.index(up)
 
     def make_room(self) -> None:
         """Move the large tensors that a method keeps in clients' states to the host once a GPU
@@ -217,9 +215,13 @@ class Federation:
         """Write down what the method estimates of a client in this round.
 
         Raises:
-            BadInput: an estimate is no number, or has the name of one of :data:`CLIENT_COLUMNS`.
+            BadInput: an estimate has the name of one of :data:`CLIENT_COLUMNS`.
         """
-        self.records.estimates[client.id].update(estimates_of(estimates, CLIENT_COLUMNS))
+        if taken := estimates.keys() & CLIENT_COLUMNS.keys():
+            known = ", ".join(CLIENT_COLUMNS)
+            raise BadInput(f"report: got {min(taken)}, expected another name than {known}")
+        numbers = {k: v if isinstance(v, int | float) else v.item() for k, v in estimates.items()}
+        self.records.estimates[client.id].update(numbers)
 
     def report_selection(self, client: Client, flags: torch.Tensor) -> None:
         """Record which samples of a client the method takes for clean; the others count as detected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from noisyfl.simulation.executor import Executor
 from noisyfl.simulation.federation import PARTICIPANTS, Federation
 from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.outputs import Network, Outputs, Predictor
-from noisyfl.simulation.returned import check_tensor, check_weights, returned, whole
+from noisyfl.simulation.returned import check_tensor, check_weights
 from noisyfl.simulation.server_side import ServerSide, local_updates
 from noisyfl.simulation.weights import Weights
 
@@ -142,10 +142,10 @@ def _round(
         updates that the round counts for.
     """
     begun = time.perf_counter()
-    stage = returned(server.stage(round, federation), str, "stage", "text")
+    stage = server.stage(round, federation)
     counted = server.counted_updates(round, federation)
     server, client = server.sides(round, client, federation)
-    numbers = returned(server.select(round, federation), Iterable, "select", "numbers of clients")
+    numbers = server.select(round, federation)
     chosen = [_client(number, federation) for number in numbers]
     federation.state[PARTICIPANTS] = [participant.id for participant in chosen]
     updates = local_updates(round, chosen, server, client, federation)
@@ -165,10 +165,7 @@ def _round(
     evaluation = evaluate(server, client, federation) if due else NOT_EVALUATED
     if round < total - 1 or not finite:
         evaluation = {**evaluation, "confusion": None}  # classes² numbers: only in the last round
-    exchanged = returned(
-        server.exchange(updates, federation), Iterable, "exchange", "bytes down and up"
-    )
-    down, up = (whole(number, "exchange") for number in exchanged)
+    down, up = map(operator.index, server.exchange(updates, federation))
     seconds = time.perf_counter() - begun
     federation.close_round(round, stage, counted, updates, (down, up), evaluation, seconds)
     return finite, evaluation, counted

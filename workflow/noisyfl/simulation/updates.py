@@ -11,7 +11,6 @@ from torch import Tensor
 from noisyfl.core.options import BadInput, kind_of
 from noisyfl.data.augmentation.augment import KINDS
 from noisyfl.simulation.clients import Client
-from noisyfl.simulation.returned import returned
 from noisyfl.simulation.weights import Weights
 
 Memory = dict[str, Tensor]
@@ -49,14 +48,12 @@ class Epoch:
     repeatable: bool = True
 
     def __post_init__(self) -> None:
-        returned(self.targets, Tensor, "Epoch.targets", "a tensor")
-        returned(self.learns, str | tuple, "Epoch.learns", "text or a tuple")
         samples = len(self.targets)
         if not isinstance(self.views, tuple) or not set(self.views) <= set(KINDS):
             raise BadInput(f"Epoch.views: got {self.views!r}, expected a tuple of {KINDS}")
         for step in self.steps:
             check_positions(step, samples, "Epoch.steps")
-        for name, values in returned(self.extras, Mapping, "Epoch.extras", "lists by name").items():
+        for name, values in self.extras.items():
             if not isinstance(values, Sized) or len(values) != len(self.steps):
                 raise BadInput(
                     f"Epoch.extras: {name}: got {kind_of(values)}, expected a list of "
@@ -111,10 +108,6 @@ class Task:
     weights: Weights
     memory: Memory = field(default_factory=dict)
     repeat: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value in returned(self.memory, dict, "memory", "tensors by name").items():
-            returned(value, Tensor, f"memory: {name}", "a tensor")
 
 
 @dataclass

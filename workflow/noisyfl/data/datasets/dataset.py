@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
-from noisyfl.core.declared import check_attributes
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.plugins import COMPONENTS, add
-from noisyfl.core.typed import Typed
+from noisyfl.core.typed import Typed, bad_input
 from noisyfl.data.datasets import open_set
 from noisyfl.data.datasets.classes import (
     CIFAR10_CLASSES,
@@ -288,10 +287,12 @@ def add_dataset(facts: Dataset) -> None:
     """Make a dataset known by its name.
 
     Raises:
-        BadInput: another one has it, or a fact is missing or of another type.
+        BadInput: another one has it, or a fact is of another type.
     """
-    given = {name: tuple(v) if isinstance(v, list) else v for name, v in vars(facts).items()}
-    check_attributes(Dataset, given, f"dataset {facts.name!r}")
+    try:
+        facts = TypeAdapter(Dataset).validate_python(vars(facts))
+    except ValidationError as error:
+        raise bad_input(error, Typed, vars(facts)).within(where=f"dataset {facts.name!r}") from None
     add(DATASETS, "dataset", facts.name, facts)
 
 
