@@ -111,7 +111,7 @@ class CleanSet(Step):
         network = loaded(Small(), given["weights"])
         federation = federation_of([network], given["images"], [given["labels"]])
         task = Task(federation.clients[0], federation.weights)
-        (chance,) = clean_probabilities([task], 0, federation)
+        (chance,) = clean_probabilities([task], federation)
         clean = method("fedrn").probably_clean(chance)
         return {"probability": chance, "clean": torch.nonzero(clean)[:, 0]}
 

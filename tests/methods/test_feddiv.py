@@ -8,6 +8,7 @@ import torch
 from test_robust_losses import LABELS, LOGITS, Saying, batch_of, client_of
 from torch.nn import functional
 
+from fakes import Answering
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods.feddiv import BIAS, CANDIDATES, FILTER, GUESSED, clean_probability
 from noisyfl.simulation.client_side import Turn
@@ -28,7 +29,7 @@ def test_the_filter_is_a_mixture_of_two_gaussians():
     assert clean_probability(losses, parameters).tolist() == pytest.approx(expected)
 
 
-class Asking:
+class Asking(Answering):
     """A federation that answers each pass with the logits it was given, and notes the rest."""
 
     def __init__(self, logits, clients=()):

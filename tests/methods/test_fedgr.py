@@ -1,13 +1,12 @@
 """FedGR's sieve, guesses, loss and teacher, by hand, and on digits."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from test_robust_losses import LABELS, LOGITS, client_of, turn
 from torch.nn import functional
 
+from fakes import Answering
 from noisy_digits import run_on_digits
 from noisyfl.methods.fedgr import (
     GUESS,
@@ -47,7 +46,7 @@ class Stub:
 def federation_of(round, logits=LOGITS, weight=None, clients=4, participants=2, plain=None):
     reports, selected = {}, {}
     shown = {"weak": logits, "plain": logits if plain is None else plain}
-    return SimpleNamespace(
+    return Answering(
         round=round,
         seed=1,
         participants=participants,

@@ -115,7 +115,7 @@ def test_clean_probabilities_are_those_of_a_mixture():
     federation.passes = lambda requests, round: [
         Outputs(federation.logits[2][: len(r.client.labels)], torch.empty(0)) for r in requests
     ]
-    for task, found in zip(tasks, clean_probabilities(tasks, 0, federation), strict=True):
+    for task, found in zip(tasks, clean_probabilities(tasks, federation), strict=True):
         labels = task.client.labels
         loss = torch.nn.functional.cross_entropy(
             federation.logits[2][: len(labels)], labels, reduction="none"
@@ -124,13 +124,13 @@ def test_clean_probabilities_are_those_of_a_mixture():
         mixture = GaussianMixture(2, tol=1e-2, reg_covar=5e-4, random_state=0).fit(loss)
         expected = mixture.predict_proba(loss)[:, mixture.means_.argmin()]
         assert found.tolist() == pytest.approx(expected.tolist(), abs=1e-6)
-    assert clean_probabilities([], 0, federation) == []
+    assert clean_probabilities([], federation) == []
 
 
 def test_equal_losses_are_all_clean():
     federation = NumberedModels()
     federation.logits = torch.zeros_like(federation.logits)
-    (found,) = clean_probabilities([Task(federation.clients[0], federation.weights)], 0, federation)
+    (found,) = clean_probabilities([Task(federation.clients[0], federation.weights)], federation)
     assert found.tolist() == pytest.approx([1.0] * 60)
     assert bool(
         fedrn().probably_clean(torch.tensor([0.5, 0.1, 0.6])).all()
@@ -153,7 +153,7 @@ def test_the_clean_set_is_equation_7(target_model):
     own = {"stale": 1.0, "received": 4.0}[target_model]
     models = [own, *(float(neighbour.id) for neighbour in neighbours)]
     parts = clean_probabilities(
-        [Task(client, {"model": torch.tensor(model)}) for model in models], 4, federation
+        [Task(client, {"model": torch.tensor(model)}) for model in models], federation
     )
     clean = sum(v * p for v, p in zip(weights, parts, strict=True)) > 0.5
     assert len(models) == 3

@@ -1,12 +1,11 @@
 """FedNoRo, FedELC and MaskedOptim: what official functions say of small numbers, and by hand."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from test_robust_losses import LABELS, LOGITS, Saying, batch_of, client_of, turn
 
+from fakes import Answering
 from noisyfl.methods.fednoro import NOISY, distance_aware, noisy_rows, ramp_up
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.model import Received
@@ -121,7 +120,7 @@ def test_when_noisy_clients_are_asked_for():
             Outputs((wrong if n in (2, 5) else right) + 0.01 * n, torch.empty(0)) for n in range(6)
         ]
 
-    federation = SimpleNamespace(
+    federation = Answering(
         clients=clients,
         classes=3,
         weights={"0.w": torch.zeros(5)},
@@ -200,7 +199,7 @@ def test_label_logits_begin_at_the_labels_and_are_merged_with_predictions():
     side, client = method("fedelc", label_scale=4.0), client_of(4)
     client.given = LABELS
     client.state[NOISY] = True
-    federation = SimpleNamespace(
+    federation = Answering(
         classes=3,
         weights={"0.classifier.weight": torch.zeros(3, 2)},
         passes=lambda requests, round: [Outputs(LOGITS, torch.empty(0)) for _ in requests],
@@ -229,7 +228,7 @@ def test_masked_optim_sends_a_mean_and_takes_the_median_of_each_tensor():
         for row, b in zip(rows, (0.5, 0.4, -7.0), strict=True)
     ]
     updates = updates_of(models, [5, 1, 9])
-    federation = SimpleNamespace(
+    federation = Answering(
         weights={"0.a": torch.ones(2, 2), "0.b": torch.ones(1)},
         passes=lambda requests, round: [],
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fakes import Answering
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
@@ -202,7 +203,7 @@ OWN = torch.tensor([[0.0, 0.0, 2.0, 2.5]])
 """Logits of the global and of the local model, the same for each sample."""
 
 
-class Passes:
+class Passes(Answering):
     """A federation as ``before_round`` sees it, and the views that it is asked for."""
 
     def __init__(self, labels, centroids=True):
@@ -283,7 +284,7 @@ def test_pseudo_labels_are_softmax_outputs_or_their_largest(options, expected):
     torch.testing.assert_close(pseudo, expected.expand(9, -1))
 
 
-class Reports:
+class Reports(Answering):
     """A federation as ``after_updates`` sees it, and what it is told."""
 
     def __init__(self):

@@ -38,6 +38,13 @@ class FakeModel:
         return Outputs(self.logits, torch.empty(0))
 
 
+class Answering(SimpleNamespace):
+    """A federation of which a test gives all that a hook uses, such as ``passes``."""
+
+    round = 0
+    ask = Federation.ask
+
+
 class FakeFederation(Federation):
     """Clients of given labels, and an executor whose outputs :meth:`answer` decides."""
 

@@ -267,9 +267,8 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
 
     def _score(self, round: int, updates: list[fl.Update], federation: fl.Federation) -> None:
         """The LID score of each local model's predictions, and its losses (Section 3.2)."""
-        requests = [fl.Pass(update.client, update.weights, "lid") for update in updates]
-        for request, outputs in zip(requests, federation.passes(requests, round), strict=True):
-            client, state = request.client, request.client.state
+        for update, outputs in federation.ask(updates, "lid"):
+            client, state = update.client, update.client.state
             state["lid"] = lid(outputs.logits.softmax(1), self.lid_neighbours).mean()
             state["losses"] = self._losses(outputs.logits, client)
 
@@ -336,15 +335,15 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
         ``wrong`` are, for each client, bool [samples], those that its mixture takes for noisy.
         """
         noisy = [client for client in federation.clients if client.state["noisy"]]
-        for client, predicted in self._predictions(round, noisy, federation):
+        for client, outputs in federation.ask(noisy, "relabelling"):
             losses = client.state["losses"]
             if self.ranking == "global":
-                losses = self._losses(predicted, client)
+                losses = self._losses(outputs.logits, client)
                 losses = losses.masked_fill(~wrong[client.id], -math.inf)
             count = math.floor(self.relabel_ratio * int(wrong[client.id].sum()))
             candidates = torch.zeros_like(wrong[client.id])
             candidates[losses.argsort(descending=True, stable=True)[:count]] = True
-            self._adopt(client, predicted, candidates, federation)
+            self._adopt(client, outputs.logits, candidates, federation)
 
     def _correct_after_finetuning(self, round: int, federation: fl.Federation) -> None:
         """Give the samples of the remaining noisy clients the global model's labels, wherever it is
@@ -354,17 +353,9 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
         if self.finetuning_relabels == "above_threshold":
             key, above = ("noise_level", self.clean_threshold)
         noisy = [client for client in federation.clients if client.state[key] > above]
-        for client, predicted in self._predictions(round, noisy, federation):
+        for client, outputs in federation.ask(noisy, "relabelling"):
             everything = torch.ones_like(client.labels, dtype=torch.bool)
-            self._adopt(client, predicted, everything, federation)
-
-    def _predictions(
-        self, round: int, clients: list[fl.Client], federation: fl.Federation
-    ) -> list[tuple[fl.Client, Tensor]]:
-        """Each client with the global model's logits on its samples."""
-        requests = [fl.Pass(client, federation.weights, "relabelling") for client in clients]
-        outputs = federation.passes(requests, round)
-        return [(r.client, o.logits) for r, o in zip(requests, outputs, strict=True)]
+            self._adopt(client, outputs.logits, everything, federation)
 
     def _adopt(
         self, client: fl.Client, logits: Tensor, candidates: Tensor, federation: fl.Federation

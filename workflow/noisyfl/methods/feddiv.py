@@ -82,8 +82,7 @@ class FedDiv(fl.ServerSide, fl.ClientSide):
         """Split and relabel the participants' samples (Eqs. 6 to 8)."""
         if round < self.warm_up_rounds or FILTER not in federation.state:
             return
-        requests = [fl.Pass(client, federation.weights, "filter") for client in participants]
-        for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
+        for client, outputs in federation.ask(participants, "filter"):
             losses = self.losses_to_filter(outputs.logits, client.given)
             clean = clean_probability(losses, federation.state[FILTER]) >= self.clean_threshold
             level = float((~clean).double().mean())
@@ -150,8 +149,7 @@ class FedDiv(fl.ServerSide, fl.ClientSide):
         """
         if round < self.warm_up_rounds:
             return
-        requests = [fl.Pass(update.client, update.weights, "local filter") for update in updates]
-        for update, outputs in zip(updates, federation.passes(requests, round), strict=True):
+        for update, outputs in federation.ask(updates, "local filter"):
             client = update.client
             mean = outputs.logits.softmax(1).mean(0)
             before = client.state.get(BIAS, torch.full_like(mean, 1 / len(mean))).to(mean)

@@ -108,8 +108,7 @@ class FedELC(TwoStages):
     ) -> None:
         """Merge the noisy clients' label logits with the predictions of their local models."""
         noisy = [update for update in updates if self.correcting(update.client, round)]
-        requests = [fl.Pass(update.client, update.weights, "merging") for update in noisy]
-        for update, outputs in zip(noisy, federation.passes(requests, round), strict=True):
+        for update, outputs in federation.ask(noisy, "merging"):
             client = update.client
             said = outputs.logits.softmax(1)
             merged = (update.memory["label_logits"].softmax(1) + said) / 2

@@ -148,9 +148,7 @@ class FedGR(fl.ServerSide, fl.ClientSide):
         self, round: int, participants: list[fl.Client], federation: fl.Federation
     ) -> None:
         """Observe the participants' losses, revise their teachers, and guess their labels."""
-        received = federation.weights
-        requests = [fl.Pass(client, received, "sieve", view="plain") for client in participants]
-        for client, outputs in zip(participants, federation.passes(requests, round), strict=True):
+        for client, outputs in federation.ask(participants, "sieve", view="plain"):
             losses = fl.cross_entropy(outputs.logits, client.given)
             visits = client.state.get(VISITS, 0)
             before = client.state.get(LOSSES, torch.zeros_like(losses))
@@ -166,8 +164,7 @@ class FedGR(fl.ServerSide, fl.ClientSide):
                 client.state[TARGETS] = outputs.logits
         if round >= self.sieving_rounds:
             sieved = [client for client in participants if RIGHT in client.state]
-            requests = [fl.Pass(client, received, "guess") for client in sieved]
-            for client, outputs in zip(sieved, federation.passes(requests, round), strict=True):
+            for client, outputs in federation.ask(sieved, "guess"):
                 self.guess(client, outputs.logits, federation)
 
     def guess(self, client: fl.Client, logits: Tensor, federation: fl.Federation) -> None:

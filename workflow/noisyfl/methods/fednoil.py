@@ -160,8 +160,7 @@ class FedNoiL(fl.ServerSide, fl.ClientSide):
 
     def _score(self, round: int, clients: list[fl.Client], federation: fl.Federation) -> None:
         """Compute how confident the global model is of each label of each client."""
-        requests = [fl.Pass(c, federation.weights, "confidence", view="plain") for c in clients]
-        for client, outputs in zip(clients, federation.passes(requests, round), strict=True):
+        for client, outputs in federation.ask(clients, "confidence", view="plain"):
             probability = (outputs.logits.double() / self.temperature).softmax(1)
             confidence = probability.gather(1, client.labels[:, None])[:, 0].nan_to_num()
             client.state[STATE] = {"round": round, "confidence": confidence.cpu()}
@@ -220,11 +219,7 @@ class FedNoiL(fl.ServerSide, fl.ClientSide):
     def _guess(self, round: int, participants: list[fl.Client], federation: fl.Federation) -> None:
         total: dict[int, Tensor] = {}
         for number in range(self.guesses):
-            purpose = f"pseudo-label {number}"
-            requests = [fl.Pass(client, federation.weights, purpose) for client in participants]
-            for client, outputs in zip(
-                participants, federation.passes(requests, round), strict=True
-            ):
+            for client, outputs in federation.ask(participants, f"pseudo-label {number}"):
                 total[client.id] = total.get(client.id, 0) + outputs.logits.softmax(1)
         for client in participants:
             sure, label = (total[client.id] / self.guesses).max(1)

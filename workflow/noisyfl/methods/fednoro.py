@@ -48,9 +48,8 @@ class TwoStages(fl.ServerSide, fl.ClientSide):
         if round != self.warm_up_rounds:
             return
         clients = federation.clients
-        requests = [fl.Pass(client, federation.weights, "noisy clients") for client in clients]
         means, known = [], []
-        for client, outputs in zip(clients, federation.passes(requests, round), strict=True):
+        for client, outputs in federation.ask(clients, "noisy clients"):
             losses = fl.cross_entropy(outputs.logits, client.given)[:, None]
             mean, count = fl.mean_by_class(losses, client.given, federation.classes)
             means.append(mean[:, 0])

@@ -78,13 +78,12 @@ class FedProto(fl.ServerSide, fl.ClientSide):
         self, round: int, updates: list[fl.Update], federation: fl.Federation
     ) -> None:
         """Average the participants' prototypes, and count the bytes of their exchange."""
-        requests = [fl.Pass(u.client, u.weights, "prototypes", view="plain") for u in updates]
-        answers = federation.passes(requests, round)
+        answers = federation.ask(updates, "prototypes", view="plain")
         if not answers:
             return
         found = [
-            fl.mean_by_class(outputs.features, request.client.labels, outputs.logits.shape[1])
-            for request, outputs in zip(requests, answers, strict=True)
+            fl.mean_by_class(outputs.features, update.client.labels, outputs.logits.shape[1])
+            for update, outputs in answers
         ]
         means = torch.stack([mean for mean, _ in found])
         counts = torch.stack([count for _, count in found])

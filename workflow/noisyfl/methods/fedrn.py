@@ -81,7 +81,7 @@ class FedRN(fl.ClientSide):
         if round < self.warm_up_rounds:
             return
         targets = [fl.Task(client, self._target(client, federation)) for client in participants]
-        own = clean_probabilities(targets, round, federation)
+        own = clean_probabilities(targets, federation)
         weights, helpers = [], []
         for client, probability in zip(participants, own, strict=True):
             chosen, weight = self.team(client, round, federation)
@@ -92,7 +92,7 @@ class FedRN(fl.ClientSide):
         tuned: Sequence[fl.Task | fl.Update] = helpers
         if self.finetune:
             tuned = federation.train(helpers, FINE_TUNING, round, "fine-tuning")
-        others = iter(clean_probabilities(tuned, round, federation))
+        others = iter(clean_probabilities(tuned, federation))
         for client, probability, weight in zip(participants, own, weights, strict=True):
             heard = torch.stack([probability, *(next(others) for _ in weight[1:])])
             # Eq. 7
@@ -173,9 +173,7 @@ class FedRN(fl.ClientSide):
         to the random image (Algorithm 1, lines 16 to 18).
         """
         image = federation.random_image()
-        requests = [fl.Pass(update.client, update.weights, "expertise") for update in updates]
-        answers = federation.passes(requests, round)
-        for update, outputs in zip(updates, answers, strict=True):
+        for update, outputs in federation.ask(updates, "expertise"):
             client = update.client
             right = outputs.logits.argmax(1) == client.labels
             answer = federation.outputs_of(image, update.weights).logits[0]
@@ -210,7 +208,7 @@ FINE_TUNING = FineTuning()
 
 
 def clean_probabilities(
-    models: Sequence[fl.Task | fl.Update], round: int, federation: fl.Federation
+    models: Sequence[fl.Task | fl.Update], federation: fl.Federation
 ) -> list[Tensor]:
     """For each model, the probabilities that its client's samples are clean (Eq. 6).
 
@@ -218,15 +216,13 @@ def clean_probabilities(
 
     Args:
         models: each with the client whose samples it sees.
-        round: counted from 0, for the random streams.
         federation: makes the passes, and counts them.
     """
-    requests = [fl.Pass(model.client, model.weights, "clean set") for model in models]
-    if not requests:
+    if not models:
         return []
     losses = [
-        min_max(fl.cross_entropy(outputs.logits, request.client.labels).double().nan_to_num(), 0.0)
-        for request, outputs in zip(requests, federation.passes(requests, round), strict=True)
+        min_max(fl.cross_entropy(outputs.logits, model.client.labels).double().nan_to_num(), 0.0)
+        for model, outputs in federation.ask(models, "clean set")
     ]
     values = pad_sequence(losses, batch_first=True)
     counts = torch.tensor([len(loss) for loss in losses], device=values.device)

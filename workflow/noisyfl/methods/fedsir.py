@@ -152,9 +152,8 @@ class FedSIR(fl.ServerSide, fl.ClientSide):
         """
         if round > 0:
             return
-        requests = [fl.Pass(update.client, update.weights, "identification") for update in updates]
         compared, rows = [], []
-        for update, outputs in zip(updates, federation.passes(requests, round), strict=True):
+        for update, outputs in federation.ask(updates, "identification"):
             client = update.client
             client.state[NOISY] = True
             row = self.similarity(outputs.features, client, federation.classes)
@@ -200,18 +199,17 @@ class FedSIR(fl.ServerSide, fl.ClientSide):
         clients = federation.clients
         noisy = [client for client in clients if client.state[NOISY]]
         model, classes = federation.state[CLEAN_MODEL], federation.classes
-        requests = [fl.Pass(client, model, "relabelling", view="plain") for client in clients]
-        answers = federation.passes(requests, round)
+        answers = federation.ask(clients, "relabelling", model, view="plain")
         spectra = [
             self.spectra(outputs.features, client, classes)
-            for client, outputs in zip(clients, answers, strict=True)
+            for client, outputs in answers
             if not client.state[NOISY]
         ]
         subspaces = [
             self.merged([of_client[label] for of_client in spectra if label in of_client])
             for label in range(classes)
         ]
-        for client, outputs in zip(clients, answers, strict=True):
+        for client, outputs in answers:
             if not client.state[NOISY]:
                 continue
             guess, agree = best_classes(outputs.features, subspaces)
@@ -223,7 +221,7 @@ class FedSIR(fl.ServerSide, fl.ClientSide):
                 ~agree if self.distilled == "disagreeing" else torch.ones_like(agree)
             )
             federation.report(client, label_accuracy=client.accuracy_of(labels))
-        direction = answers[0].features.element_size() * answers[0].features.shape[1]
+        direction = outputs.features.element_size() * outputs.features.shape[1]
         sent = [one for of_client in spectra for one in of_client.values()]
         rows = sum(1 + min(len(one.residual), self.residual_directions) for one in sent)
         merged = sum(1 + len(one.residual) for one in subspaces if one is not None)

@@ -147,12 +147,7 @@ class RoFL(fl.ClientSide):
             if known:
                 client.state["centroids"] = federation.state["centroids"]
         if guess or not known:
-            requests = [
-                fl.Pass(client, federation.weights, "pseudo-labels", view=self._view)
-                for client in participants
-            ]
-            answers = federation.passes(requests, round)
-            for client, outputs in zip(participants, answers, strict=True):
+            for client, outputs in federation.ask(participants, "pseudo-labels", view=self._view):
                 if not known:
                     client.state["centroids"] = mean_features(outputs, client.labels)
                 if guess:
@@ -315,13 +310,9 @@ class RoFL(fl.ClientSide):
         """The centroids that each client sends back, [classes, width]."""
         if self.centroid_update == "batch":
             return [update.memory["centroids"] for update in updates]
-        requests = [
-            fl.Pass(update.client, update.weights, "centroids", view=self._view)
-            for update in updates
-        ]
         return [
             self._of_all(update.client, update.memory["centroids"], outputs)
-            for update, outputs in zip(updates, federation.passes(requests, round), strict=True)
+            for update, outputs in federation.ask(updates, "centroids", view=self._view)
         ]
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +66,8 @@ CLIENT_COLUMNS = {
 PARTICIPANTS = "participants"
 """The key, in the federation's state, of the ids of the last round's participants."""
 
+One = TypeVar("One", Client, Task | Update)
+
 FULL = 0.2
 """Clients' states are moved to the host once a run uses this share of its GPU's memory, so that
 three runs have room there."""
@@ -119,8 +121,29 @@ class Federation:
         """How many classes there are."""
         return len(self.weights["0.classifier.weight"])
 
+    def ask(
+        self, whom: Sequence[One], purpose: str, weights: Weights | None = None, view: str = "weak"
+    ) -> list[tuple[One, Outputs]]:
+        """Each client, task or update, with a model's outputs on all samples of the client.
+
+        Args:
+            whom: clients, tasks or updates.
+            purpose: names the random stream of the augmented view.
+            weights: the model; by default that of a task or an update, and for a client the global
+                model.
+            view: how the images are shown, as in
+                :attr:`noisyfl.simulation.updates.Epoch.views`.
+        """
+        requests = []
+        for one in whom:
+            client, own = (
+                (one, self.weights) if isinstance(one, Client) else (one.client, one.weights)
+            )
+            requests.append(Pass(client, own if weights is None else weights, purpose, view=view))
+        return list(zip(whom, self.passes(requests, self.round), strict=True))
+
     def passes(self, requests: list[Pass], round: int) -> list[Outputs]:
-        """Run the passes that a method asks for, and count them."""
+        """Run passes of any models, and count them; :meth:`ask` is shorter."""
         self.records.forward += sum(len(request.client) for request in requests)
         return self.executor.passes(requests, round)
 

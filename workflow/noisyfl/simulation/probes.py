@@ -209,7 +209,7 @@ def _one_more(
     While the caller handles an update, its client's state is as the update left it; the changes of
     a group are undone after its last one.
     """
-    last = _last_round(federation)
+    federation.round = last = _last_round(federation)
     for first in range(0, len(clients), federation.participants):
         group = clients[first : first + federation.participants]
         with federation.scratch():

@@ -148,7 +148,6 @@ def local_updates(
         client: the method's client side.
         federation: of the run.
     """
-    federation.round = round
     client.before_round(round, participants, federation)
     ids = [participant.id for participant in participants]
     tasks = []
