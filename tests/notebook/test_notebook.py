@@ -99,7 +99,7 @@ def test_the_model_that_a_run_kept_predicts_as_recorded(trained):
         pixels = torch.from_numpy(federation.test_part.images).permute(0, 3, 1, 2)
         guessed = model(pixels).argmax(1).numpy()
     accuracy = (guessed == federation.test_part.labels).mean()
-    assert accuracy == pytest.approx(run.rounds["test_accuracy"][-1])
+    assert accuracy == pytest.approx(run.rounds["test_accuracy"].iloc[-1])
 
 
 def test_methods_have_their_options():

@@ -24,7 +24,8 @@ def tracked_run():
     return REPRODUCED.run(next(m.name for m in members if m.parent.name == "runs")).folder
 
 
-def test_a_run_of_an_unknown_plugin_is_named_behind_the_others(tmp_path, capsys):
+@pytest.mark.parametrize("recorded", [{}, {"stripes.py": {"sha256": "0" * 64}}])
+def test_a_run_of_a_component_that_is_not_loaded_does_not_hide_others(tmp_path, capsys, recorded):
     tracked = tracked_run()
     spec = json.loads((tracked / "spec.json").read_text())
     provenance = json.loads((tracked / "provenance.json").read_text())
@@ -32,10 +33,15 @@ def test_a_run_of_an_unknown_plugin_is_named_behind_the_others(tmp_path, capsys)
     spec["noisy_partition"]["dataset"] = "stripes"
     other = Results(tmp_path).run(identity(spec))
     write_json(other.spec, spec)
-    write_provenance(other.provenance, {**provenance, "run": identity(spec)})
-    with pytest.raises(SystemExit, match=rf"^{identity(spec)} cannot be read: .*'stripes'"):
+    write_provenance(other.provenance, {**provenance, "run": identity(spec), "plugins": recorded})
+    if recorded:
         list_runs(tmp_path)
-    assert tracked.name in capsys.readouterr().out
+    else:
+        with pytest.raises(SystemExit, match=rf"^{identity(spec)} cannot be read: .*'stripes'"):
+            list_runs(tmp_path)
+    listed = capsys.readouterr().out
+    assert tracked.name in listed
+    assert ("needs --plugin stripes.py" in listed) == bool(recorded)
 
 
 def test_a_run_of_a_plugin_that_was_edited_since_is_of_another_source(tmp_path, capsys):

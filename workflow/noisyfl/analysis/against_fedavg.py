@@ -63,7 +63,7 @@ def measure(runs: Sequence[Run]) -> pd.DataFrame:
             "base": 100 * _base(run),
             "recall": 100 * _last_mean(run.values("label_recall")),
             "pseudo": 100 * _last_mean(run.values("pseudo_label_accuracy")),
-            "backward": run.rounds["samples_backward"].sum(),
+            "backward": run.counted["samples_backward"].sum(),
         }
     return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -85,9 +85,10 @@ def _base(run: Run) -> float:
     right = np.where(np.isnan(by_clean), by_noisy, by_clean)
     right = np.where(np.isnan(s), 1.0, np.where(np.isnan(r), 0.0, right))
     known = ~np.isnan(p) & ~np.isnan(right)
-    means = np.full(len(run.rounds["round"]), np.nan)
+    counted = run.counted["round"]
+    means = np.full(len(counted), np.nan)
     for number in np.unique(rounds[known]):
-        means[run.rounds["round"] == number] = right[known & (rounds == number)].mean()
+        means[counted == number] = right[known & (rounds == number)].mean()
     return _last_mean(means)
 
 

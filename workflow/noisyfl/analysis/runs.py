@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ from noisyfl.core.artifacts import RunFiles, to_numpy
 from noisyfl.core.options import find
 from noisyfl.runs.artifact import read_artifact, read_clients
 from noisyfl.specs.identity import identity
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Columns = Mapping[str, np.ndarray]
 """The numeric columns of a table, each float64 [rows], NaN where a row has no value."""
@@ -54,7 +57,7 @@ class Run:
         return self.provenance["status"] == "diverged"
 
     @property
-    def rounds(self) -> Columns:
+    def counted(self) -> Columns:
         """The columns of the rounds that count.
 
         The last round of a run that diverged does not count: its evaluation is of a global model
@@ -62,6 +65,13 @@ class Run:
         """
         last = -1 if self.diverged else None
         return {name: column[:last] for name, column in self.all_rounds.items()}
+
+    @functools.cached_property
+    def rounds(self) -> pd.DataFrame:
+        """The rounds that count, one row each."""
+        import pandas as pd  # slow to import, and tables and figures do without this frame
+
+        return pd.DataFrame(self.counted)
 
     @functools.cached_property
     def clients(self) -> Columns:
@@ -100,7 +110,7 @@ class Run:
         found = find(METRICS, metric, "metric", f"run {self.id}")
         if found.of_clients:
             return self._means_of_clients(found.of_clients)
-        return found.values(self.rounds, self.spec)
+        return found.values(self.counted, self.spec)
 
     def of_clients(self, column: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The round, client and value of each entry in a column of ``clients``.
@@ -110,14 +120,15 @@ class Run:
         """
         rounds, clients = self.clients["round"], self.clients["client"]
         values = self.clients.get(column, np.full(len(rounds), np.nan))
-        there = ~np.isnan(values) & np.isin(rounds, self.rounds["round"])
+        there = ~np.isnan(values) & np.isin(rounds, self.counted["round"])
         return rounds[there], clients[there], values[there]
 
     def _means_of_clients(self, column: str) -> np.ndarray:
         rounds, _, values = self.of_clients(column)
-        found = np.full(len(self.rounds["round"]), np.nan)
+        counted = self.counted["round"]
+        found = np.full(len(counted), np.nan)
         for number in np.unique(rounds):
-            found[self.rounds["round"] == number] = values[rounds == number].mean()
+            found[counted == number] = values[rounds == number].mean()
         return found
 
     def series(self, metric: str, unit: str = "ordinary_rounds") -> tuple[np.ndarray, np.ndarray]:

@@ -185,8 +185,14 @@ def list_runs(results: Path) -> None:
         run = path.parent.name
         try:
             provenance, spec = read_provenance(path, run), read_spec(run, Results(results).run(run))
-            made = f"{provenance['status']:8}  {_made_by(spec, provenance)}"
-            print(printable(f"{run}  {made}  {describe_run(spec)}"))
+            words = f"{run}  {provenance['status']:8}  "
+            try:
+                words += f"{_made_by(spec, provenance)}  {describe_run(spec)}"
+            except BadInput:
+                if not (used := provenance.get("plugins")):
+                    raise
+                words += f"needs --plugin {' --plugin '.join(used)}"
+            print(printable(words))
         except (BadInput, DamagedArtifact, FileNotFoundError) as error:
             damaged.append(f"{run} cannot be read: {error}")
     if damaged:
