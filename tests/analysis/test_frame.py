@@ -18,7 +18,13 @@ from noisyfl.analysis.frame import (
 from noisyfl.analysis.runs import read_runs
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.options import BadInput
-from noisyfl.specs.descriptions import Heading, TableDescription, description_text
+from noisyfl.specs.descriptions import (
+    CellDescription,
+    Heading,
+    TableDescription,
+    description_text,
+)
+from noisyfl.specs.published import PRINTED
 
 LEVELS = ("constant(level=0.1)", "constant(level=0.2)")
 
@@ -58,6 +64,7 @@ def table(runs):
         for at, trials in accuracies.items()
     }
     labels = {(n["method"], n["noise"]): {k: n[k] for k in list(n)[:9]} for n in NUMBERS}
+    printed = {(n["method"], n["noise"]): {k: n[k] for k in PRINTED} for n in NUMBERS}
     methods = ("fedavg", "krum")
     return TableDescription(
         experiment="p",
@@ -75,16 +82,27 @@ def table(runs):
             Heading(name="rank", average_rank=True),
         ),
         rows=tuple(Heading(name=name.title(), method=name) for name in methods),
-        runs=tuple((cells[name, 0], cells[name, 1], (), ()) for name in methods),
-        as_published=((True, True, False, False), (True, False, False, False)),
-        labels=tuple(
+        cells=tuple(
             tuple(
-                labels.get((name, noise), {"method": name, "noise": noise or ""})
-                for noise in ("low", "high", None, None)
+                CellDescription(
+                    runs=runs,
+                    as_published=same,
+                    labels=labels.get((name, noise), {"method": name, "noise": noise or ""}),
+                    number=printed.get((name, noise), {}),
+                )
+                for runs, noise, same in zip(
+                    (cells[name, 0], cells[name, 1], (), ()),
+                    ("low", "high", None, None),
+                    own,
+                    strict=True,
+                )
             )
-            for name in methods
+            for name, own in (
+                ("fedavg", (True, True, False, False)),
+                ("krum", (True, False, False, False)),
+            )
         ),
-        numbers=NUMBERS,
+        other_numbers=tuple(n for n in NUMBERS if n["method"] not in methods),
     )
 
 
@@ -144,7 +162,7 @@ def test_a_number_is_joined_to_the_cell_whose_labels_it_has(frame):
 
 
 def test_the_order_of_the_numbers_says_nothing(frame, table, runs):
-    turned = dataclasses.replace(table, numbers=table.numbers[::-1])
+    turned = dataclasses.replace(table, other_numbers=table.other_numbers[::-1])
     pd.testing.assert_frame_equal(tidy(turned, read_runs(runs.files)), frame)
 
 
@@ -159,7 +177,9 @@ def test_a_line_of_the_paper_that_is_not_trained(frame):
 
 def test_two_numbers_for_one_place_of_such_a_line_are_refused(table, runs):
     more = number("rofl", "high", "51", table="t2")
-    table = dataclasses.replace(table, published={"paper": "p"}, numbers=(*table.numbers, more))
+    table = dataclasses.replace(
+        table, published={"paper": "p"}, other_numbers=(*table.other_numbers, more)
+    )
     with pytest.raises(BadInput, match=r"p/t1: row 'RoFL', column 'noise, high': .* in table"):
         tidy(table, read_runs(runs.files))
 
@@ -187,7 +207,7 @@ def test_ranks(frame):
 def test_a_diverged_run_has_values_that_do_not_count(table, runs):
     run = runs.add([0.5, 0.9, 0.1], seed=9, provenance={"status": "diverged"})
     cells = ((table.runs[0][0][0], run), *table.runs[0][1:])
-    frame = tidy(dataclasses.replace(table, runs=(cells, table.runs[1])), read_runs(runs.files))
+    frame = tidy(table.with_runs((cells, table.runs[1])), read_runs(runs.files))
     found = cell(frame, "Fedavg", "noise, low")
     assert found["best"].tolist() == [80.0, 90.0]
     assert found["value"].isna().tolist() == [False, True]
@@ -197,28 +217,25 @@ def test_a_diverged_run_has_values_that_do_not_count(table, runs):
 def test_a_cell_of_which_a_trial_diverged_has_no_value_among_its_column(table, runs):
     run = runs.add([0.5, 0.9], seed=2, provenance={"status": "diverged"})
     cells = ((table.runs[0][0][0], run), *table.runs[0][1:])
-    frame = tidy(dataclasses.replace(table, runs=(cells, table.runs[1])), read_runs(runs.files))
+    frame = tidy(table.with_runs((cells, table.runs[1])), read_runs(runs.files))
     assert column_values(frame).isna().to_numpy().tolist() == [[True, False], [False, False]]
 
 
 def test_rows_are_ranked_over_the_seeds_that_all_of_them_have(table, runs):
     fedavg, krum = table.runs
-    fewer = dataclasses.replace(table, runs=(fedavg, (krum[0][1:], krum[1][:1], (), ())))
+    fewer = table.with_runs((fedavg, (krum[0][1:], krum[1][:1], (), ())))
     frame = tidy(fewer, read_runs(runs.files))
     assert column_values(frame).to_numpy().tolist() == [[90.0, 50.0], [60.0, 90.0]]
     apart = ((fedavg[0][:1], *fedavg[1:]), (krum[0][1:], *krum[1:]))
-    frame = tidy(dataclasses.replace(table, runs=apart), read_runs(runs.files))
+    frame = tidy(table.with_runs(apart), read_runs(runs.files))
     assert column_values(frame).to_numpy().tolist() == [[80.0, 50.0], [65.0, 90.0]]
 
 
 def test_most_trials_decide_whether_a_cell_is_starred(table, runs):
     steady = runs.add([0.9, 0.4, 0.4, 0.4, 0.4, 0.4], seed=9)
     wild = [runs.add([0.2, level], seed=8) for level in (0.7,)]
-    table = dataclasses.replace(
-        table,
-        statistic="final_or_max",
-        runs=((((steady, *wild)), *table.runs[0][1:]), table.runs[1]),
-    )
+    table = dataclasses.replace(table, statistic="final_or_max")
+    table = table.with_runs(((((steady, *wild)), *table.runs[0][1:]), table.runs[1]))
     found = cell(tidy(table, read_runs(runs.files)), "Fedavg", "noise, low")
     assert found["starred"].tolist() == [False, True]
     assert found["value"].tolist() == [40.0, 70.0]  # one of two is not most: every run's last
@@ -275,7 +292,7 @@ def test_a_description_is_the_same_on_the_other_side(table):
 def test_a_cell_without_a_run_has_a_row_and_no_value(table, runs):
     """Ranks are over the columns in which all rows that have any run have one."""
     rows = (((), *table.runs[0][1:]), table.runs[1])
-    partly = dataclasses.replace(table, runs=rows)
+    partly = table.with_runs(rows)
     frame = tidy(partly, read_runs(runs.files))
     empty = cell(frame, "Fedavg", "noise, low")
     assert empty["run"].tolist() == [""]
@@ -283,6 +300,6 @@ def test_a_cell_without_a_run_has_a_row_and_no_value(table, runs):
     assert empty["published"].tolist() == [80.5]
     assert cell(frame, "Krum", "rank")["value"].tolist() == [1.0]
     assert cell(frame, "Fedavg", "rank")["value"].tolist() == [2.0]
-    none = tidy(dataclasses.replace(table, runs=(((),) * 4,) * 2), {})
+    none = tidy(table.with_runs((((),) * 4,) * 2), {})
     assert none["value"].isna().all()
     assert none[["value", "published"]].dtypes.map(str).tolist() == ["float64", "float64"]

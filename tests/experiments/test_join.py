@@ -65,7 +65,7 @@ def test_a_line_more_in_the_middle_moves_nothing(planned):
     more = number("c", "none", "krum", "1")
     before, after = planned(), planned([*NUMBERS[:2], more, *NUMBERS[2:]])
     assert told(before) == told(after)
-    labels = after.tables["paper/b"].labels
+    labels = [[cell.labels for cell in row] for row in after.tables["paper/b"].cells]
     assert [cell["method"] for cell in labels[0]] == ["fedavg", "fedavg"]
     assert [cell["paper"] for cell in labels[0]] == ["b", "b"]
     assert "dataset" not in labels[1][0]  # the paper has no FedProx
@@ -112,8 +112,8 @@ def test_a_row_can_be_compared_with_no_number(planned):
     table = of_paper("a")
     table["rows"] = [{"name": "FedAvg, otherwise", "method": "fedavg", "published": None}]
     made = planned(paper=edited(PAPER, ("tables", "a"), table)).tables["paper/a"]
-    assert [label.get("dataset") for label in made.labels[0]] == [None, None]
-    assert len(made.numbers) == 3  # which are printed as not run
+    assert [cell.labels.get("dataset") for cell in made.cells[0]] == [None, None]
+    assert len(made.other_numbers) == 3  # which are printed as not run
 
 
 def test_an_unknown_label_column_is_refused(planned):

@@ -57,7 +57,7 @@ def test_the_first_folder_that_has_an_experiment_has_it(config, tmp_path):
 def test_ones_own_numbers_stand_beside_ones_own_runs(config, tmp_path):
     assert published_files(config) == [tmp_path / "second" / "published.csv", PUBLISHED]
     table = make_plan(config, EXPERIMENTS, "my.yaml").tables["mine/one"]
-    assert [line["value"] for line in table.numbers] == ["70"]
+    assert [c.number["value"] for row in table.cells for c in row if c.number] == ["70"]
 
 
 def test_a_papers_numbers_are_those_of_the_first_file_that_has_any(config, tmp_path):
@@ -87,7 +87,7 @@ def test_a_plan_follows_the_files_of_the_folders(config, tmp_path):
     numbers(tmp_path / "second" / "published.csv", "mine", "71")
     table = PlanFile(config, "my.yaml").plan(said.append).tables["mine/one"]
     assert len(said) == 2
-    assert [line["value"] for line in table.numbers] == ["71"]
+    assert [c.number["value"] for row in table.cells for c in row if c.number] == ["71"]
 
 
 def test_what_is_wrong_with_a_folder_or_its_numbers_is_one_line(config, tmp_path):

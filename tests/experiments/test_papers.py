@@ -27,5 +27,5 @@ def test_the_papers_settings_have_the_scales_cells_and_not_its_values(tmp_path):
         table = plan.tables["fedrn/table2"]
         found = {plan.runs[run]["schedule"]["rounds"] for run in table.run_ids()}
         assert found == {rounds}, name
-    assert all(same for row in theirs.as_published for same in row)
-    assert not any(same for row in ours.as_published for same in row)
+    assert all(cell.as_published for row in theirs.cells for cell in row)
+    assert not any(cell.as_published for row in ours.cells for cell in row)

@@ -7,7 +7,7 @@ import pytest
 import small_explorer as small
 from noisyfl.analysis.frame import tidy, write_frame
 from noisyfl.analysis.runs import read_runs
-from noisyfl.specs.descriptions import Heading
+from noisyfl.specs.descriptions import CellDescription, Heading
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +24,7 @@ def two_papers(tmp_path_factory, runs_in):
         second,
         experiment="q",
         columns=(*second.columns, *computed),
-        runs=tuple((*line, (), ()) for line in second.runs),
-        as_published=tuple((*line, False, False) for line in second.as_published),
-        labels=tuple((*line, {}, {}) for line in second.labels),
-        changed_options=tuple((*line, {}, {}) for line in second.changed_options),
-        remarks=tuple((*line, [], []) for line in second.remarks),
+        cells=tuple((*line, CellDescription(), CellDescription()) for line in second.cells),
     )
     frame = folder / "q.parquet"
     write_frame(frame, tidy(second, read_runs(sources.runs)))

@@ -80,13 +80,13 @@ def test_a_spec_names_its_probes_in_one_order_and_only_if_there_are_any():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("samples", r"test\.probes: got 'samples', expected a list$"),
+        ("samples", r"test\.probes: Input should be a valid list"),
         (
             ["sample"],
-            r"test\.probes\[0\]: got 'sample', expected one of 'features', .* did you mean",
+            r"test\.probes\[0\]: Input should be 'features', .* did you mean",
         ),
         (["samples", "samples"], r"test\.probes: got \['samples', 'samples'\], expected each"),
-        ([["samples"]], r"test\.probes\[0\]: got \['samples'\], expected one of 'features', "),
+        ([["samples"]], r"test\.probes\[0\]: Input should be 'features', "),
     ],
 )
 def test_a_wrong_list_of_probes_is_refused(given, message):

@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 from noisyfl.specs.descriptions import (
+    CellDescription,
     FigureDescription,
     Heading,
     Mark,
@@ -22,15 +23,20 @@ def described_table(given, published=()):
     rows = tuple(heading({"method": "fedavg", **row}) for row in given["rows"])
     columns = tuple(map(heading, given["columns"]))
     runs = tuple(tuple(map(tuple, line)) for line in given["runs"])
-    strangers = [[False] * len(columns) for _ in rows]
     where = f"{given['experiment']}/{given['name']}"
     joined = join(published, given["published"], rows, columns, given["metric"], where)
-    parts = {"rows": rows, "columns": columns, "runs": runs}
+    own = given.pop("as_published", [[False] * len(columns) for _ in rows])
+    cells = tuple(
+        tuple(
+            CellDescription(runs=ids, as_published=same, labels=labels, number=number)
+            for ids, same, (labels, number) in zip(*lines, strict=True)
+        )
+        for lines in zip(runs, own, joined.cells, strict=True)
+    )
+    parts = {"rows": rows, "columns": columns, "cells": cells, "other_numbers": joined.others}
     parts["left_out"] = tuple(map(heading, given.get("left_out", ())))
-    parts["as_published"] = tuple(map(tuple, given.get("as_published", strangers)))
-    parts["changed_options"] = tuple(tuple({} for _ in columns) for _ in rows)
-    parts["remarks"] = tuple(tuple([] for _ in columns) for _ in rows)
-    return TableDescription(**{**given, **parts, **joined._asdict()})
+    del given["runs"]
+    return TableDescription(**{**given, **parts})
 
 
 def described(given):

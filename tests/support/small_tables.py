@@ -86,11 +86,15 @@ def table_in(folder, runs):
 def described_in(table):
     """What the table's job is told, given the published numbers in its folder."""
     found = described_table(table.description, read_published(table.folder / "published.csv"))
-    changed = [
-        [changed_options(table.runs.specs[cell[0]]) if cell else {} for cell in row]
-        for row in found.runs
-    ]
-    return replace(found, changed_options=tuple(map(tuple, changed)))
+    specs = table.runs.specs
+    cells = tuple(
+        tuple(
+            replace(cell, changed_options=changed_options(specs[cell.runs[0]]) if cell.runs else {})
+            for cell in row
+        )
+        for row in found.cells
+    )
+    return replace(found, cells=cells)
 
 
 def printed(table):

@@ -18,7 +18,7 @@ from noisyfl.analysis.ranks import ranks_within
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import Summary, number
 from noisyfl.analysis.verdicts import verdict
-from noisyfl.specs.descriptions import TableDescription
+from noisyfl.specs.descriptions import CellDescription, TableDescription
 from noisyfl.specs.published import Number
 
 
@@ -184,10 +184,9 @@ class Content:
         column = self.description.columns[cell.facts["column_number"]]
         return cell.facts["trained"] and column.has_runs and not cell.runs
 
-    def of_cell(self, attribute: str, cell: Cell) -> Any:
+    def described(self, cell: Cell) -> CellDescription:
         """What the table's description says of a cell that has runs."""
-        matrix = getattr(self.description, attribute)
-        return matrix[cell.facts["row_number"]][cell.facts["column_number"]]
+        return self.description.cells[cell.facts["row_number"]][cell.facts["column_number"]]
 
     def runs_of(self, cell: Cell) -> list[Run]:
         """The runs of a cell."""

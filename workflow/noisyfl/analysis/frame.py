@@ -63,7 +63,7 @@ from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import STATISTICS, Summary, star_rule, summary
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.core.options import BadInput
-from noisyfl.specs.descriptions import Heading, TableDescription, complete_block
+from noisyfl.specs.descriptions import Heading, Labels, TableDescription, complete_block
 from noisyfl.specs.published import KEY, LINE, Published
 
 LABELS = ["paper_table" if key == "table" else key for key in KEY]
@@ -108,55 +108,16 @@ def tidy(table: TableDescription, runs: Mapping[str, Run]) -> pd.DataFrame:
     Raises:
         BadInput: two published numbers belong into one cell.
     """
-    cells, others = with_numbers(table, f"{table.experiment}/{table.name}")
+    cells = pd.DataFrame(list(_cells(table)))
     trials = pd.DataFrame(list(_trials(table, runs)), columns=[*PLACE, *TRIAL])
     ours = _with_ranks(table, cells.merge(trials, on=PLACE, how="left", validate="one_to_many"))
+    others = lines_not_run(table, f"{table.experiment}/{table.name}")
     frame = pd.concat([ours, *others], ignore_index=True)
     frame = frame.assign(experiment=table.experiment, table=table.name).reindex(columns=COLUMNS)
     kinds = {name: type(value) for name, value in ABSENT.items()}
     kinds |= dict.fromkeys(("x", "published", "published_std", "value", *STATISTICS), float)
     frame = frame.fillna(ABSENT).astype(kinds)
     return frame.sort_values([*PLACE, "trial"], ignore_index=True)
-
-
-def with_numbers(table: TableDescription, where: str) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
-    """A table's cells with the published numbers, for which no run is needed.
-
-    Args:
-        table: the table.
-        where: what the error messages call it.
-
-    Returns:
-        A row for each cell of our rows; and if there are any, the lines of the paper's table that
-        belong to none of our rows.
-
-    Raises:
-        BadInput: two published numbers belong into one cell.
-    """
-    numbers = published_numbers(Published(0, fields) for fields in table.numbers)
-    cells = pd.DataFrame(list(_cells(table)))
-    ours = cells.merge(numbers, on=LABELS, how="left", validate="many_to_one")
-    others = numbers.merge(cells[LABELS], on=LABELS, how="left_anti")
-    compared = any(map(_is_compared, table.columns))
-    return ours, [_not_run(table, others, where)] if len(others) and compared else []
-
-
-def published_numbers(rows: Iterable[Published]) -> pd.DataFrame:
-    """Published numbers in the columns that the frame has for them, one row per number."""
-    named = dict(zip(KEY, LABELS, strict=True))
-    found = [
-        {
-            **{label: row.fields[key] for key, label in named.items()},
-            "published": row.value,
-            "published_std": row.std,
-            "published_starred": row.starred,
-            "published_trials": row.trials or 0,
-            "published_decimals": row.decimals,
-        }
-        for row in rows
-    ]
-    frame = pd.DataFrame(found, columns=[*LABELS, *NUMBER])
-    return frame.astype({"published": float, "published_std": float, **dict.fromkeys(LABELS, str)})
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
@@ -254,10 +215,11 @@ def _cells(table: TableDescription) -> Iterator[dict[str, Any]]:
     """The cells of our rows, without their numbers: names, labels, metric and statistic."""
     names = [column.name for column in table.columns]
     for (r, row), (c, column) in _places(table):
-        labels = {key: table.labels[r][c].get(key, "") for key in KEY}
+        cell = table.cells[r][c]
+        labels = {key: cell.labels.get(key, "") for key in KEY}
         metric = RANK if column.average_rank else table.metric_of(row, column)
         parts = [names.index(name) for name in column.mean_of if name in names]
-        averaged = [table.as_published[r][part] for part in parts]
+        averaged = [table.cells[r][part].as_published for part in parts]
         yield {
             "row": row.name,
             "row_group": row.group,
@@ -272,8 +234,24 @@ def _cells(table: TableDescription) -> Iterator[dict[str, Any]]:
             "unit": MEASURES[metric].unit,
             "as_published": all(averaged) and len(averaged) == len(column.mean_of)
             if column.mean_of
-            else table.as_published[r][c],
+            else cell.as_published,
+            **_number(cell.number),
         }
+
+
+def _number(fields: Labels) -> dict[str, Any]:
+    """A published number, as the frame has it; NaN for none."""
+    if not fields:
+        absent = {name: ABSENT[name] for name in NUMBER if name in ABSENT}
+        return {"published": math.nan, "published_std": math.nan, **absent}
+    number = Published(0, fields)
+    return {
+        "published": number.value,
+        "published_std": math.nan if number.std is None else number.std,
+        "published_starred": number.starred,
+        "published_trials": number.trials or 0,
+        "published_decimals": number.decimals,
+    }
 
 
 def _column(number: int, column: Heading) -> dict[str, Any]:
@@ -349,12 +327,26 @@ def _average(parts: Sequence[Rows], statistic: str) -> Rows:
     return [{"trial": n, "value": mean[statistic], **mean} for n, mean in enumerate(means, 1)]
 
 
-def _not_run(table: TableDescription, numbers: pd.DataFrame, where: str) -> pd.DataFrame:
-    """The lines of the paper's table that belong to none of our rows.
+def lines_not_run(table: TableDescription, where: str) -> list[pd.DataFrame]:
+    """The lines of the paper's table that belong to none of our rows, as a frame; none if there are
+    none.
 
     Its lines differ in :data:`LINE`, and in those columns of :data:`SETTING` by which neither our
     table nor any of its columns selects published numbers.
+
+    Args:
+        table: the table, for which no run is needed.
+        where: what the error messages call it.
+
+    Raises:
+        BadInput: two published numbers belong into one cell.
     """
+    if not (table.other_numbers and any(map(_is_compared, table.columns))):
+        return []
+    numbers = pd.DataFrame(
+        {**{label: fields[key] for key, label in zip(KEY, LABELS, strict=True)}, **_number(fields)}
+        for fields in table.other_numbers
+    )
     chosen = {*(table.published or {}), *(key for c in table.columns for key in c.published or {})}
     telling = [*LINE, *(key for key in SETTING if key not in chosen)]
     found = pd.concat(
@@ -384,7 +376,8 @@ def _not_run(table: TableDescription, numbers: pd.DataFrame, where: str) -> pd.D
     columns["unit"] = columns["metric"].map(lambda metric: MEASURES[metric].unit)
     known = found.drop(columns=["row", "row_label", "metric", *telling])
     grid = lines.merge(columns, how="cross").merge(known, on=PLACE, how="left")
-    return grid.assign(row_group="", trained=False, our_method=grid["method"], as_published=False)
+    grid = grid.assign(row_group="", trained=False, our_method=grid["method"], as_published=False)
+    return [grid]
 
 
 def _is_compared(column: Heading) -> bool:

@@ -60,7 +60,7 @@ def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description])
     Such a claim compares printed numbers, and for each comparison the tables lack one.
     """
     tables = [part for part in parts.values() if isinstance(part, TableDescription)]
-    made = (labels for part in tables for row in part.labels for labels in row)
+    made = (cell.labels for part in tables for row in part.cells for cell in row)
     keys = {tuple(labels[name] for name in KEY) for labels in made if set(labels) == set(KEY)}
     side = published(printed, keys)
     found = []

@@ -79,14 +79,12 @@ def _runs_of_cells(query: Query, parts: Mapping[str, Description]) -> Iterator[S
     for part in map(parts.get, query.tables):
         if not isinstance(part, TableDescription):
             continue
-        for all_labels, by_column, own in zip(
-            part.labels, part.runs, part.as_published, strict=True
-        ):
-            runs = dict(zip((column.name for column in part.columns), by_column, strict=True))
-            for labels, column, as_published in zip(all_labels, part.columns, own, strict=True):
-                if set(labels) != set(KEY):
+        for cells in part.cells:
+            runs = {c.name: cell.runs for c, cell in zip(part.columns, cells, strict=True)}
+            for cell, column in zip(cells, part.columns, strict=True):
+                if set(cell.labels) != set(KEY):
                     continue
-                known = {**cell_labels(labels), AS_PUBLISHED: float(as_published)}
+                known = {**cell_labels(cell.labels), AS_PUBLISHED: float(cell.as_published)}
                 if query.fits(known, ("measure", "converged")):
                     yield from (runs[one] for one in column.mean_of or [column.name])
 
@@ -101,12 +99,12 @@ def cells_and_lines(name: str, part: Description) -> Iterator[Line]:
                     y = part.y if isinstance(part.y, str) else ""
                     yield Line(labels_of(texts), (line.run,), y, "")
         return
-    for row, by_column, published in zip(part.rows, part.runs, part.as_published, strict=True):
-        for column, runs, as_published in zip(part.columns, by_column, published, strict=True):
+    for row, cells in zip(part.rows, part.cells, strict=True):
+        for column, cell in zip(part.columns, cells, strict=True):
             if not column.has_runs:
                 continue
             labels = labels_of({"table": name, "row": row.name, "column": column.name})
-            labels[AS_PUBLISHED] = float(as_published)
+            labels[AS_PUBLISHED] = float(cell.as_published)
             for kind, header in (("row", row), ("column", column)):
                 labels |= {
                     f"{kind}_group": header.group,
@@ -115,4 +113,4 @@ def cells_and_lines(name: str, part: Description) -> Iterator[Line]:
             parts = row.method_name.split("+")
             labels |= {"method_first": parts[0], "method_last": parts[-1]}
             metric, statistic = part.metric_of(row, column), part.statistic_of(row, column)
-            yield Line(labels, tuple(runs), metric, statistic)
+            yield Line(labels, cell.runs, metric, statistic)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from noisyfl.analysis.frame import with_numbers
+from noisyfl.analysis.frame import lines_not_run
 from noisyfl.analysis.local_epochs import epochs_by_round
 from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find
@@ -37,6 +37,7 @@ from noisyfl.experiments.run_specs import RunSpecs, merge
 from noisyfl.specs.catalogue import canonical_method, methods
 from noisyfl.specs.descriptions import (
     LEAST_ROWS,
+    CellDescription,
     FigureDescription,
     Heading,
     Mark,
@@ -156,14 +157,17 @@ class Expansion:
             published=entry.published,
             columns=tuple(replace(column.heading(), method=None) for column in columns),
             rows=tuple(row.heading() for row in rows),
-            runs=tuple(tuple(runs for runs, _ in line) for line in lines),
-            as_published=tuple(tuple(same for _, same in line) for line in lines),
+            cells=tuple(
+                tuple(
+                    CellDescription(runs=runs, as_published=same, labels=labels, number=number)
+                    for (runs, same), (labels, number) in zip(*pairs, strict=True)
+                )
+                for pairs in zip(lines, joined.cells, strict=True)
+            ),
             left_out=tuple(row.heading() for row in every if row not in rows),
-            labels=joined.labels,
-            numbers=joined.numbers,
+            other_numbers=joined.others,
         )
-        if table.numbers:
-            with_numbers(table, where)  # which refuses two for one place
+        lines_not_run(table, where)  # which refuses two numbers for one place
         return table
 
     def _select(self, kind: str, table: str, headers: list[Header]) -> list[Header]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.descriptions import (
     FigureDescription,
-    Runs,
     TableDescription,
     complete_block,
     drawable,
@@ -44,15 +43,13 @@ def _table(table: TableDescription, plan: Plan, exists: Exists) -> TableDescript
     missing = [run for run in table.run_ids() if not exists(run)]
     seconds = sum(plan.estimate(run, "cpu").seconds for run in missing)
     return replace(
-        table,
-        runs=_existing(table.runs, exists),
-        missing=len(missing),
-        missing_hours=round(seconds / 3600, 1),
+        _existing(table, exists), missing=len(missing), missing_hours=round(seconds / 3600, 1)
     )
 
 
-def _existing(runs: Runs, exists: Exists) -> Runs:
-    return tuple(tuple(tuple(filter(exists, cell)) for cell in row) for row in runs)
+def _existing(table: TableDescription, exists: Exists) -> TableDescription:
+    """The table with those of its runs that exist."""
+    return table.with_runs([[[*filter(exists, cell)] for cell in row] for row in table.runs])
 
 
 def _figure(
@@ -71,7 +68,7 @@ def _figure(
 def _of_a_table(
     figure: FigureDescription, table: TableDescription, exists: Exists
 ) -> FigureDescription | None:
-    existing = replace(table, runs=_existing(table.runs, exists))
+    existing = _existing(table, exists)
     rows, columns = complete_block(existing.runs)
     if not drawable(figure.kind, rows, columns):
         return None

@@ -29,6 +29,7 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import check_names
 from noisyfl.specs.catalogue import edited_methods
 from noisyfl.specs.changed import changed_options
+from noisyfl.specs.descriptions import CellDescription
 from noisyfl.specs.extent import remarks_of, work_key, work_of
 from noisyfl.specs.identity import canonical_json, identity
 from noisyfl.specs.parts import parts_of
@@ -118,15 +119,16 @@ def _check_places_of_overlay(
 def _describe_cells(plan: Plan) -> None:
     """Add to each table what its page says of its runs that only their declarations tell."""
     for name, table in plan.tables.items():
-        first = [[cell[0] if cell else "" for cell in row] for row in table.runs]
-        plan.tables[name] = replace(
-            table,
-            changed_options=tuple(
-                tuple(changed_options(plan.runs[run]) if run else {} for run in row)
-                for row in first
-            ),
-            remarks=tuple(tuple(plan.remarks.get(run, []) for run in row) for row in first),
-        )
+        cells = tuple(tuple(_with_remarks(cell, plan) for cell in row) for row in table.cells)
+        plan.tables[name] = replace(table, cells=cells)
+
+
+def _with_remarks(cell: CellDescription, plan: Plan) -> CellDescription:
+    if not cell.runs:
+        return cell
+    run = cell.runs[0]
+    remarks = tuple(plan.remarks.get(run, ()))
+    return replace(cell, changed_options=changed_options(plan.runs[run]), remarks=remarks)
 
 
 def _expanded(expand: Callable[[OwnFiles | None], Plan], own: OwnFiles) -> Plan:

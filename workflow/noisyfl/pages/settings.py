@@ -95,7 +95,7 @@ def settings(content: Content) -> list[Item]:
 def _setting_of_cell(content: Content, cell: Cell) -> dict[str, Words]:
     """The setting of a cell, and the share of wrong labels as a mean over its trials, if noted."""
     trials = content.runs_of(cell)
-    found = setting_of(trials[0].spec, content.of_cell("changed_options", cell))
+    found = setting_of(trials[0].spec, content.described(cell).changed_options)
     shares = [run.provenance.get("realised_noise", NOT_NOTED) for run in trials]
     if NOT_NOTED in shares or None in shares:
         wrong = NOT_NOTED if NOT_NOTED in shares else "not known"
@@ -127,7 +127,7 @@ def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
         words = [
             (component(part, changed.get(part["name"], ())), part["revision"])
             for cell in row.cells
-            for changed in ([content.of_cell("changed_options", cell)] if cell.runs else [])
+            for changed in ([content.described(cell).changed_options] if cell.runs else [])
             for run in content.runs_of(cell)
             for part in parts_of(run.spec["method"])
         ]
@@ -264,7 +264,7 @@ def notes(content: Content) -> list[str]:
     if starred or starred_there:
         found.append("*: the maximum, since most of the runs did not converge.")
     found += beside_fedavg(content)
-    remarks = (remark for cell in content.cells for remark in content.of_cell("remarks", cell))
+    remarks = (remark for cell in content.cells for remark in content.described(cell).remarks)
     found += [f"{remark}." for remark in dict.fromkeys(remarks)]
     note = content.description.note
     return [*found, note] if note else found

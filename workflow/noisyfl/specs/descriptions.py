@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from noisyfl.core.options import BadInput
 from noisyfl.specs.identity import canonical_json
 from noisyfl.specs.parts import split_method
-
-T = TypeVar("T")
 
 Runs = tuple[tuple[tuple[str, ...], ...], ...]
 """Ids of runs, indexed by row, then column, then trial."""
@@ -73,6 +71,30 @@ class Heading:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CellDescription:
+    """A cell of a table, before its runs are read.
+
+    Attributes:
+        runs: ids, one per trial.
+        as_published: whether the setting and the method are the paper's in every option.
+        labels: in the file of published numbers: all label columns of its number, or if it has
+            none, as many as the table's description gives.
+        number: what the paper prints, by :data:`noisyfl.specs.published.PRINTED`; empty if it
+            prints nothing. It is part of the description, so that a corrected number causes those
+            tables to be printed again that show it, and no others.
+        changed_options: the options of its runs that are not the defaults, by method.
+        remarks: what a reader should know of its runs.
+    """
+
+    runs: tuple[str, ...] = ()
+    as_published: bool = False
+    labels: Labels = field(default_factory=dict)
+    number: Labels = field(default_factory=dict)
+    changed_options: Mapping[str, list[str]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableDescription:
     """A table: what its pages say, and the runs behind each cell.
 
@@ -82,19 +104,11 @@ class TableDescription:
         statistic: the statistic that summarizes a run, in the cells whose row and column name no
             other.
         published: the texts that select the paper's numbers; None for a table of no paper.
-        runs: ids by row, then column, then trial.
-        as_published: by row and column, whether the setting and the method are the paper's in
-            every option.
-        labels: by row and column, the labels of the cell in the file of published numbers: all
-            label columns of its number, or if it has none, as many as the table's description
-            gives.
+        cells: by row, then column.
         left_out: rows of the experiment's file that the scale does not keep. They give their names
             to the lines of the paper's table that belong to them.
-        numbers: the lines of the file of published numbers that the table shows. They are part of
-            the description, so that a corrected number causes those tables to be printed anew that
-            show it, and no others.
-        changed_options: by row and column, the options of its runs that are not the defaults.
-        remarks: by row and column, what a reader should know of the cell's runs.
+        other_numbers: the lines of the file of published numbers that are of the paper's table and
+            of none of the cells.
         missing: how many more runs it would have if all were trained.
         missing_hours: about how many hours of one CPU core training these would take.
     """
@@ -108,18 +122,25 @@ class TableDescription:
     statistic: str
     columns: tuple[Heading, ...]
     rows: tuple[Heading, ...]
-    runs: Runs
-    as_published: tuple[tuple[bool, ...], ...]
-    labels: tuple[tuple[Labels, ...], ...]
+    cells: tuple[tuple[CellDescription, ...], ...]
     note: str = ""
     scale_note: str = ""
     published: Labels | None = None
     left_out: tuple[Heading, ...] = ()
-    numbers: tuple[Labels, ...] = ()
-    changed_options: tuple[tuple[Mapping[str, list[str]], ...], ...] = ()
-    remarks: tuple[tuple[list[str], ...], ...] = ()
+    other_numbers: tuple[Labels, ...] = ()
     missing: int = 0
     missing_hours: float = 0.0
+
+    @property
+    def runs(self) -> Runs:
+        """The ids of the runs of each cell."""
+        return tuple(tuple(cell.runs for cell in line) for line in self.cells)
+
+    def with_runs(self, runs: Sequence[Sequence[Sequence[str]]]) -> TableDescription:
+        """The table with other runs in its cells, by row, then column, then trial."""
+        pairs = (zip(*lines, strict=True) for lines in zip(self.cells, runs, strict=True))
+        cells = tuple(tuple(replace(cell, runs=tuple(ids)) for cell, ids in line) for line in pairs)
+        return replace(self, cells=cells)
 
     def metric_of(self, row: Heading | None, column: Heading) -> str:
         """The metric of a cell: its row's if that has one, else its column's, else the table's."""
@@ -136,30 +157,21 @@ class TableDescription:
     @property
     def foreign(self) -> Literal["none", "some", "all"]:
         """How many of its cells with runs are not in the paper's setting."""
-        lines = zip(self.runs, self.as_published, strict=True)
-        own = {same for line in lines for runs, same in zip(*line, strict=True) if runs}
+        own = {cell.as_published for line in self.cells for cell in line if cell.runs}
         if False not in own:
             return "none"
         return "some" if True in own else "all"
 
     def part(self, rows: Sequence[int], columns: Sequence[int]) -> TableDescription:
         """The table of some of its rows and columns, by number, without the published numbers."""
-
-        def select(lines: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
-            return tuple(tuple(lines[r][c] for c in columns) for r in rows)
-
         return replace(
             self,
             rows=tuple(self.rows[r] for r in rows),
             columns=tuple(self.columns[c] for c in columns),
-            runs=select(self.runs),
-            as_published=select(self.as_published),
-            labels=select(self.labels),
-            changed_options=select(self.changed_options) if self.changed_options else (),
-            remarks=select(self.remarks) if self.remarks else (),
+            cells=tuple(tuple(replace(self.cells[r][c], number={}) for c in columns) for r in rows),
             published=None,
             left_out=(),
-            numbers=(),
+            other_numbers=(),
         )
 
     def panels(self, where: str) -> dict[str, list[int]]:
@@ -206,27 +218,20 @@ class TableDescription:
         for row in other.rows:
             rows.setdefault(row.name, row)
 
-        def lines(table: TableDescription, cells: str, without: Any) -> list[Any]:
-            # Options and remarks may be left out as a whole.
-            given = dict(zip((r.name for r in table.rows), getattr(table, cells), strict=False))
-            return [given.get(name, (without,) * len(table.columns)) for name in rows]
-
-        def join(cells: str, without: Any) -> Any:
-            pairs = zip(*(lines(table, cells, without) for table in (self, other)), strict=True)
-            return tuple((*mine, *theirs) for mine, theirs in pairs)
+        def lines(table: TableDescription) -> Iterator[tuple[CellDescription, ...]]:
+            of_row = {row.name: line for row, line in zip(table.rows, table.cells, strict=True)}
+            for name in rows:
+                line = of_row.get(name, (CellDescription(),) * len(table.columns))
+                yield tuple(replace(cell, number={}) for cell in line)
 
         return replace(
             self,
             columns=(*self.columns, *other.columns),
             rows=tuple(rows.values()),
-            runs=join("runs", ()),
-            as_published=join("as_published", False),
-            labels=join("labels", {}),
-            changed_options=join("changed_options", {}),
-            remarks=join("remarks", []),
+            cells=tuple((*mine, *its) for mine, its in zip(lines(self), lines(other), strict=True)),
             published=None,
             left_out=(),
-            numbers=(),
+            other_numbers=(),
             missing=self.missing + other.missing,
             missing_hours=self.missing_hours + other.missing_hours,
         )

@@ -220,13 +220,14 @@ class Joined(NamedTuple):
     """The published numbers of a table.
 
     Attributes:
-        labels: by row and column, the label columns of the cell's number; where it has none, the
-            labels that would select one.
-        numbers: the label columns and :data:`PRINTED` of every number that may stand in the table.
+        cells: by row and column, the label columns of the cell's number and the number itself by
+            :data:`PRINTED`; where it has none, the labels that would select one, and nothing.
+        others: the label columns and :data:`PRINTED` of every number that may stand in the table
+            and belongs to none of its cells.
     """
 
-    labels: tuple[tuple[Labels, ...], ...]
-    numbers: tuple[Labels, ...]
+    cells: tuple[tuple[tuple[Labels, Labels], ...], ...]
+    others: tuple[Labels, ...]
 
 
 def join(
@@ -265,7 +266,7 @@ def join(
     for number in known:
         of_method.setdefault(number.fields["method"], []).append(number)
 
-    def labels(row: Heading, column: Heading) -> Labels:
+    def of_cell(row: Heading, column: Heading) -> tuple[Labels, Labels]:
         wanted = {
             "metric": row.metric or column.metric or metric,
             **(selection or {}),
@@ -280,11 +281,18 @@ def join(
         compared = compared and (column.has_runs or bool(column.published))
         candidates = of_method.get(wanted["method"], [])
         number = select_one(candidates, wanted, place) if compared else None
-        return {key: number.fields[key] for key in KEY} if number else wanted
+        if number is None:
+            return wanted, {}
+        return _some(number, KEY), _some(number, PRINTED)
 
-    found = tuple(tuple(labels(row, column) for column in columns) for row in rows)
-    told = (*KEY, *PRINTED)
-    return Joined(found, tuple({key: number.fields[key] for key in told} for number in known))
+    cells = tuple(tuple(of_cell(row, column) for column in columns) for row in rows)
+    placed = {tuple(labels.values()) for line in cells for labels, number in line if number}
+    others = [one for one in known if tuple(_some(one, KEY).values()) not in placed]
+    return Joined(cells, tuple(_some(one, (*KEY, *PRINTED)) for one in others))
+
+
+def _some(number: Published, columns: Iterable[str]) -> Labels:
+    return {column: number.fields[column] for column in columns}
 
 
 def _numbers(
