@@ -17,7 +17,6 @@ def count_classes(partition: NoisyPartition, flipped: bool = False) -> np.ndarra
     those of an open set are of one class more.
 
     Args:
-        partition: whose samples are counted.
         flipped: count only the samples whose given label is not the true one.
 
     Returns:

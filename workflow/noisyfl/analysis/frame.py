@@ -289,7 +289,6 @@ def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
     """The rows of a cell with these runs: of each run, the columns :data:`TRIAL`.
 
     Args:
-        runs: the trials of the cell.
         metric: a name in :data:`noisyfl.analysis.metrics.MEASURES`.
         statistic: a name in :data:`noisyfl.analysis.statistics.STATISTICS`.
     """

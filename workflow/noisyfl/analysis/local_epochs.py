@@ -13,7 +13,6 @@ def epochs_by_round(method: Any, rounds: int, where: str) -> list[int]:
     """The local epochs of each round of a run, in order.
 
     Args:
-        method: the canonical method.
         rounds: how many rounds the run has.
         where: what the error messages call the method.
 

@@ -44,7 +44,6 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
 
     Args:
         table: with published numbers or without.
-        runs: by id, all of the table's.
     """
     content = collect(table, runs)
     for row in content.trained_rows:

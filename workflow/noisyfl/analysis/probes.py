@@ -16,7 +16,6 @@ def probed_rows(
     """The rows of ``clients`` in which a probe has left its measurements, by client.
 
     Args:
-        run: the run to read.
         columns: names of the probe's columns; a row without a value in the first is left out.
         clients: how many clients there must be; any number if None.
 

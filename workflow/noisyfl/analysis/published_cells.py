@@ -40,7 +40,6 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     Args:
         frame: of all tables, see :mod:`noisyfl.analysis.frame`: one without published numbers may
             have the oracle.
-        published: the papers' own numbers.
     """
     numbers = pd.DataFrame([row.fields for row in published])
     shown = frame[frame["trained"].astype(bool) & frame["published"].notna()]

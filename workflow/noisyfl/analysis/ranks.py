@@ -61,7 +61,6 @@ def rank(values: Sequence[Sequence[float]] | np.ndarray, level: float = 0.05) ->
 
     Args:
         values: [settings, methods], larger is better; NaN, for what has no value, is the worst.
-        level: of significance.
 
     Raises:
         ValueError: there are fewer than two methods, or no settings.

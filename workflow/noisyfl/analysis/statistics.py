@@ -126,7 +126,6 @@ def correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearm
     Args:
         x: [n], NaN where there is no value.
         y: [n], likewise.
-        method: whose correlation.
 
     Returns:
         NaN for fewer than three pairs, or if all values of one side are equal.

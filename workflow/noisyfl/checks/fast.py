@@ -118,12 +118,6 @@ def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> 
     """Check that the fast executor on a GPU ends with what the loop on a CPU ends with, in float64;
     and that nothing mixes devices, waits where it may not, or cannot be captured.
 
-    Args:
-        method: its name, or with its options.
-        data: results that hold the digits.
-        folder: where partitions go.
-        kind: of the GPU.
-
     Raises:
         Failed: something is otherwise.
     """

@@ -52,7 +52,6 @@ def check(method: str, say: Callable[[str], None] = print) -> bool:
     """Make all checks of a method, and return whether they hold.
 
     Args:
-        method: its name, or with its options.
         say: takes one line at a time.
     """
     spec_of(method)  # what is wrong with the name or the options is said without a traceback
@@ -78,7 +77,6 @@ def declares(method: Method, data: Results, folder: Path) -> str:
     """It says where it comes from and what its options mean; its hooks are called as they will be.
 
     Args:
-        method: its name, or with its options.
         data: is not needed.
         folder: likewise.
     """
@@ -106,13 +104,7 @@ def declares(method: Method, data: Results, folder: Path) -> str:
 
 
 def trains(method: Method, data: Results, folder: Path) -> str:
-    """A run of a few rounds is finished, with numbers in every row.
-
-    Args:
-        method: its name, or with its options.
-        data: results that hold the digits.
-        folder: where the run goes.
-    """
+    """A run of a few rounds is finished, with numbers in every row."""
     spec = spec_of(method, schedule={**SETTING["schedule"], "rounds": 4, "evaluate_every": 2})
     files = train(spec, data, folder)
     if (status := read_json(files.provenance)["status"]) != "finished":
@@ -132,8 +124,6 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
     """A run that is interrupted after every round ends the same, bit for bit.
 
     Args:
-        method: its name, or with its options.
-        data: results that hold the digits.
         folder: where runs go.
         whole: the same run, if it has been trained without interruption.
     """
@@ -167,13 +157,7 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
 
 
 def agrees(method: Method, data: Results, folder: Path) -> str:
-    """The fast executor on a GPU that is not there computes what the loop on a CPU does.
-
-    Args:
-        method: its name, or with its options.
-        data: results that hold the digits.
-        folder: where partitions go.
-    """
+    """The fast executor on a GPU that is not there computes what the loop on a CPU does."""
     with torch_as_it_was():
         usage = compare(method, data, folder).usage
     return f"the same; {usage.captured} steps captured"

@@ -127,7 +127,6 @@ def written(func: Any, name: str, args: Any, kwargs: Any) -> Iterator[Tensor]:
     """The tensors that an operation writes to.
 
     Args:
-        func: the operation.
         name: of it, without its namespace.
         args: what it is called with.
         kwargs: likewise, by name.

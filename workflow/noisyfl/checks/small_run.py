@@ -68,7 +68,6 @@ def spec_of(method: Method, **changes: Any) -> dict[str, Any]:
     """The canonical spec of a method's small run.
 
     Args:
-        method: its name, or with its options.
         changes: what is otherwise than in :data:`SETTING`.
     """
     return canonical_run({**SETTING, "method": method, **changes}, "small run")
@@ -82,16 +81,7 @@ def federation_of(
     device: torch.device | str = "cpu",
     **options: Any,
 ) -> tuple[Federation, ServerSide, ClientSide]:
-    """The federation of a run before its first round, and the method's two sides.
-
-    Args:
-        spec: canonical.
-        data: results that hold the digits.
-        folder: where the partition goes.
-        executor: its name.
-        device: where.
-        options: of the executor.
-    """
+    """The federation of a run before its first round, and the method's two sides."""
     train, test = (read_part(data.data("digits", part)) for part in ("train", "test"))
     path = folder / "partition.parquet"
     noisy_partition.write(path, spec["noisy_partition"], train.labels)
@@ -138,8 +128,6 @@ def check_alike(one: Federation, other: Federation, tolerance: float) -> None:
     and nearly the same records but for the seconds.
 
     Args:
-        one: the federation as it should be.
-        other: the federation to check.
         tolerance: of weights, see :func:`check_close`; records may be a hundred times as far apart.
     """
     right, found = (
@@ -159,8 +147,6 @@ def check_close(one: Weights, other: Weights, tolerance: float) -> None:
     """Raise :class:`Failed` unless weights have the same names and nearly the same values.
 
     Args:
-        one: the weights that are expected.
-        other: those that are found.
         tolerance: of each value, absolute and as a share of it.
     """
     if one.keys() != other.keys():
@@ -202,11 +188,7 @@ def train(
     """The files of a run, once it is trained on a CPU.
 
     Args:
-        spec: canonical.
-        data: results that hold the digits.
-        root: where the run goes.
         log: takes one line at a time.
-        options: of the training.
     """
     files = Results(root).run(identity(spec))
     how = TrainingOptions(device="cpu", **options)
@@ -219,13 +201,6 @@ def train_in_pieces(
 ) -> tuple[RunFiles, int]:
     """Train a run that is asked to end after every round, and goes on with another instance of its
     method, until it is whole.
-
-    Args:
-        spec: canonical.
-        data: results that hold the digits.
-        root: where the run goes.
-        most: pieces.
-        options: of the training.
 
     Returns:
         Its files, and how often it was interrupted.

@@ -36,8 +36,6 @@ class Artifacts:
 
     Args:
         parts: descriptions of tables and figures, by ``<experiment>/<name>``.
-        runs: the artifact of every run in them, by id.
-        partitions: the noisy partitions of those runs, by id.
     """
 
     def __init__(
@@ -78,7 +76,6 @@ class Artifacts:
 
         Args:
             table: the table or figure, as ``<experiment>/<name>``.
-            column: the name of the column or panel.
             dataset: of the cell that is asked for; others of its column may have another one.
             metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
         """

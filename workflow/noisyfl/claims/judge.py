@@ -32,7 +32,6 @@ def with_room(finding: Finding, published: Finding, side: Side) -> Finding:
     Args:
         finding: what the numbers of a side say of a claim.
         published: what the paper's own say of it.
-        side: whose numbers they are.
     """
     gaps = (case.gap for check in published.checks for case in check.cases if case.holds)
     least = min(gaps, default=0.0)

@@ -70,7 +70,6 @@ def published(rows: Iterable[Published], known: Collection[tuple[str, ...]] | No
     """The papers' own numbers: as tables print them, shares in percent, and as texts give them.
 
     Args:
-        rows: of the files of published numbers.
         known: by their labels in the order of :data:`noisyfl.specs.published.KEY`, the printed
             numbers to take as known; None for all.
     """

@@ -52,8 +52,6 @@ class Spread:
         Args:
             metric: what the mean is of, see :data:`noisyfl.analysis.metrics.METRICS`.
             std: the standard deviation over the trials; NaN if it is not known.
-            trials: how many they are.
-            rng: makes the draws.
         """
         if self.freedom and trials:
             error = np.fmax(self.std, std) / math.sqrt(trials)
@@ -94,8 +92,6 @@ def deviations(std: float, trials: int, rng: np.random.Generator) -> np.ndarray:
 
     Args:
         std: over the trials of a cell; NaN if it is not known.
-        trials: how many they are.
-        rng: makes the draws.
     """
     if math.isnan(std) or trials < 2:
         return np.full(1 + DRAWS, std)
@@ -114,7 +110,6 @@ def fisher(found: float, count: int, method: Literal["pearson", "spearman"]) -> 
     Args:
         found: the correlation; NaN if it is unknown.
         count: over how many clients; three or fewer leave everything open.
-        method: whose correlation.
     """
     if math.isnan(found):
         return np.full(1 + DRAWS, found)

@@ -60,11 +60,7 @@ def _given(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _check_once(every: Sequence[Sequence[str]]) -> None:
-    """Exit with an error if an option is there twice, or a key twice among the values.
-
-    Args:
-        every: the option under each of its names, with its values.
-    """
+    """Exit with an error if an option is there twice, or a key twice among the values."""
     values = [value for _, *given in every for value in given]
     if len(every) > 1:
         option = every[-1][0].replace("-C", "--config")

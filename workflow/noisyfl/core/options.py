@@ -31,7 +31,6 @@ class BadInput(ValueError):
     """Something the user wrote is wrong. The message says where, what, and what was expected.
 
     Args:
-        problem: what is wrong, in words.
         path: the keys and the numbers of list items that lead to the wrong value.
         where: what the path begins at; a file's name ends with ``": "``.
     """

@@ -130,7 +130,6 @@ def naming_the_line(is_own: Callable[[str], bool], of: str = "") -> Iterator[Non
 
     Args:
         is_own: whether a file is of that code.
-        of: what is imported.
     """
     try:
         yield
@@ -282,7 +281,6 @@ def add(known: MutableMapping[str, Any], kind: str, name: str, component: Any) -
     """Register a component under its name.
 
     Args:
-        known: the components of its kind, by name.
         kind: what it is, in the words of the error messages.
         name: small letters, digits and underscores.
         component: a class, or a dataset.

@@ -39,7 +39,6 @@ def write_provenance(path: Path, content: Mapping[str, Any]) -> None:
     """Write a provenance with a checksum of its content.
 
     Args:
-        path: of the file.
         content: with the keys of :data:`KINDS` but for the checksum.
     """
     write_json(path, with_checksum(content))

@@ -55,7 +55,6 @@ class Component(Typed):
         """The given options, those of a given variant, and defaults that scale with the run.
 
         Args:
-            raw: options by name.
             context: may have ``measures``, by name: what defaults scale with, and values are
                 bounded by; and ``partial``: whether options may be missing.
         """
@@ -222,7 +221,6 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
     """Check the public functions of a class against the hooks of its bases.
 
     Args:
-        cls: a component.
         bases: the classes whose public functions are hooks; ``cls`` is a subclass of one.
         of: begins the error.
 
@@ -310,7 +308,6 @@ def split_component(raw: Any, kind: str, where: str = "") -> tuple[str, dict[str
 
     Args:
         raw: ``name(key=value)``, or a mapping with a ``name``.
-        kind: of the component.
         where: what the error messages call it.
     """
     mapping = parse_component(raw, where) if isinstance(raw, str) else raw

@@ -116,7 +116,6 @@ def as_number(value: Any, kind: type) -> Any:
     number is expected, as ``4.0``; anything else is returned as it is.
 
     Args:
-        value: a number, text, or a list of these.
         kind: int or float.
     """
     if isinstance(value, list | tuple):
@@ -138,9 +137,7 @@ def bad_input(
     come first.
 
     Args:
-        error: of the validation.
         cls: what was validated.
-        raw: what it was given.
         partial: whether keys may be missing.
     """
     problems = error.errors(include_url=False)

@@ -25,7 +25,6 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
 
     Args:
         places: where the file may lie, a .csv or .parquet with the columns :data:`COLUMNS`.
-        facts: about the dataset.
 
     Raises:
         BadInput: there is no such file, a column is missing, a sample is not the dataset's or there

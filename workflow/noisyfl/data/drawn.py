@@ -16,9 +16,7 @@ def check_dealt(
     """The rows that are dealt to each client, int64 [samples of the client].
 
     Args:
-        rows: integers for each client.
         clients: how many there are to be; None if a file says so.
-        samples: how many rows there are.
         where: what the error message calls them.
 
     Raises:
@@ -51,7 +49,6 @@ def check_levels(levels: Any, clients: int, where: str) -> None:
 
     Args:
         levels: what should be float64 [clients].
-        clients: how many there are.
         where: what the error message calls them.
     """
     if np.shape(levels) != (clients,) or not ((levels >= 0) & (levels <= 1)).all():
@@ -70,8 +67,6 @@ def check_flipped(
 
     Args:
         flipped: what should be an int64 array for each client.
-        true: the true labels of each client.
-        classes: how many there are.
         where: what the error message calls the labels.
     """
     for client, (given, before) in enumerate(zip(flipped, true, strict=True)):
@@ -93,9 +88,6 @@ def check_shown(
     image on one client at most, or :class:`BadInput`.
 
     Args:
-        shown: integers for each client.
-        dealt: the rows that each client was dealt.
-        samples: how many images there are.
         where: what the error message calls the rows.
     """
     whole = check_dealt(shown, len(dealt), samples, where)

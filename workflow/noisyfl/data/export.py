@@ -45,10 +45,8 @@ def export(
     """Write a noisy partition with its images.
 
     Args:
-        name: of the partition, its id.
         partition: which sample is on which client, with its labels.
         train: the training part of its dataset.
-        test: the test part.
         folder: where it goes, which must be empty or not be there.
 
     Returns:

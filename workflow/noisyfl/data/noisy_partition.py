@@ -206,7 +206,6 @@ def make(
     would then see batches of a single class.
 
     Args:
-        spec: canonical.
         labels: the training part's labels, int64 [n].
         own: keeps what a user's own files held, and knows the data folders.
         images: the training part's, for label noises that see them.
@@ -309,8 +308,6 @@ def write(
     """Make a noisy partition and write it; the arguments are those of :func:`make`.
 
     Args:
-        path: of the file.
-        spec: of the noisy partition, canonical.
         labels: the training part's labels, int64 [n].
         own: see :func:`make`.
         images: the same.
@@ -358,7 +355,6 @@ def check_content(
     Args:
         partition: as :func:`read` returns it.
         labels: of the training part, int64 [n].
-        classes: the number of classes.
         where: what the error messages call the partition.
 
     Raises:

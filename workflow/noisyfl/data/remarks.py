@@ -23,9 +23,6 @@ TOLERANCE = 0.02
 def remarks_on(spec: Mapping[str, Any]) -> list[str]:
     """What a user should know of a noisy partition before it is made: whether clients are so small
     that whole numbers of flipped labels are far from what the levels say.
-
-    Args:
-        spec: of the noisy partition, canonical.
     """
     noise = LABEL_NOISES.build(spec["label_noise"])
     level = NOISE_LEVELS.build(spec["noise_level"])

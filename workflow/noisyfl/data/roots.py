@@ -27,7 +27,6 @@ class NotFound(BadInput):
 
     Args:
         name: of what was looked for.
-        problem: what is wrong in that folder.
         remedy: what to do about it; empty if that is clear.
     """
 
@@ -78,8 +77,6 @@ def checked_folder(text: str, where: str, to_be_made: bool = False) -> str:
     """A folder's path, expanded and checked.
 
     Args:
-        text: the path as the user gives it.
-        where: what an error calls it.
         to_be_made: the folder need not exist yet.
 
     Raises:

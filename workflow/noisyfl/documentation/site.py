@@ -69,9 +69,6 @@ def relink(markdown: str, name: str, pages: set[str], repository: str | None) ->
     MkDocs reports such links.
 
     Args:
-        markdown: its text.
-        name: of the page in the site.
-        pages: every page and image of the site.
         repository: the repository's address, or None.
     """
     sites = {page: path for path, page in MOVED.items()}

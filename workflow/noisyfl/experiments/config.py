@@ -154,7 +154,6 @@ def experiment_files(config: Mapping[str, Any], folder: Path = EXPERIMENTS) -> d
 
     Args:
         config: as :func:`check_config` returns it.
-        folder: of the other experiments.
     """
     own = [Path(one) for one in config["experiment_folders"]]
     folders = [folder, *reversed(own)]
@@ -166,7 +165,6 @@ def published_files(config: Mapping[str, Any], file: Path = PUBLISHED) -> list[P
 
     Args:
         config: as :func:`check_config` returns it.
-        file: the last one.
     """
     own = [Path(folder) / file.name for folder in config["experiment_folders"]]
     return [*(path for path in own if path.exists()), file]
@@ -182,8 +180,6 @@ def check_folder(path: Path, where: str, to_be_made: bool = True) -> None:
     """Check that a path is a folder.
 
     Args:
-        path: of the folder.
-        where: what an error calls it.
         to_be_made: the folder need not exist yet.
 
     Raises:

@@ -74,8 +74,6 @@ def only(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> N
     """Check that names are known.
 
     Args:
-        known: the names that there are.
-        names: some of them.
         kind: what the error messages call a thing that has such a name.
         where: what the error messages call the place of ``names``.
 

@@ -19,7 +19,6 @@ def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str
     """The ids of the runs of every table, and of every figure with runs that no table has.
 
     Args:
-        plan: of a scale.
         target: what the tables and figures are part of, see :func:`tables_and_figures`.
 
     Raises:
@@ -40,7 +39,6 @@ def tables_and_figures(plan: Plan, target: str | None) -> dict[str, Description]
     """The tables and figures of a target, by ``<experiment>/<name>``.
 
     Args:
-        plan: of a scale.
         target: a table or figure, an experiment, or ``all``; None for what the scale makes if no
             target is named.
 
@@ -70,10 +68,6 @@ def name_of(part: Description) -> str:
 def check_names(plan: Plan, files: Mapping[str, Path]) -> None:
     """Check that experiments, tables and figures all have targets of their own.
 
-    Args:
-        plan: of a scale.
-        files: by experiment, its file.
-
     Raises:
         BadInput: two have the same; names both.
     """
@@ -96,9 +90,6 @@ def unknown_target(target: str, scale: str, known: Iterable[str], choice: str) -
     """The message for a user who asked a scale for a target that it does not have.
 
     Args:
-        target: what was asked for.
-        scale: the name of the scale.
-        known: its targets.
         choice: the words by which another ``{scale}`` is chosen, or its ``{file}``.
     """
     if "=" in target:

@@ -47,8 +47,6 @@ def describe_option(
     """An option of a method, and what people say of it by column header.
 
     Args:
-        method: that has the option.
-        option: its name.
         reasons: what people wrote about the method; None if nobody did.
     """
     field = method.model_fields[option]

@@ -61,7 +61,6 @@ def by_setting(description: FigureDescription, runs: Mapping[str, Run]) -> Figur
 
     Args:
         description: with a ``table`` and ``xlabel``.
-        runs: by id.
 
     Raises:
         BadInput: as :meth:`noisyfl.specs.descriptions.TableDescription.panels`, which planning has

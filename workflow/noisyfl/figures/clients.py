@@ -37,8 +37,6 @@ def by_client(
     Args:
         description: with a ``table`` of one row and column; ``x``, names in :data:`FEATURES`; and
             ``y``, names in :data:`noisyfl.experiments.experiment.OfClients`.
-        runs: by id.
-        partitions: the first trial's noisy partition.
     """
     (partition,) = partitions
     run, look = _first_trial(description, runs)
@@ -88,7 +86,6 @@ def among_clients(description: FigureDescription, runs: Mapping[str, Run]) -> Fi
     Args:
         description: with a ``table`` of one row and column, of which the first trial is drawn; and
             ``metrics``, names in :data:`noisyfl.experiments.experiment.OfClients`.
-        runs: by id.
     """
     run, look = _first_trial(description, runs)
     metrics = description.metrics

@@ -28,7 +28,6 @@ def critical_difference(description: FigureDescription, runs: Mapping[str, Run])
 
     Args:
         description: with a ``table`` of at least two rows and a column with runs.
-        runs: by id.
     """
     names = [row.name for row in description.source_table.rows]
     values = column_values(tidy(description.source_table, runs)).to_numpy()

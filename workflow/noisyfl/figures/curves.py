@@ -30,7 +30,6 @@ def by_round(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
         description: with a ``table``, ``metrics``, ``x`` (``ordinary_rounds`` or ``batches``),
             ``xlabel``, and on an axis of rounds ``marks``, each of which is drawn in the panels
             whose curves reach it.
-        runs: by id.
     """
     table, unit, marks = description.source_table, str(description.x), description.marks
     group, names = row_names(table.rows)

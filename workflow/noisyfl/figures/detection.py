@@ -41,7 +41,6 @@ def detection(description: FigureDescription, runs: Mapping[str, Run]) -> Figure
     Args:
         description: ``panels``, each with its ``name``; ``run``, an id; ``score``, a name in
             :data:`SCORES`; and ``classes``, ``majority`` or ``minority``.
-        runs: by id.
 
     Raises:
         BadInput: a run has no scores of samples, or there is no such score or group of classes.

@@ -31,7 +31,6 @@ def features(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
 
     Args:
         description: ``panels``, each with its ``name`` and ``run``, an id.
-        runs: by id.
 
     Raises:
         BadInput: a run has no features.

@@ -44,7 +44,6 @@ def local_models(
     Args:
         description: ``y``, a name in :data:`ACCURACIES`; and ``panels``, each with its ``name`` and
             ``lines``, each of those with its ``name``, and the ids ``run`` and ``partition``.
-        runs: by id.
         partitions: those of all lines, in any order.
 
     Raises:

@@ -153,8 +153,6 @@ def legend_of_lines(
     """The legend of a figure's lines.
 
     Args:
-        figure: the figure that gets the legend.
-        lines: the name and the look of each line.
         diverged: what the mark of divergence means; None if nothing is marked.
         title: what is written above the legend.
     """
@@ -184,9 +182,6 @@ def looks(rows: Sequence[Any]) -> list[Look]:
     other rows, which are its variants, and methods that a user has added get free looks, never a
     solid line. If all rows have the same method and differ in exactly two options, a word and a
     number, the colour tells the number and the dashes tell the word.
-
-    Args:
-        rows: methods, as given or canonical.
     """
     methods = [split_method(method, "method") for method in rows]
     names = ["+".join(part["name"] for part in parts) for parts in methods]

@@ -37,7 +37,6 @@ def class_counts(description: FigureDescription, partitions: Sequence[NoisyParti
 
     Args:
         description: ``panels``, each with its ``name``.
-        partitions: one for each panel.
     """
     width = min(len(partitions), 3)
     figure = new_figure(0.7 + 2.4 * -(-len(partitions) // width))
@@ -76,7 +75,6 @@ def bubbles(description: FigureDescription, partitions: Sequence[NoisyPartition]
 
     Args:
         description: ``panels``, each with its ``name``.
-        partitions: one for each panel.
     """
     strips = [
         (panel.name, partition, first)

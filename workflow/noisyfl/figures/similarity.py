@@ -34,7 +34,6 @@ def similarity(
 
     Args:
         description: ``panels``, each with its ``name`` and the ids ``run`` and ``partition``.
-        runs: by id.
         partitions: those of all panels, in any order.
 
     Raises:
@@ -91,7 +90,6 @@ def spread_out(places: np.ndarray, least: float, end: float) -> np.ndarray:
 
     Args:
         places: float64 [n].
-        least: the distance.
         end: how far the last one may be moved.
     """
     moved = places.astype(float)

@@ -107,8 +107,6 @@ def grid(figure: Figure, panels: int, columns: int) -> list[Axes]:
     """Axes for panels in reading order, with common scales and tick labels on the outside only.
 
     Args:
-        figure: an empty figure.
-        panels: how many panels there are.
         columns: how many panels stand side by side.
     """
     axes = lay_out(figure, panels, columns, share=True)
@@ -121,8 +119,6 @@ def lay_out(figure: Figure, panels: int, columns: int, share: bool = False) -> l
     """Axes for panels in reading order.
 
     Args:
-        figure: an empty figure.
-        panels: how many panels there are.
         columns: how many panels stand side by side.
         share: whether all panels have the same scales.
     """
@@ -167,7 +163,6 @@ def legend(
 
     Args:
         figure: the figure, whose height grows by the legend's lines except the first.
-        handles: labelled artists.
         handlelength: the length of a line in it, in units of the legend's font size.
         title: what is written above the legend, if not empty; without handles, above the figure.
     """

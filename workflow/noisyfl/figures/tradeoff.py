@@ -42,7 +42,6 @@ def tradeoff(description: FigureDescription, runs: Mapping[str, Run]) -> Figure:
 
     Args:
         description: with a ``table``.
-        runs: by id.
     """
     group, names = row_names(description.source_table.rows)
     styles = looks([row.method for row in description.source_table.rows])

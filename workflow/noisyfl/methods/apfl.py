@@ -216,8 +216,6 @@ class Part(fl.LocalModel):
     """Some networks of a model, presented as a model of their own.
 
     Args:
-        model: the whole.
-        first: the number of the first network of the part.
         count: how many networks it has.
     """
 

@@ -171,7 +171,6 @@ class DivideMix(fl.ClientSide):
 
         Args:
             pool: positions of all samples without label.
-            sizes: labelled samples of each step.
             turn: the local epoch.
         """
         rng = turn.random_stream("unlabelled batches")
@@ -257,10 +256,8 @@ class DivideMix(fl.ClientSide):
 
         Args:
             model: with its two networks.
-            network: which one learns.
             labelled: both views of a clean samples.
             unlabelled: both views of b other samples.
-            batch: the batch that the views are from.
         """
         evaluating = self.own_guess == "evaluation"
         guessed = self._guess(model, network, unlabelled, evaluating=evaluating)

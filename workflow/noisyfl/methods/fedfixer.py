@@ -84,7 +84,6 @@ class FedFixer(fl.ServerSide, fl.ClientSide):
         Args:
             round: counted from 0.
             number: of the epoch in the round, from 0.
-            epochs: of a round.
         """
         done = (round - self.selection_round // 5) * epochs + number
         return self.beta * min(max(done / max(self.selection_round * epochs - 1, 1), 0.0), 1.0)
@@ -170,6 +169,5 @@ def confidence(logits: Tensor, target: Tensor, beta: Tensor | float) -> Tensor:
     Args:
         logits: [n, classes].
         target: labels, int64 [n].
-        beta: weight of the mean.
     """
     return fl.cross_entropy(logits, target) + beta * (logits.softmax(1) + LEAST).log().mean(1)

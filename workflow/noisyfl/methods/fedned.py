@@ -293,7 +293,6 @@ def uncertainty(features: Tensor, weights: fl.Weights, kept: Tensor, dropout: fl
 
     Args:
         features: [samples, width].
-        weights: the model's.
         kept: bool [draws, samples, width], the features that each draw leaves in.
         dropout: the share that it leaves out; the others are divided by one minus that.
     """

@@ -120,9 +120,7 @@ class FedRN(fl.ClientSide):
         each neighbour, which sum to 1.
 
         Args:
-            client: who looks for neighbours.
             round: counted from 0.
-            federation: whose other clients are asked.
         """
         if "answer" not in client.state:
             return [], [1.0]
@@ -215,7 +213,6 @@ def clean_probabilities(
     They are the posterior of the mixture component with the smaller losses, float64 [samples].
 
     Args:
-        models: each with the client whose samples it sees.
         federation: makes the passes, and counts them.
     """
     if not models:

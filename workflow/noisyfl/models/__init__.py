@@ -31,8 +31,6 @@ def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
 
     Args:
         module: in evaluation mode.
-        shape: of an image.
-        classes: how many.
 
     Raises:
         BadInput: ``features`` or ``classifier`` is missing, or another shape comes out; the module
@@ -98,11 +96,6 @@ def _leaves(result: Tensor) -> set[int]:
 def fewest_images(model: Model, shape: Shape, classes: int) -> int:
     """The fewest images that a model can be trained on in a step: two if some layer has a single
     value per channel and image, which batch normalisation cannot train on; else one.
-
-    Args:
-        model: the model.
-        shape: of an image.
-        classes: how many.
     """
     height, width, channels = shape
     with torch.device("meta"), torch.no_grad():
@@ -133,7 +126,6 @@ def build_model(
     Args:
         spec: the model's name and options.
         shape: of an image: height, width, channels.
-        classes: how many.
         seed: the trial's seed.
         network: the number of the network, for methods that train several.
         files: where published weights are looked for, if the model starts from them.

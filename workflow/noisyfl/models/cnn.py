@@ -19,8 +19,6 @@ class ConvNet(nn.Module):
 
     Args:
         body: turns images into features [n, width].
-        width: of the features.
-        classes: how many.
     """
 
     def __init__(self, body: nn.Sequential, width: int, classes: int) -> None:

@@ -14,7 +14,6 @@ class ResNet(torchvision_resnet.ResNet):
     Args:
         block: the kind of residual block that the network is made of.
         layers: number of blocks in each of the four stages.
-        classes: how many.
     """
 
     fc: nn.Module
@@ -44,7 +43,6 @@ def cifar_resnet(layers: list[int], shape: Shape, classes: int) -> ResNet:
     Args:
         layers: number of blocks in each of the four stages.
         shape: of an image: height, width, channels.
-        classes: how many.
     """
     network = ResNet(torchvision_resnet.BasicBlock, layers, classes)
     network.conv1 = nn.Conv2d(shape[2], 64, 3, padding=1, bias=False)

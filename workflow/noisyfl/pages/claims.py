@@ -69,7 +69,6 @@ def write_claims(
         scale: the scale's name.
         tables: the page of each table that the scale has, by the table's name: a path from the page
             of claims, without the file's ending.
-        markdown: gets the page.
         html: gets the same page, in one file that needs nothing else.
         json: gets the same as JSON, see :mod:`noisyfl.claims.judgement`.
     """
@@ -86,9 +85,7 @@ def markdown_page(
     """The page as Markdown, with the HTML tags that GitHub renders.
 
     Args:
-        judgements: every claim.
         cells: the scale's ``cells.csv``.
-        scale: its name.
         pages: the page of each table, as a link from this one, by the table's name.
     """
     lines = ["# Claims of the papers", "", f"Scale “{scale}”", ""]

@@ -111,7 +111,6 @@ def evidence_pages(
     Args:
         table: of every method in common settings, with a row of the baseline.
         runs: by id, all of the table's.
-        judgements: every claim.
         beside: the papers' tables with our numbers beside theirs.
         leads: of each paper's own method over FedAvg.
         own: the cells of the papers' own size.

@@ -51,7 +51,6 @@ def print_table(
     """Print a table as Parquet, CSV, Markdown, HTML and LaTeX.
 
     Args:
-        description: what it shows.
         runs: the artifact of every run of the table, by id.
         frame: gets the tidy frame, see :mod:`noisyfl.analysis.frame`.
         csv: gets the numbers, as the docstring of this module describes.

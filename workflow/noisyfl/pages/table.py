@@ -32,8 +32,6 @@ def paper(content: Content, cell: Cell, spread: bool = False) -> str:
     """The published number of a cell, with its standard deviation if asked for; maybe empty.
 
     Args:
-        content: of the table.
-        cell: one of its cells.
         spread: whether to add the standard deviation.
     """
     published = cell.published

@@ -35,7 +35,6 @@ def component(raw: Mapping[str, Any], changed: Collection[str] = ()) -> Words:
 
     Args:
         raw: the component in canonical form.
-        changed: the names of the options that are marked.
     """
     pieces = [(raw["name"], False)]
     for key, value in raw.items():

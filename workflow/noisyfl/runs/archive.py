@@ -25,8 +25,6 @@ def archive(
 
     Args:
         runs: their ids; those that are not whole, or tracked already, stay.
-        results: where they are.
-        tracked: where they go.
         commit: of the sources that made them; None: these.
 
     Returns:

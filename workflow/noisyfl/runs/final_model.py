@@ -31,10 +31,7 @@ def save_model(
     """Write the global model as safetensors, with what it takes to build and to feed it.
 
     Args:
-        path: of the file.
-        spec: of the run, canonical.
         federation: after the last round.
-        server: the method's server side.
 
     Returns:
         Whether it was written. It is not if the method is tested with its clients' own models,

@@ -19,11 +19,7 @@ REJECTED = re.compile(r"sbatch failed\. The error message was '(.*)'\.\n *sbatch
 
 
 def check_slurm(resources: Mapping[str, Any]) -> None:
-    """Raise :class:`BadInput` if there is no Slurm, or none with the partition that a job asks for.
-
-    Args:
-        resources: of a training job.
-    """
+    """Raise :class:`BadInput` without Slurm, or without the partition that a job asks for."""
     if shutil.which("sbatch") is None:
         raise BadInput(
             "executor: got slurm, and there is no command sbatch on this machine; start Snakemake "

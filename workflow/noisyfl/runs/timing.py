@@ -77,13 +77,8 @@ def random_federation(
     """A federation of clients of equal size, whose images are noise.
 
     Args:
-        device: where it trains.
         model: a name of :data:`noisyfl.models.MODELS`.
-        clients: how many.
-        samples: of each.
         batch_size: of a local step.
-        precision: of the schedule.
-        test_samples: images of the test part.
         options: of the fast executor.
     """
     rng = np.random.default_rng(1)

@@ -204,7 +204,6 @@ class ClientSide(Side):
         """The logits, [samples, classes], that a model predicts with when it is tested.
 
         Args:
-            outputs: of each of its networks.
             client: the client whose model it is; None if it is not a single client's.
         """
         return outputs[0].logits

@@ -66,7 +66,6 @@ def known_noise_levels(clients: Sequence[Client], option: str) -> list[float]:
     """The true noise level of each client, for a method that assumes it to be known.
 
     Args:
-        clients: whose levels are returned.
         option: the option that stands for the levels, which the error message names: where the
             levels are not known, it needs a number.
 

@@ -26,7 +26,6 @@ class EncodedImages(Images):
     The threads only decode, so the result does not depend on their number.
 
     Args:
-        images: the encoded images.
         labels: int64 [n].
         device: where pixels and labels go.
         workers: the number of threads. By default one for each core if the device is a GPU, and a

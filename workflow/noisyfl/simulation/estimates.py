@@ -25,7 +25,6 @@ def mean_by_class(
     Args:
         values: [samples, width].
         labels: [samples].
-        classes: how many.
         mask: bool [samples], which samples count; all by default.
     """
     member = labels[:, None] == torch.arange(classes, device=labels.device)

@@ -38,12 +38,7 @@ class FastExecutor(LoopExecutor):
 
     Args:
         networks: the networks of the model, as for :class:`LoopExecutor`.
-        train: the training part.
-        test: the test part.
         view: how images are shown.
-        schedule: the run's.
-        seed: the trial's.
-        device: where everything lives.
         slots: the largest number of slots, where several are possible; by default
             :data:`~noisyfl.simulation.stream_slots.STREAM_SLOTS` on a GPU, and one on a CPU.
         channels_last: whether images and weights are laid out channels last; by default on a GPU
@@ -114,7 +109,6 @@ class FastExecutor(LoopExecutor):
         returned with the sum of its steps' losses. The slots take turns, an epoch at a time.
 
         Args:
-            tasks: one a participant.
             side: the client side, whose loss is minimised.
             round: counted from 0.
             stage: the method's name for the stage that the round belongs to.

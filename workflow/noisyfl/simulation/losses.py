@@ -52,8 +52,6 @@ def proximal_weights(weight: float, steps: int, form: str) -> list[float]:
     first epoch the distance is 0, and has no derivative.
 
     Args:
-        weight: of the term in all other steps.
-        steps: the number of steps of a local epoch.
         form: a choice of FedProx's option ``prox_form``.
     """
     weights = [weight] * steps

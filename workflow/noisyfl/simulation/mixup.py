@@ -16,7 +16,6 @@ def mixup_draws(steps: list[np.ndarray], turn: Turn, alpha: float) -> dict[str, 
 
     Args:
         steps: positions of each step's samples, int64 [batch].
-        turn: whose epoch it is, and in which round.
         alpha: both parameters of the beta distribution.
     """
     rng = turn.random_stream("mixup")

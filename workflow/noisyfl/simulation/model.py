@@ -40,7 +40,6 @@ class Networks(nn.ModuleList):
 
         Args:
             images: float [batch, channels, height, width].
-            network: which one.
             precision: a choice of :attr:`noisyfl.simulation.schedule.Schedule.precision`.
         """
         module = self[network]
@@ -73,7 +72,6 @@ class Received(Weights):
     can be called for the outputs of its networks.
 
     Args:
-        weights: by name.
         answer: the function behind a call: takes images and the number of a network.
     """
 
@@ -90,7 +88,6 @@ class LocalModel:
     """The model of a client in training: what a loss calls, and the weights that it trains.
 
     Args:
-        networks: the networks in training.
         received: all weights that the local update starts from, buffers included.
         precision: see :meth:`Networks.outputs`.
 

@@ -35,7 +35,6 @@ class Network:
     tensors are not kept alive: a network whose tensors are gone equals no other.
 
     Args:
-        number: of the network in its model.
         tensors: its weights and buffers.
     """
 

@@ -21,10 +21,6 @@ def check_tensor(
     """Raise :class:`BadInput` unless a hook has returned a tensor of a shape.
 
     Args:
-        given: by the hook.
-        shape: that it should have.
-        hook: its name.
-        expected: what the tensor should be, in words.
         dtype: that it should have; None: any.
     """
     if isinstance(given, Tensor) and given.shape == shape and dtype in (None, given.dtype):

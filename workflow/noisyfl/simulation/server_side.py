@@ -44,8 +44,6 @@ class ServerSide(Side):
 
         Args:
             round: counted from 0.
-            client: the client side of the run.
-            federation: of the run.
         """
         return self, client
 
@@ -143,10 +141,6 @@ def local_updates(
 
     Args:
         round: counted from 0.
-        participants: of the round.
-        server: the method's server side.
-        client: the method's client side.
-        federation: of the run.
     """
     client.before_round(round, participants, federation)
     ids = [participant.id for participant in participants]

@@ -33,8 +33,6 @@ class StreamSlot:
 
     Args:
         networks: what this slot trains.
-        schedule: the run's.
-        device: where networks and buffers live.
         capture: what captures work; None if nothing is captured.
         usage: of the executor; all slots write to it.
     """
@@ -104,9 +102,6 @@ class StreamSlot:
         """Begin a local update.
 
         Args:
-            task: what to train.
-            schedule: of the local update.
-            side: the client side.
             longest: the number of samples that entries of the memory by sample are made for; at
                 least the client's.
         """
@@ -172,8 +167,6 @@ class StreamSlot:
 
         Args:
             side: the client side, whose loss is minimised.
-            batch: of the step.
-            epoch: the epoch that the step belongs to.
         """
         self._steps += 1
         learns = epoch.learns

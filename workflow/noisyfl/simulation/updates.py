@@ -144,7 +144,6 @@ def check_positions(given: np.ndarray, samples: int, where: str) -> None:
 
     Args:
         given: what should be int64 [n], from 0 to below ``samples``.
-        samples: how many there are.
         where: what the error message calls the array.
     """
     expected = f"expected positions: whole numbers from 0 to {samples - 1}, one a sample"
@@ -163,7 +162,6 @@ def batches(positions: np.ndarray, size: int, rng: np.random.Generator) -> list[
 
     Args:
         positions: int64 [n].
-        size: of a batch.
         rng: draws the order.
     """
     order = rng.permutation(positions)

@@ -103,7 +103,6 @@ def estimate(work: Work, device: str) -> Estimate:
     """What a run should take on a device.
 
     Args:
-        work: of the run.
         device: as the configuration has it; ``auto`` is taken for a GPU.
     """
     if device == "cpu":

@@ -141,7 +141,6 @@ def layers_of(
     """The layers with weights of a model, for images of a shape, found by running it without data.
 
     Args:
-        model: canonical.
         shape: of an image: height, width, channels.
         classes: how many the dataset has.
     """

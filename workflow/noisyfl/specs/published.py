@@ -245,10 +245,7 @@ def join(
     column's own labels, the row's own labels.
 
     Args:
-        published: every number there is.
         selection: the table's; None for a table of no paper.
-        rows: of the table.
-        columns: of the table.
         metric: the metric of the cells whose row and column name no other.
         where: what the error messages call the table.
 

@@ -54,7 +54,6 @@ class Speed:
         Args:
             layers: of the network (:func:`noisyfl.specs.extent.layers_of`).
             samples: number of samples that it is trained on, counted once per epoch.
-            steps: number of local steps.
             precision: in which products are computed.
         """
         weights = sum(inputs * outputs for _, inputs, outputs in layers)

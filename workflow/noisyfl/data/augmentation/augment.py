@@ -89,8 +89,6 @@ def draw(
 
     Args:
         augmentation: a name of :data:`AUGMENTATIONS`.
-        n: how many.
-        rng: the stream to draw from.
         shape: of an image as a network sees it: height, width, channels.
         image_shape: of an image as it is kept; by default the same.
 
@@ -147,7 +145,6 @@ def apply_moves(
     """Images cropped and mirrored as an augmentation says.
 
     Args:
-        augmentation: one that crops.
         images: uint8 [n, channels, height, width], of the size at which they are kept.
         draws: as :func:`draw` made them for that size.
         shape: of an image as a network sees it: height, width, channels.
@@ -258,10 +255,8 @@ class View:
     """How a run sees its images: normalised, and in training augmented too.
 
     Args:
-        dataset: facts about the dataset.
         augmentation: a name of :data:`AUGMENTATIONS`.
         normalization: a name of :data:`NORMALIZATIONS`.
-        device: where the images live.
     """
 
     def __init__(
@@ -284,7 +279,6 @@ class View:
         Args:
             images: uint8 [n, channels, height, width]; left as they are.
             clients: the rows of each client's images, int64 [samples]; no row is of two clients.
-            seed: the trial's.
 
         Returns:
             uint8, like ``images``.
@@ -306,8 +300,6 @@ class View:
 
         Args:
             kind: one of :data:`KINDS`.
-            n: how many.
-            rng: the stream to draw from.
             sizes: images of each batch, which a mild view shows alike; by default all are one.
         """
         nothing = np.zeros((n, 0), dtype=np.int64)

@@ -30,8 +30,6 @@ def draw_windows(n: int, rng: np.random.Generator, image_shape: Shape, shape: Sh
     """Draw the upper left corners of windows, uniform over the images: int64 [n, 2].
 
     Args:
-        n: how many.
-        rng: the stream to draw from.
         image_shape: shape of the images, height first, in pixels.
         shape: of the window, likewise.
     """
@@ -46,8 +44,6 @@ def draw_boxes(n: int, rng: np.random.Generator, image_shape: Shape) -> np.ndarr
     over its height is uniform between the logarithms of :data:`RATIO`. Its position is uniform.
 
     Args:
-        n: how many.
-        rng: the stream to draw from.
         image_shape: shape of the images, height first, in pixels.
     """
     height, width, _ = image_shape
@@ -72,7 +68,6 @@ def window(images: Tensor, corners: Tensor, mirrored: Tensor, shape: Shape) -> T
         images: uint8 [n, channels, height, width].
         corners: int64 [n, 2], the rows and columns where they begin.
         mirrored: bool [n].
-        shape: of the windows.
 
     Returns:
         uint8 [n, channels, height, width].
@@ -100,7 +95,6 @@ def resized(images: Tensor, boxes: np.ndarray, mirrored: np.ndarray, shape: Shap
         images: uint8 [n, channels, height, width].
         boxes: int64 [n, 4], as :func:`draw_boxes` makes them.
         mirrored: bool [n].
-        shape: of what comes out.
 
     Returns:
         uint8 [n, channels, height, width].

@@ -52,8 +52,6 @@ def draw_mild(
     """Draw the mild augmentation of batches of images of a shape (height, width, channels).
 
     Args:
-        sizes: images of each batch.
-        rng: the stream to draw from.
         shape: of an image, in pixels.
 
     Returns:

@@ -141,8 +141,6 @@ def draw_torchssl(
     """Draw TorchSSL's augmentation of ``n`` images of a shape (height, width, channels).
 
     Args:
-        n: how many images.
-        rng: the stream to draw from.
         shape: of each, in pixels.
         cutout: whether a square is cut out.
 

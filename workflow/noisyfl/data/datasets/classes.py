@@ -131,8 +131,6 @@ def numbers_of(
     number of a class, if somebody has said how they are numbered.
 
     Args:
-        labels: names or numbers.
-        classes: the names by number.
         numbered: whether the order of the names is given: by an official dataset, the format or an
             option. If not, it is the alphabetical one, which the labels need not follow.
         place: what an error message calls a label, by its row.

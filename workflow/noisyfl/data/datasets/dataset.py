@@ -317,9 +317,7 @@ def with_open_classes(facts: Dataset, classes: int, train: int, test: int) -> Da
 
     Args:
         facts: about a dataset whose images are kept as pixels.
-        classes: of the task.
         train: number of training samples of these.
-        test: of test samples.
     """
     return replace(
         facts,

@@ -42,8 +42,6 @@ def fetch(addresses: Sequence[str], path: Path, md5: str) -> None:
 
     Args:
         addresses: where the file may be had, in the order in which they are tried.
-        path: where it goes.
-        md5: of the file.
 
     Raises:
         NotDownloaded: no address gave the file; the message says what went wrong with each.

@@ -118,8 +118,6 @@ def both_parts(place: Path, there: Collection[str], kind: str) -> tuple[str, str
 
     Args:
         place: the folder that has the parts.
-        there: those that it has.
-        kind: what they are, in words.
 
     Returns:
         None if there is no part, or a single one.
@@ -162,11 +160,8 @@ def noted(
     """Parts of a folder, with a note of what was skipped.
 
     Args:
-        parts: the parts.
-        place: the folder.
         tree: what lies below it.
         left: names of the parts that are not read.
-        files: those of other formats.
     """
     suffixes = Counter(file.suffix.lower() or "without a suffix" for file in files)
     skipped = [f"{count:,} {what}" for what, count in sorted(tree.skipped.items())]
@@ -245,13 +240,7 @@ def _by_part(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _image_folder(place: Path, within: dict[Path, set[str]], images: Sequence[Path]) -> Listing:
-    """The images of a folder that has a folder for each class.
-
-    Args:
-        place: the folder.
-        within: the names of the folders in each folder.
-        images: all images.
-    """
+    """The images of a folder that has a folder for each class."""
     found: dict[str, list[Path]] = {name: [] for name in sorted(within[place])}
     depth = len(place.parts)
     for image in images:

@@ -99,7 +99,6 @@ def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, n
     """A part's images, uint8 [n, height, width, channels], and labels, int64 [n].
 
     Args:
-        name: of the dataset.
         part: ``train`` or ``test``.
         files: the part's, in order.
 

@@ -154,8 +154,6 @@ def fitted(source: Source, fit: Fit, upright: bool = False) -> Image:
     """An image as RGB, brought to its size.
 
     Args:
-        source: the image.
-        fit: its size.
         upright: turn it as its EXIF data say.
 
     Raises:

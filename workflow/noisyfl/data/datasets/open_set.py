@@ -26,14 +26,7 @@ BETWEEN = "_with_"
 
 
 def load_classes(load: Load, classes: int, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    """A dataset of which only the first so many classes are the task's, in training and test.
-
-    Args:
-        load: reads it.
-        classes: of the task.
-        folder: of the official files.
-        download: fetch missing ones.
-    """
+    """A dataset of which only the first so many classes are the task's, in training and test."""
     train, (images, labels) = _pixels(load, folder, download)
     known = labels < classes
     return _joined(train, train, classes), (images[known], labels[known])
@@ -47,9 +40,7 @@ def load_beside(
     Args:
         load: reads the task's dataset.
         other: reads the other one, of images of the same shape.
-        classes: of the task.
         folder: of the official files of both.
-        download: fetch missing ones.
     """
     train, test = _pixels(load, folder, download)
     images, labels = _pixels(other, folder, download)[0]

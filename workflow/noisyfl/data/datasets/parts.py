@@ -35,10 +35,8 @@ def prepare(name: str, roots: Roots, download: bool, train_path: Path, test_path
     same files.
 
     Args:
-        name: of the dataset.
         roots: where its official files may lie; if they are downloaded, they go to the last.
         download: fetch files that are missing or damaged.
-        train_path: the training part's Parquet file.
         test_path: the test part's; the shards of a part go to a folder of the same name beside it.
 
     Raises:
@@ -80,7 +78,6 @@ def metadata_of(facts: Dataset, part: str, shape: tuple[int, int, int]) -> dict[
     """The metadata of a part's file.
 
     Args:
-        facts: about the dataset.
         part: ``train`` or ``test``.
         shape: of an image as it is kept: height, width, channels.
     """

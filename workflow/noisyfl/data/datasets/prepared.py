@@ -24,7 +24,6 @@ def prepared(raw: str | Mapping[str, Any], own: OwnFiles, download: bool) -> tup
     Args:
         raw: the dataset as a spec has it.
         own: the folders of official data files, and the results folder.
-        download: fetch official files that are missing.
 
     Raises:
         BadInput: official files are missing or damaged.
@@ -45,7 +44,6 @@ def provide(name: str, own: OwnFiles, download: bool, prepared: Sequence[Path]) 
     the folder.
 
     Args:
-        name: of the dataset.
         own: the data folders, and the results folder, where the parts go.
         download: see :func:`noisyfl.data.datasets.parts.prepare`.
         prepared: folders that may have ``<name>/train.parquet`` and ``<name>/test.parquet``, made

@@ -18,7 +18,6 @@ def check_apart(train: Sequence[Source], test: Sequence[Source]) -> None:
 
     Args:
         train: images of the training part, of which only paths are looked at.
-        test: those of the test part.
     """
     known = {found: path for path in train if (found := _file(path))}
     both = [(known[found], path) for path in test if (found := _file(path)) in known]

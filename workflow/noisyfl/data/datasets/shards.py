@@ -50,11 +50,6 @@ def write_shards(
 ) -> tuple[list[Path], list[Unreadable]]:
     """Write a part's images as shards; intact shards made from the same files are kept.
 
-    Args:
-        files: the part's images.
-        folder: of the shards.
-        size: images per shard.
-
     Returns:
         The shards in order, and the files that cannot be read as images. A shard that would
         contain such a file is not written; all others are.
@@ -106,7 +101,6 @@ class Encoded:
     """The images of a part that is kept in shards.
 
     Args:
-        shards: their files.
         index: as :func:`index_of` returns it.
         shape: of an image: height, width, channels.
 

@@ -88,8 +88,6 @@ def test_rows(labels: np.ndarray, size: int, rng: np.random.Generator) -> np.nda
 
     Args:
         labels: int64 [n].
-        size: how many are for testing.
-        rng: draws.
     """
     shares = np.bincount(labels) * (size / len(labels))
     sizes = np.floor(shares).astype(int)
@@ -110,7 +108,6 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 
     Args:
         name: ``mnist`` or ``fashion_mnist``.
-        folder: the data folder.
         download: fetch the files that are missing or damaged, unless there is Parquet.
 
     Raises:
@@ -152,7 +149,6 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
 
     Args:
         name: ``cifar10`` or ``cifar100``.
-        folder: the data folder.
         download: fetch the archive if the files are missing or damaged and there is no Parquet.
 
     Raises:
@@ -192,7 +188,6 @@ def load_svhn(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     The files lie where torchvision puts them, in the folder itself, or in ``svhn``.
 
     Args:
-        folder: the data folder.
         download: fetch the files that are missing or damaged.
 
     Raises:

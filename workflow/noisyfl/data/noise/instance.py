@@ -58,7 +58,6 @@ def likenesses(images: np.ndarray, labels: np.ndarray, classes: int, seed: int) 
     Args:
         images: uint8 [n, height, width, channels].
         labels: true ones, int64 [n].
-        classes: how many there are.
         seed: the trial's, of which the projections are drawn.
     """
     chances = np.zeros((len(labels), classes))

@@ -62,12 +62,7 @@ class LabelNoise(Component, ABC):
     whole: ClassVar[bool] = False
 
     def check(self, dataset: Dataset, clients: int) -> None:
-        """Raise :class:`BadInput` if it cannot be applied to this dataset or to so few clients.
-
-        Args:
-            dataset: facts about it.
-            clients: the number of clients.
-        """
+        """Raise :class:`BadInput` if it cannot be applied to this dataset or to so few clients."""
         if clients < self.least_clients:
             raise BadInput(
                 f"needs at least {self.least_clients} clients, got clients={clients}",
@@ -77,7 +72,6 @@ class LabelNoise(Component, ABC):
         """The same noise as a spec has it, once the files that it names are read.
 
         Args:
-            dataset: facts about it.
             own: reads files; None: nothing is read.
 
         Raises:
@@ -143,7 +137,6 @@ class Flipping(LabelNoise):
         Args:
             labels: the client's true ones, int64 [samples].
             level: the share to be flipped.
-            rng: draws.
         """
         n = len(labels)
         if self.count == "bernoulli":

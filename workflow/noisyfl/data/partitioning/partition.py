@@ -58,7 +58,6 @@ class Partition(Component, ABC):
         """The same partition as a spec has it, once the file that it names is read.
 
         Args:
-            dataset: facts about it.
             own: reads files; None: nothing is read.
 
         Raises:
@@ -78,7 +77,6 @@ class Partition(Component, ABC):
 
         Args:
             labels: true labels of the training set, int [n].
-            classes: the number of classes.
             rng: where all draws come from.
             own: keeps what a file of a user's own holds.
 
@@ -356,9 +354,6 @@ def share_out(
     """Share out each group of rows in Dirichlet proportions; repeat until all clients have enough.
 
     Args:
-        groups: rows of each class.
-        clients: the number of clients.
-        alpha: concentration.
         min_size: rows that every client has at least.
         cap: a client that holds its even share of all rows gets nothing of the groups that follow.
         rng: where the draws come from.

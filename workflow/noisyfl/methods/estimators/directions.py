@@ -39,7 +39,6 @@ def first_mixture(clusters: int, like: Tensor, rng: np.random.Generator) -> dict
     """A mixture before its first step.
 
     Args:
-        clusters: how many.
         like: [classes, width], whose dtype and device it has.
         rng: draws the directions.
 
