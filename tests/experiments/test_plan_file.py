@@ -280,7 +280,7 @@ def other_partition(plan):
 
 
 def other_cell(plan):
-    rows = plan["tables"]["paper/one"]["runs"]
+    rows = plan["tables"]["paper/one"]["cells"]
     rows[0], rows[1] = rows[1], rows[0]
 
 

@@ -212,8 +212,8 @@ def test_what_people_wrote_stands_under_its_heading(table, runs, tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "expected"),
     [
-        ("methods", "FedAvg: it forgets", "FedAvg: got 'it forgets', expected a list"),
-        ("methods", "FedAvg: [3]", r"FedAvg\[0\]: got 3, expected keys and values"),
+        ("methods", "FedAvg: it forgets", "FedAvg: Input should be a valid list"),
+        ("methods", "FedAvg: [3]", r"FedAvg\[0\]: Input should be a valid dictionary"),
         ("methods", "FedAvg: [{}]", r"FedAvg\[0\]: .*expected either tested or guess"),
         ("rofl", "claims: [{tested: a, guess: b}]", r"claims\[0\]: .*expected either tested or"),
         ("rofl", "claim: [a]", "unknown key 'claim'; did you mean 'claims'"),
