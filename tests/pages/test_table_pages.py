@@ -121,7 +121,7 @@ def test_html_is_whole_and_needs_nothing_else(table):
     assert "80.00 ± 10.00" in parsed.text
     assert "(93.11 ± 0.12)" in parsed.text
     assert '<span class="best">90.00 ± 5.00</span>' in page
-    assert "digits stands in for cifar10." in parsed.text
+    assert "digits replaces cifar10." in parsed.text
     assert parsed.text.count("not run") == 3
 
 

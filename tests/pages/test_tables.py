@@ -130,7 +130,7 @@ def test_the_banner_says_what_stands_in(table):
     text = printed(table)["md"]
     assert "> **Scale “tiny”: not the paper's settings." in text
     assert banner(content(table))[1:] == [
-        "digits stands in for cifar10.",
+        "digits replaces cifar10.",
         "10 clients; the paper has 100.",
         "3 trials; the paper has 5.",
         "Here: digits, 10 clients, 30 rounds, participation 0.3, 2 local epochs, model cnn.",
@@ -219,7 +219,7 @@ def test_a_table_of_no_paper_has_no_published_numbers(table):
     assert csv_file[f"{LOW} published"].isna().all()
     text = printed(table)["md"]
     assert markdown_cells(text, "FedAvg")[1] == "80.0 ± 10.0"
-    assert "Scale “tiny”: its values are laid over this experiment's own settings." in text
+    assert "Scale “tiny”: it overrides some of this experiment's settings." in text
     assert "brackets" not in text
 
 

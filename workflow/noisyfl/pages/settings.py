@@ -147,7 +147,7 @@ def banner(content: Content) -> list[str]:
     scale = content.description.scale
     has_paper = content.description.published is not None
     if not has_paper:
-        warning = f"Scale “{scale}”: its values are laid over this experiment's own settings."
+        warning = f"Scale “{scale}”: it overrides some of this experiment's settings."
     elif len(foreign) == len(content.cells):
         warning = (
             f"Scale “{scale}”: not the paper's settings. Compare our numbers with each other, and "
@@ -177,7 +177,7 @@ def _stand_ins(content: Content, cells: list[Cell]) -> list[str]:
         paper, setting = cell.facts, content.runs[cell.runs[0]].spec["noisy_partition"]
         clients = str(setting["partition"]["clients"])
         if paper["dataset"] != setting["dataset"]:
-            found[f"{dataset(setting['dataset']).name} stands in for {paper['dataset']}."] = None
+            found[f"{dataset(setting['dataset']).name} replaces {paper['dataset']}."] = None
         there = CLIENTS.search(paper["partition"])
         if there and there[1] != clients:
             found[f"{clients} clients; the paper has {there[1]}."] = None

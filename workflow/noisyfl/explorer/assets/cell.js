@@ -34,7 +34,7 @@ export async function cellView(query) {
     partitions.push(await partitionOf(cell, details, names[n] || "Classes by client"));
   }
   const { table, row, column } = placeOf(numbers[0]);
-  const title = numbers.length > 1 ? "Two cells" : `${row.name}, ${column.name}`;
+  const title = numbers.length > 1 ? "Two cells" : titleOf(numbers[0], row, column);
   return [
     crumbs(address("tables", { paper: table.experiment }), "Tables", table.name),
     el("h1", {}, title),
@@ -51,7 +51,7 @@ export async function cellView(query) {
         : [el("p", {}, withoutRuns(cells))],
     ),
     part(
-      "What the method thought",
+      "What the method decided",
       thought.length
         ? [el("div", { class: "charts" }, thought)]
         : [
@@ -59,8 +59,8 @@ export async function cellView(query) {
               "p",
               {},
               trained
-                ? "The method picks no samples and estimates nothing: it takes every label as it is given."
-                : "Without runs there is nothing to tell.",
+                ? "The method selects no samples and estimates nothing: it uses every given label."
+                : "Without runs there is nothing to show.",
             ),
           ],
     ),
@@ -71,18 +71,26 @@ export async function cellView(query) {
       cells.map((cell, n) => made(cell, names[n])),
     ),
     part(
-      "Make it",
+      "Reproduce it",
       numbers.map((one, n) => commands(one, names[n])),
     ),
   ];
 }
 
+/** A cell's row, dataset and column; the dataset once. */
+function titleOf(one, row, column) {
+  const { spec } = known.index.cells[one];
+  const dataset = spec === null ? null : known.index.specs[spec].setting.dataset;
+  const named = dataset && !column.name.toLowerCase().includes(dataset.toLowerCase());
+  return `${row.name}${named ? ` on ${dataset}` : ""}, ${column.name}`;
+}
+
 /** Why there are no curves. */
 function withoutRuns(cells) {
   const computed = cells.filter((cell) => cell.computed).length;
-  if (!computed) return "Not run yet: below is what to type.";
+  if (!computed) return "Not run yet: the commands are below.";
   if (computed === cells.length) return COMPUTED;
-  return `One of the two is not run yet: below is what to type. The other: ${COMPUTED}`;
+  return `One of the two is not run yet: its commands are below. The other: ${COMPUTED}`;
 }
 
 function part(title, content) {
@@ -109,7 +117,7 @@ function summary(one, n, numbers) {
       cell.verdict ? badge(cell.verdict) : null,
     ),
     facts([
-      ["What it is", measure],
+      ["Metric", measure],
       [
         "Difference",
         cell.difference === null
@@ -226,8 +234,8 @@ async function curves(cells, details) {
     el(
       "p",
       { class: "legend" },
-      "A line a seed, dashed otherwise for each",
-      levels.length ? "; the long dashes are the published number. " : ". ",
+      "One line per seed",
+      levels.length ? "; the long dashes show the published number. " : ". ",
       download("curves.csv", rows),
     ),
   );
@@ -246,7 +254,7 @@ function key(n, cell) {
 /** Hardware, versions, times and bytes of each run of a cell. */
 function made(cell, name) {
   if (!cell.runs.length) {
-    const words = cell.computed ? COMPUTED : "No run is there.";
+    const words = cell.computed ? COMPUTED : "There is no run.";
     return el("p", {}, name ? `${name}: ${words}` : words);
   }
   const runs = cell.runs.map((run) => known.index.runs[run]);
@@ -267,12 +275,12 @@ export function card(run) {
     { class: "card" },
     el("h3", {}, `Seed ${run.seed} `, el("code", {}, run.id)),
     facts([
-      ["End", by.status],
+      ["Status", by.status],
       [
         "Best, last",
         `${number(run.statistics.best, 2)}, ${number(run.statistics.last, 2)} % test accuracy`,
       ],
-      ["Rounds", run.rounds],
+      ["Rounds", roundsOf(run)],
       [
         "Wrong labels",
         by.realised_noise === undefined || by.realised_noise === null
@@ -301,11 +309,18 @@ export function card(run) {
         by.source_digest &&
           `${by.source_digest.slice(0, 16)}${by.commit ? `, commit ${by.commit.slice(0, 10)}` : ""}`,
       ],
-      ["Did without", (by.fallbacks ?? []).join("; ") || null],
+      ["Fallbacks", (by.fallbacks ?? []).join("; ") || null],
       ["Partition", run.partition],
       ["Folder", `${run.folder}/${run.id}/`],
     ]),
   );
+}
+
+/** How many rounds a run had, and why that is another number than its schedule's. */
+function roundsOf(run) {
+  const planned = Number(known.index.specs[run.spec].setting.rounds);
+  if (run.rounds === planned || run.made.status !== "finished") return run.rounds;
+  return `${run.rounds}: a stage of the method has rounds of another size; together they make as many local updates as the ${planned} rounds of the schedule`;
 }
 
 function commands(one, name) {
@@ -324,12 +339,18 @@ function commands(one, name) {
         "p",
         {},
         n < cell.runs.length
-          ? `Run ${id} alone, where it is not there:`
-          : `Run ${id}, which is not there:`,
+          ? `Run ${id} alone, if it is missing:`
+          : `Run ${id}, which is missing:`,
       ),
       command(typed(index.options, `${index.results}/runs/${id}/provenance.json`)),
     ]),
     el("p", {}, "The table:"),
     command(typed(more, index.options, table.target)),
+    table.compared && !cell.paper && index.scale !== "paper"
+      ? [
+          el("p", {}, "The table in the paper’s own setting (docs/commands.md says what it costs):"),
+          command(typed("--config scale=paper --", table.target)),
+        ]
+      : null,
   );
 }

@@ -9,8 +9,8 @@ import { download } from "./csv.js";
 const SHOWN = 4;
 
 const SIDES = [
-  ["published", "On the paper’s numbers"],
-  ["ours", "On ours"],
+  ["published", "With the paper’s numbers"],
+  ["ours", "With our numbers"],
 ];
 
 /** The view of the claims. */
@@ -49,7 +49,9 @@ export function claimsView(query) {
     el(
       "p",
       { class: "intro" },
-      "What a paper says of its numbers, held against the numbers that it prints and against ours. A claim holds if each of its conditions holds in all of its decided cases; † marks a bound that is ours, since the paper gives none.",
+      `Each statement of a paper about its results, checked against the paper’s own numbers and against ours. A claim holds if each of its conditions holds in all decided cases.${
+        JSON.stringify(claims).includes("†") ? " † marks a bound that is ours, since the paper gives none." : ""
+      }`,
     ),
     counts(claims),
     controls(
@@ -62,8 +64,8 @@ export function claimsView(query) {
         asked.paper ?? "",
         change("paper"),
       ),
-      choice("On the paper’s", anyOf(known.index.outcomes), asked.published ?? "", change("published")),
-      choice("On ours", anyOf(known.index.outcomes), asked.ours ?? "", change("ours")),
+      choice("With the paper’s", anyOf(known.index.outcomes), asked.published ?? "", change("published")),
+      choice("With ours", anyOf(known.index.outcomes), asked.ours ?? "", change("ours")),
     ),
     el(
       "div",
@@ -75,16 +77,18 @@ export function claimsView(query) {
   ];
 }
 
+/** How many claims have each verdict: a line for each that occurs, two columns for each paper. */
 function counts(claims) {
-  const span = known.index.outcomes.length;
   const papers = [...new Set(claims.map((claim) => claim.paper))];
+  const groups = [
+    ...papers.map((paper) => [paper, claims.filter((claim) => claim.paper === paper)]),
+    ["All", claims],
+  ];
   const count = (some, side, verdict) =>
     some.filter((claim) => claim[side].verdict === verdict).length || "–";
-  const line = (name, some) =>
-    row(
-      name,
-      ...SIDES.flatMap(([side]) => known.index.outcomes.map((verdict) => count(some, side, verdict))),
-    );
+  const occur = known.index.outcomes.filter((verdict) =>
+    claims.some((claim) => SIDES.some(([side]) => claim[side].verdict === verdict)),
+  );
   return el(
     "div",
     { class: "scroll" },
@@ -99,27 +103,27 @@ function counts(claims) {
           "tr",
           {},
           el("td", {}),
-          SIDES.map(([, words]) => el("th", { colspan: span, scope: "colgroup" }, words)),
+          groups.map(([name]) => el("th", { colspan: 2, scope: "colgroup" }, name)),
         ),
         el(
           "tr",
           {},
-          el("th", { scope: "col" }, "Paper"),
-          SIDES.flatMap(() =>
-            known.index.outcomes.map((verdict) => el("th", { scope: "col" }, badge(verdict))),
-          ),
+          el("th", { scope: "col" }, "Verdict"),
+          groups.flatMap(() => [
+            el("th", { scope: "col" }, "paper’s"),
+            el("th", { scope: "col" }, "ours"),
+          ]),
         ),
       ),
       el(
         "tbody",
         {},
-        papers.map((paper) =>
-          line(
-            paper,
-            claims.filter((claim) => claim.paper === paper),
+        occur.map((verdict) =>
+          row(
+            badge(verdict),
+            ...groups.flatMap(([, some]) => SIDES.map(([side]) => count(some, side, verdict))),
           ),
         ),
-        line("All", claims),
       ),
     ),
   );
@@ -185,7 +189,7 @@ function check(one) {
 }
 
 function rows(shown) {
-  const heads = ["claim", "paper", "place", "sentence", "on the paper's", "on ours"];
+  const heads = ["claim", "paper", "place", "sentence", "with the paper's", "with ours"];
   return [
     heads,
     ...shown.map((claim) => [

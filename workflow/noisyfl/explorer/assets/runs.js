@@ -2,7 +2,7 @@
 import { anyOf, bullets, choice, controls, crumbs, el, say } from "./dom.js";
 import { cellName, known } from "./data.js";
 import { address, cellAddress, rename } from "./place.js";
-import { bytes, duration, number } from "./names.js";
+import { duration, number } from "./names.js";
 import { card } from "./cell.js";
 import { download } from "./csv.js";
 
@@ -22,15 +22,19 @@ const COLUMNS = {
   partition: ["Partition", (run) => spec(run).words.partition],
   noise: ["Noise", (run) => spec(run).words.noise],
   seed: ["Seed", (run) => run.seed],
-  status: ["End", (run) => run.made.status],
+  status: ["Status", (run) => run.made.status],
   best: ["Best %", (run) => run.statistics.best, number],
   last: ["Last %", (run) => run.statistics.last, number],
   mean10: ["Last ten %", (run) => run.statistics.mean_last_10, number],
   rounds: ["Rounds", (run) => run.rounds],
   seconds: ["Training", (run) => run.made.training_seconds, duration],
-  memory: ["MiB", (run) => run.made.peak_memory_mb, (value) => number(value, 0)],
-  down: ["Down", (run) => run.totals.bytes_down, bytes],
-  up: ["Up", (run) => run.totals.bytes_up, bytes],
+};
+
+/** Columns of the CSV alone; the page of a run shows them too. */
+const MORE = {
+  memory: ["MiB", (run) => run.made.peak_memory_mb],
+  down: ["Down", (run) => run.totals.bytes_down],
+  up: ["Up", (run) => run.totals.bytes_up],
   device: ["Hardware", (run) => run.made.device],
   torch: ["torch", (run) => run.made.torch],
 };
@@ -42,10 +46,10 @@ const NUMBERS = new Set([
   "mean10",
   "rounds",
   "seconds",
-  "memory",
-  "down",
-  "up",
 ]);
+
+/** Columns whose text may break into lines. */
+const LONG = new Set(["method", "partition", "noise"]);
 
 function spec(run) {
   return known.index.specs[run.spec];
@@ -60,9 +64,9 @@ export function runsView(query) {
       el(
         "p",
         {},
-        "No run of this scale is there yet. ",
+        "This scale has no runs yet. ",
         el("a", { href: "#tables" }, "Choose a cell"),
-        " to see what to type.",
+        " to see its commands.",
       ),
     ];
   }
@@ -176,14 +180,14 @@ function line(run) {
           { scope: "row" },
           el("a", { href: address("run", { id: run.id }) }, el("code", {}, told)),
         );
-      return el("td", { class: NUMBERS.has(name) ? "right" : null }, told);
+      return el("td", { class: NUMBERS.has(name) ? "right" : LONG.has(name) ? "long" : null }, told);
     }),
   );
 }
 
 function rows(shown) {
   const keys = [...new Set(shown.flatMap((run) => Object.keys(run.made)))].toSorted();
-  const columns = Object.entries(COLUMNS);
+  const columns = Object.entries({ ...COLUMNS, ...MORE });
   const field = (value) =>
     value !== null && typeof value === "object" ? JSON.stringify(value) : value;
   return [

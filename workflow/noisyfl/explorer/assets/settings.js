@@ -15,7 +15,7 @@ export function settingsOf(cells) {
       el(
         "p",
         {},
-        "The cell has no setting of its own: it is made of others, or is the paper's alone.",
+        "The cell has no setting of its own: it is computed from other cells, or only the paper has it.",
       ),
     ];
   }
@@ -43,7 +43,7 @@ function why(cells, name, ours, paper) {
     (value, n) => paper[n] !== undefined && value !== undefined && value !== paper[n],
   );
   if (!differs) return null;
-  const at = `The scale “${known.index.scale}” lays its value over the paper’s`;
+  const at = `The scale “${known.index.scale}” overrides the paper’s value`;
   if (name === "precision") return [`${at}: how precisely a device computes, which no paper says.`];
   const { note } = known.index;
   return [`${at}.`, note ? disclosure("Why", note) : null];
@@ -127,7 +127,7 @@ function reason(described, key, ours, paper) {
   );
   const changed = own && key in own.defaults;
   const parts = [];
-  if (differs) parts.push(`The scale “${known.index.scale}” lays its value over the paper’s. `);
+  if (differs) parts.push(`The scale “${known.index.scale}” overrides the paper’s value. `);
   else if (changed)
     parts.push(`Set by the experiment’s file; the default is ${literal(own.defaults[key])}. `);
   if (told) parts.push(disclosure("Fidelity", el("span", {}, prose(told))));

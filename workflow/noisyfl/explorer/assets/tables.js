@@ -73,7 +73,7 @@ function introduction() {
     : el(
         "p",
         { class: "warning" },
-        "No run of this scale is there yet; the cells say what to type.",
+        "This scale has no runs yet; each cell shows its commands.",
       );
   return el(
     "div",
@@ -83,12 +83,21 @@ function introduction() {
       "p",
       {},
       index.cells.some((cell) => cell.published !== null)
-        ? "Ours, the published number in brackets, and the difference: ✓ reproduced, ≈ close, ≠ differs, ⚡ diverged. "
+        ? `Our number, the published one in brackets${verdicts(index)}. `
         : "",
-      "Choose a cell to see why it is what it is.",
+      "Choose a cell to see how it was computed.",
     ),
     none,
   );
+}
+
+/** The signs of the verdicts that occur, and what they mean. */
+function verdicts(index) {
+  const occur = new Set(index.cells.map((cell) => cell.verdict));
+  const signs = Object.entries(index.marks).filter(([verdict, mark]) => mark && occur.has(verdict));
+  return signs.length
+    ? `, and how they compare: ${signs.map(([verdict, mark]) => `${mark} ${verdict}`).join(", ")}`
+    : "";
 }
 
 function comparing(first) {
@@ -206,7 +215,7 @@ function section({ table, lines, columns, fits }, first) {
           { class: "warning" },
           table.warning,
           table.details.length
-            ? disclosure("What stands in for what", bullets(table.details))
+            ? disclosure("What differs", bullets(table.details))
             : null,
         )
       : null,

@@ -5,8 +5,8 @@ import { INKS, chart, curve, estimates, lines } from "./charts.js";
 import { counted, heatmap, inWords } from "./heatmap.js";
 
 const PAIRS = [
-  ["Samples taken for clean", ["label_precision", "label_recall"]],
-  ["Samples taken for noisy", ["noise_detection_precision", "noise_detection_recall", "open_set_recall"]],
+  ["Samples selected as clean", ["label_precision", "label_recall"]],
+  ["Samples flagged as noisy", ["noise_detection_precision", "noise_detection_recall", "open_set_recall"]],
   ["Labels that clients train on", ["label_accuracy"]],
 ];
 
