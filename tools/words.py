@@ -36,7 +36,11 @@ GENERATED = re.compile(r"docs/(evidence\b|conformance\.md)|CHANGELOG")
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 found = 0
-for path in (p for given in map(Path, sys.argv[1:]) for p in ([given] if given.is_file() else sorted(given.rglob("*.*")))):
+for path in (
+    p
+    for given in map(Path, sys.argv[1:])
+    for p in ([given] if given.is_file() else sorted(given.rglob("*.*")))
+):
     if path.suffix not in {".md", ".yaml", ".py", ".ipynb"} or GENERATED.search(path.as_posix()):
         continue
     text = path.read_text(encoding="utf-8")
