@@ -34,19 +34,18 @@ def block_of(judgements: list[Judgement]) -> str:
     """A table for each paper, one row for each of its claims."""
     lines = ["<!-- claims -->"]
     for paper in dict.fromkeys(one.claim.paper for one in judgements):
+        title = PAPERS[paper]
         rows = [
             (
                 one.claim.name,
                 one.claim.place,
                 one.claim.sentence,
                 one.published.verdict,
-                one.ours.verdict,
+                f"[{one.ours.verdict}](evidence/{paper}.md)",
             )
             for one in judgements
             if one.claim.paper == paper
         ]
-        title = PAPERS[paper]
-        header = ("claim", "where", f"{title} says", "published numbers", "ours")
-        lines += [f"### {title}", "", f"The numbers: [{title}](evidence/{paper}.md).", ""]
-        lines += [*table(header, rows), ""]
+        header = ("claim", "place", f"what {title}'s paper claims", "published numbers", "ours")
+        lines += [f"### {title}", "", *table(header, rows), ""]
     return "\n".join([*lines, "<!-- end of claims -->"])
