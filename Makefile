@@ -8,7 +8,8 @@
 #   make docs    the documentation site, in site/
 #   make generated   write what follows from the code's declarations: option tables, schemas
 #   make ids     note that runs have other ids (tests/specs/ids.json)
-#   make evidence   write docs/evidence.md and docs/evidence/, from the tracked runs
+#   make evidence   write docs/evidence.md, docs/evidence/ and the verdicts in docs/claims.md, from the
+#                stored runs
 #   make digests   note that methods were edited without another number
 #   make costs   write what tables cost into docs/commands.md and docs/papers
 #   make lock    pin anew what pyproject.toml asks for
@@ -72,6 +73,8 @@ check: .venv/installed
 	$(bin)/snakemake --lint
 	$(bin)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(bin)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(bin)/python tools/words.py README.md CONTRIBUTING.md docs config/*.yaml config/README.md \
+		envs/README.md results/README.md
 	$(bin)/oxlint --deny-warnings workflow/noisyfl/explorer/assets/*.js docs/javascripts/*.js
 
 docs: .venv/installed
@@ -92,6 +95,7 @@ evidence: .venv/installed
 	$(bin)/snakemake evidence --cores all --quiet host reason --configfile=config/desk.yaml
 	cp results/desk/evidence.md docs/
 	cp results/desk/evidence/*.md docs/evidence/
+	$(bin)/python -m noisyfl.documentation claims
 
 costs: .venv/installed
 	$(bin)/python -m noisyfl.documentation costs

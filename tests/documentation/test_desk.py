@@ -17,8 +17,8 @@ RUN_OF_FEDRN = "d52fef9bdd1bab75"
 LONGER = ("grand/common", "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5")
 PARTS = ("grand/ablations", "IID, symmetric 0.5")
 TITLES = (
-    "| Method | after 20 rounds | after 60 | best of 60, after rounds "
-    "| right among the clean (of given) | found | right pseudo-labels |\n" + "|---" * 7 + "|"
+    "| Method | 20 rounds | 60 rounds | best of 60, in round "
+    "| label precision (given labels) | label recall | pseudo-label accuracy |\n" + "|---" * 7 + "|"
 )
 
 
@@ -64,7 +64,7 @@ def in_both_seeds(name, setting):
 @pytest.mark.slow
 def test_the_parts_of_methods_are_worth_what_the_page_says():
     seeds = [measured("desk", *PARTS, trial) for trial in range(3)]
-    lines = ["| Method | whole | its parts, the dearest first |", "|---|---|---|"]
+    lines = ["| Method | complete | variants, the largest loss first |", "|---|---|---|"]
     for method in ("RoFL", "FedCNI", "FedNoiL", "FedCorr", "FedRN"):
         whole = f"{method}, whole"
         of_method = [name for name in seeds[0] if name.startswith(f"{method}, ") and name != whole]
@@ -121,11 +121,12 @@ def test_fedrns_run_of_the_papers_size_is_as_the_page_says():
         for name in ("label_precision", "label_recall", "participants_noise_level")
     )
     said = (
-        f"FedRN is {number(best['FedRN, k=2'] - best['FedAvg'])} points ahead of FedAvg",
-        f"oracle {number(best['Oracle'] - best['FedAvg'])} (28.5)",
-        f"{right:.0f} % of the labels that FedRN takes for clean are right",
-        f"have {100 - noise:.0f} %; it takes {taken:.0f} % of the right ones",
-        f"best round is {number(best['FedRN, k=2'])}, its last ten are at "
+        f"FedRN leads FedAvg by {number(best['FedRN, k=2'] - best['FedAvg'])} points",
+        f"oracle by {number(best['Oracle'] - best['FedAvg'])} (28.5)",
+        f"{right:.0f} % of the labels that FedRN selects as clean are true",
+        f"compared with {100 - noise:.0f} % of all labels of its clients; "
+        f"it selects {taken:.0f} % of",
+        f"best round is {number(best['FedRN, k=2'])}, the mean of its last ten "
         f"{number(found['FedRN, k=2'].accuracy)}",
     )
     text = " ".join((ROOT / "docs" / "desk.md").read_text(encoding="utf-8").split())
@@ -141,11 +142,11 @@ def test_the_official_code_goes_where_ours_does_in_fedrns_table():
     apart = same - official[: len(same)]
     text = " ".join((ROOT / "docs" / "desk.md").read_text(encoding="utf-8").split())
     said = (
-        f"It is at {number(official[20:].mean())} in the mean of rounds 21 to {len(official)}, "
-        f"ours at {number(ours[20:].mean())};",
-        f"its best is {number(official.max())}, ours {number(ours.max())}.",
-        f"correlates by {np.corrcoef(same, official[: len(same)])[0, 1]:.2f} with it",
-        f"over {len(same)} rounds, and is {number(-apart.mean())} points below it",
+        f"Its mean in rounds 21 to {len(official)} is {number(official[20:].mean())}, "
+        f"ours {number(ours[20:].mean())};",
+        f"its best round is {number(official.max())}, ours {number(ours.max())}.",
+        f"correlates with its by {np.corrcoef(same, official[: len(same)])[0, 1]:.2f} "
+        f"over {len(same)} rounds and is {number(-apart.mean())} points lower",
     )
     for sentence in said:
         assert sentence in text, sentence

@@ -72,10 +72,10 @@ def test_what_has_no_public_code_is_not_called_exact():
     [
         (
             "title: A\nstatus: sure",
-            "status: got 'sure', expected one of 'exact', 'follows",
+            "status: Input should be 'exact', 'follows the text' or 'open'",
         ),
         ("title: A\nstatus: open\noptoins: {}", "unknown key 'optoins'; did you mean 'options'"),
-        ("title: A\nstatus: open\nnotes: [3]", r"notes\[0\]: got 3, expected"),
+        ("title: A\nstatus: open\nnotes: [3]", r"notes\[0\]: Input should be"),
     ],
 )
 def test_a_file_that_is_none_is_refused(text, expected, tmp_path):

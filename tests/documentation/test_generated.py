@@ -11,6 +11,8 @@ import jsonschema
 import pytest
 from pydantic import TypeAdapter
 
+from noisyfl.claims.catalogue import all_claims
+from noisyfl.claims.findings import CANNOT_TELL
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, option
 from noisyfl.core.places import ROOT
@@ -47,6 +49,19 @@ def test_every_method_is_in_one_family():
     assert {one.name for one in own} == {"rofl", "fedcni", "fednoil", "fedcorr", "fedrn"}
     names = [{one.name for one in family} for family in (clients, servers, both)]
     assert all(name in names[n] for n, name in enumerate(("dividemix", "krum", "scaffold")))
+
+
+def test_every_claim_is_listed_with_the_verdict_that_evidence_has():
+    page = (ROOT / "docs" / "claims.md").read_text()
+    for claim in all_claims().values():
+        start = re.escape(f"| {claim.name} | {claim.place} | {' '.join(claim.sentence.split())} | ")
+        ours = rf"\[([a-z ]+)\]\(evidence/{claim.paper}\.md\)"
+        (found,) = re.findall(rf"^{start}([a-z ]+) \| {ours} \|$", page, re.MULTILINE)
+        evidence = (ROOT / "docs" / "evidence" / f"{claim.paper}.md").read_text()
+        row = re.search(
+            rf"^\| {claim.name} \|.*\| ([a-z ]+): [^|]* \| ([a-z ]+): [^|]* \|$", evidence, re.M
+        )
+        assert found[1] == (row[2] if row else CANNOT_TELL), f"{claim.name}: run make evidence"
 
 
 PAGE = """text

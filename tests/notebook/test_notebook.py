@@ -141,6 +141,15 @@ def test_what_is_not_there_is_said_in_one_line(tmp_path, call, message):
     assert "\n" not in str(error.value)
 
 
+def test_the_notebook_is_stored_with_the_outputs_of_one_execution():
+    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    kinds = {kind for cell in code for one in cell["outputs"] for kind in one.get("data", {})}
+    assert {"image/png", "text/html"} <= kinds
+    assert "error" not in {one["output_type"] for cell in code for one in cell["outputs"]}
+
+
 @pytest.mark.slow  # plans the desk scale, and trains for some seconds
 def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

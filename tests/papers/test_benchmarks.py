@@ -181,7 +181,7 @@ def test_desk_has_one_column_of_each_at_a_size_for_one_computer(name):
 def test_what_is_missing_is_named_on_the_page_and_under_each_table(name):
     page = (ROOT / "docs" / "papers" / f"{name}.md").read_text(encoding="utf-8")
     missing = {"fnbench": ("FedExP",), "fednoisy": ("dynamic bootstrapping",)}[name]
-    assert "printed numbers are missing" in page
+    assert "published numbers are missing" in page
     for table in plan_of(name).tables.values():
         assert table.published is None
         for word in missing:

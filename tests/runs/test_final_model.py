@@ -15,7 +15,7 @@ from noisyfl.runs.final_model import load_model
 from noisyfl.specs.identity import identity
 from small_runs import SMALL, inputs, spec_of, train
 
-PAGE = (Path(__file__).parents[2] / "docs" / "artifacts.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,13 @@
 
 import argparse
 
-from noisyfl.documentation import costs, digests, ids, option_tables
+from noisyfl.documentation import claims, costs, digests, ids, option_tables
 
 GENERATORS = {
     "declarations": option_tables.pages,
     "ids": ids.files,
     "costs": costs.files,
+    "claims": claims.files,
     "digests": digests.files,
 }
 
@@ -18,7 +19,7 @@ parser.add_argument(
     default="declarations",
     choices=GENERATORS,
     help="what follows from the declarations (the default), the ids of the scales' runs, what "
-    "tables cost, or the digests of the methods' code",
+    "tables cost, the verdicts on the papers' claims, or the digests of the methods' code",
 )
 for path, text in GENERATORS[parser.parse_args().what]().items():
     if not path.exists() or path.read_text() != text:

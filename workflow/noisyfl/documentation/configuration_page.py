@@ -20,11 +20,12 @@ FORMS = {
 
 def pages() -> dict[str, str]:
     """The reference page, by its name in the site."""
-    lines = ["# Reference of the configuration", ""]
+    lines = ["# Every key of the configuration", ""]
     lines += [
-        "Every key, as the schemas in `workflow/schemas/` have it; "
-        "[Configuration](configuration.md) explains them and has examples, and",
-        "[Methods](methods/index.md) has the options of methods.",
+        "Which keys does each file have, and what do they mean?",
+        "",
+        "This page follows the schemas in `workflow/schemas/`. [Configuration](configuration.md)",
+        "explains the keys with examples; [Methods](methods/index.md) has the options of methods.",
     ]
     for form, (title, files) in FORMS.items():
         lines += ["", f"## {title}: `{files}`", "", *keys_table(form)]

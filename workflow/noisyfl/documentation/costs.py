@@ -1,4 +1,4 @@
-"""What each table of the paper scale costs, as it stands in docs/papers/ and docs/commands.md."""
+"""What each table of the paper scale costs, for docs/papers/ and docs/commands.md."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def costs() -> list[Demand]:
 
 def block_of(page: str, found: Sequence[Demand]) -> str:
     """The table of costs of a paper's page."""
-    header = " | ".join(f"hours of one {name}" for name in SHOWN)
+    header = " | ".join(f"{name}-hours" for name in SHOWN)
     lines = [
         "<!-- costs -->",
         f"| target | runs | {header} |",
@@ -64,8 +64,8 @@ def block_of(page: str, found: Sequence[Demand]) -> str:
             if d.target.startswith(f"{page}_")
         ),
         "",
-        "Estimates of the paper scale, not measurements ([how](../speed.md#what-a-run-costs)).",
-        "Runs that tables share are counted with each of them.",
+        "Estimates at paper scale ([how](../speed.md#what-a-run-costs)). Shared runs count in each "
+        "table.",
         "<!-- end of costs -->",
     ]
     return "\n".join(lines)
@@ -75,11 +75,10 @@ def sentence_of(found: Sequence[Demand]) -> str:
     """The sentence of docs/commands.md on the costs of all tables together."""
     total = found[-1]
     likely = " or ".join(
-        f"{hours(value)} hours of one {name}"
-        for name, value in zip(SHOWN, total.hours, strict=True)
+        f"{hours(value)} {name}-hours" for name, value in zip(SHOWN, total.hours, strict=True)
     )
     return (
-        f"All runs of the paper scale, {total.runs:,}, likely take {likely}; these are estimates."
+        f"All runs of the paper scale, {total.runs:,}, likely cost {likely}; these are estimates."
     )
 
 

@@ -42,8 +42,10 @@ def index() -> str:
     """The page that lists the methods by family, with links to their pages."""
     lines = ["# Methods", ""]
     lines += [
+        "Which methods are there, and what does each do?",
+        "",
         "A server side and a client side combine: `krum+dividemix`, `distributed+coteaching`.",
-        "How sure each is, and where papers and codes differ most: [Fidelity](../fidelity.md).",
+        "[Fidelity](../fidelity.md) shows how close each is to its paper and its code.",
     ]
     for family, members in families().items():
         lines += ["", f"## {family[0].upper()}{family[1:]}", ""]

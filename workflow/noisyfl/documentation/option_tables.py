@@ -43,7 +43,7 @@ MARK = re.compile(
 
 
 def fill(text: str, where: str) -> str:
-    """A page's text, with the tables under its comments written anew.
+    """A page's text, with the tables under its comments rewritten.
 
     Raises:
         BadInput: a comment names something that is not declared.
@@ -132,10 +132,10 @@ def families() -> dict[str, list[type[Side]]]:
     """The methods by family: those of the papers that are reproduced, and the others by side."""
     papers = {line.fields["paper"] for line in read_published(PUBLISHED)}
     found: dict[str, list[type[Side]]] = {
-        "the reproduced papers' own": [],
-        "on clients: what is learnt from noisy labels, and how": [],
-        "on the server: who takes part, and what models count": [],
-        "on both": [],
+        "the five reproduced papers": [],
+        "client side: learning from noisy labels": [],
+        "server side: selection and aggregation": [],
+        "both sides": [],
     }
     own, clients, servers, both = found.values()
     for component in methods().values():

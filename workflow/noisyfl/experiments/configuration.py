@@ -20,101 +20,125 @@ class Data(Typed):
 
     folder: str | Annotated[Folders, Field(min_length=1)] = Field(
         "data",
-        description="official files, as torchvision lays them out; of several folders the first "
-        "that has a file is read, and the last is where downloads go",
+        description="folder of the official data files, laid out as by torchvision; or a list of "
+        "folders: the first one with a file is read, downloads go to the last",
     )
     download: bool = Field(
-        False, description="fetch missing or damaged files into the last of these folders"
+        False, description="download missing or damaged files into the last of these folders"
     )
     prepared: Folders = Field(
-        [], description="folders with datasets that are prepared already, as results/data/ has them"
+        [], description="folders with prepared datasets, laid out like results/data/"
     )
 
 
 class Overlay(Typed):
-    """The last word on every setting of every experiment.
+    """Values that override the settings of all experiments.
 
     Its form is checked here, and what it names when the scale is planned
     (:func:`noisyfl.experiments.overlay.check_overlay`).
     """
 
     setting: Setting = Field(
-        default_factory=Setting.model_construct, description="values laid over every setting"
+        default_factory=Setting.model_construct, description="values that override every setting"
     )
     datasets: dict[str, Setting] = Field(
-        {}, description="by the dataset of the paper: what stands in for it"
+        {}, description="by the experiment's dataset: values that override settings with it"
     )
     experiments: dict[str, Setting] = Field(
         {},
-        description="by experiment, or <experiment>/<table or figure>: values of a setting that go "
-        "before those of the overlay's own",
+        description="by experiment, or <experiment>/<table or figure>: values that override its "
+        "settings, and those of datasets and setting above",
     )
-    methods: Methods = Field({}, description="by method: options")
+    methods: Methods = Field(
+        {},
+        description="by method: options in every row with it; the key centralized+dividemix "
+        "has options of DivideMix in this combination; an option that a row, its variant or its "
+        "column gives as 0 stays 0",
+    )
     columns: dict[str, Names] = Field(
-        {}, description="by <experiment>/<table>: the columns to keep"
+        {}, description="by <experiment>/<table>: full names of the columns to keep"
     )
-    rows: dict[str, Names] = Field({}, description="by <experiment>/<table>: the rows to keep")
+    rows: dict[str, Names] = Field(
+        {}, description="by <experiment>/<table>: full names of the rows to keep"
+    )
     trials: dict[str, Trials] = Field(
-        {}, description="by <experiment>/<table>: trials that differ from the scale's"
+        {}, description="by <experiment>/<table>: number of trials; overrides the scale's"
     )
 
 
 class Configuration(Typed):
     """The file of a scale."""
 
-    scale: Name = Field(description="names results/<scale>/")
-    note: str = Field("", description="what the scale's numbers are worth; printed with each table")
+    scale: Name = Field(
+        description="name of the scale and of results/<scale>/: lower-case letters, digits and _, "
+        "a letter first"
+    )
+    note: str = Field("", description="how to read the scale's numbers; printed with each table")
     experiments: Annotated[list[FileName], AfterValidator(each_once)] = Field(
         min_length=1,
-        description="files of config/papers/, or of the experiment_folders, without .yaml",
+        description="names of files in config/papers/ or in experiment_folders, without .yaml",
     )
     experiment_folders: Folders = Field(
         [],
-        description="folders with experiments of one's own (NAME.yaml) and published numbers "
-        "(published.csv); what they have goes before what config/ has",
+        description="folders with your own experiments (NAME.yaml) and published numbers "
+        "(published.csv); they override those in config/",
     )
     targets: Names | None = Field(
         None,
-        description="what is made if no target is given: <experiment>, <experiment>/<table or "
-        "figure>; null: all",
+        description="what is built if no target is given: <experiment>, <experiment>/<table or "
+        "figure>; null: all; other targets can be requested by name",
     )
     plugins: list[str] = Field(
-        [], description="Python files with methods, models and other components of one's own"
+        [], description="Python files with your own methods, models and other components"
     )
-    results: str = Field("results", min_length=1, description="the folder of all artifacts")
+    results: str = Field("results", min_length=1, description="folder of all artifacts")
     data: Data = Field(default_factory=Data.model_construct)
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
-    executor: Literal["fast", "loop"] = Field("fast", description="loop is the plain reference")
+    device: str = Field(
+        "auto",
+        description="auto: the GPU with the most free memory, or the CPU if there is none; cpu; "
+        "cuda: like auto, but an error without a GPU; cuda:1: this GPU",
+    )
+    executor: Literal["fast", "loop"] = Field(
+        "fast", description="fast, or loop, the plain reference"
+    )
     checkpoint_seconds: float = Field(
-        60, gt=0, description="the least time between two checkpoints of a run"
+        60,
+        gt=0,
+        description="minimum time between two checkpoints of a run; longer if writing one takes "
+        "more than a twentieth of it",
     )
     most_minutes: int | None = Field(
         None,
         ge=1,
-        description="minutes that a training job asks a cluster for at most, as its partition "
-        "allows; a longer run goes on in the next attempt",
+        description="maximum minutes that a training job requests from a cluster: the limit of its "
+        "partition; a longer run resumes in the next attempt; null: no limit",
     )
     reproduced: bool = Field(
-        True, description="take runs that results lack from reproduced/, where it has them"
+        True, description="use the runs stored in reproduced/ for those missing in results"
     )
     keep_models: bool = Field(
         False,
-        description="write the global model that each run ends with as safetensors, beside the run",
+        description="store the final global model of each new run as model.safetensors",
     )
     trackers: Annotated[
         list[Literal["tensorboard", "mlflow", "wandb"]], AfterValidator(each_once)
-    ] = Field([], description="what also takes the numbers of a run while it is trained")
+    ] = Field(
+        [], description="experiment trackers that receive each round's numbers during training"
+    )
     train_missing: bool = Field(
         True,
-        description="train what tables and figures lack; else make them of the runs that are there",
+        description="train the missing runs of tables and figures; false: build them from the "
+        "existing runs, and mark other cells as not run",
     )
-    trials: Trials | None = Field(None, description="null: as many as the paper ran")
+    trials: Trials | None = Field(
+        None, description="trials in every table, with seeds 1, 2, ...; null: as many as the paper"
+    )
     allow_years: bool = Field(
-        False, description="take runs that no machine of today ends in a year"
+        False, description="allow runs that no current device finishes within a year"
     )
     overlay: Overlay = Field(
         default_factory=Overlay.model_construct,
-        description="the last word on every setting of every experiment",
+        description="values that override the settings of all experiments",
     )
 
     @classmethod

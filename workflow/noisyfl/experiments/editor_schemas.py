@@ -69,7 +69,7 @@ def component_schemas() -> Schema:
         "dataset": {
             "anyOf": [
                 {"enum": list(DATASETS)},
-                *_named([Images], {Images.name: "a dataset of one's own"}),
+                *_named([Images], {Images.name: "your own dataset"}),
             ]
         },
         "augmentation": {"enum": list(AUGMENTATIONS)},

@@ -12,9 +12,9 @@ from noisyfl.core.rounding import round_down
 class Schedule(Component):
     """Rounds, participation and the local optimizer (SGD with momentum, new in every round)."""
 
-    rounds: int = option(doc="ordinary rounds that the run's local updates amount to", at_least=1)
+    rounds: int = option(doc="number of ordinary rounds", at_least=1)
     participation: float = option(
-        doc="share of clients in an ordinary round, rounded down, at least one client",
+        doc="share of clients in an ordinary round; rounded down, at least one client",
         above=0,
         at_most=1,
     )
@@ -25,16 +25,16 @@ class Schedule(Component):
         None, doc="rounds after which the learning rate is divided by ten; null: never", at_least=1
     )
     momentum: float = option(
-        0.0, doc="of SGD; starts anew with every local update", at_least=0, below=1
+        0.0, doc="of SGD; reset before every local update", at_least=0, below=1
     )
     weight_decay: float = option(0.0, doc="of SGD, on every parameter", at_least=0)
     clip_norm: float | None = option(
-        None, doc="largest norm of a step's whole gradient; null: any", above=0
+        None, doc="maximum norm of the whole gradient of a step; null: no limit", above=0
     )
     evaluate_every: int = option(1, doc="ordinary rounds between two evaluations", at_least=1)
     evaluate_last: int = option(
         0,
-        doc="last ordinary rounds of which each is evaluated, whatever evaluate_every",
+        doc="number of last ordinary rounds that are all evaluated",
         at_least=0,
     )
     test_batch_size: int = option(
@@ -50,7 +50,7 @@ class Schedule(Component):
     )
     pass_batch_size: int = option(
         500,
-        doc="samples of a batch in the passes that methods ask for; part of the result likewise",
+        doc="samples of a batch in the passes that methods request; part of the result too",
         at_least=1,
     )
 

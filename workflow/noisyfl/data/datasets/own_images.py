@@ -60,22 +60,22 @@ class Images(Component):
     name: ClassVar[str] = "images"
 
     path: str = option(
-        doc="in a data folder: a folder of images or of Parquet files, a .csv, .npz or .parquet"
+        doc="path in a data folder: a folder of images or Parquet files, a .csv, .npz or .parquet"
     )
-    test: str | None = option(None, doc="the test part, likewise; null: see test_share")
+    test: str | None = option(None, doc="path of the test part; null: see test_share")
     test_share: float | None = option(
         None,
-        doc="share of each class that is split off for testing; null: the format says the parts",
+        doc="share of each class to split off for testing; null: the format has the parts",
         above=0,
         below=1,
     )
-    image: str = option("image", doc="column or array of the images; in a .csv, of their paths")
+    image: str = option("image", doc="column or array of the images, or of their paths in a .csv")
     label: str = option("label", doc="column or array of the labels: names or numbers of classes")
     given: str | None = option(
         None,
-        doc="column or array of given labels beside the true ones, which `label_noise: file` is",
+        doc="column or array of given labels next to the true ones, for `label_noise: file`",
     )
-    true_labels: bool = option(True, doc="false: the training labels are noisy as they come")
+    true_labels: bool = option(True, doc="false: nobody knows the true training labels")
     classes: list[str] | None = Field(
         None, min_length=2, description="names of the classes by number; null: as the format says"
     )
@@ -86,9 +86,11 @@ class Images(Component):
         description="height and width that images are stretched to; null: they have one size",
     )
     mean: list[float] | None = option(
-        None, doc="of each channel of pixels from 0 to 1; null: that of the training part"
+        None, doc="mean of each channel, pixels from 0 to 1; null: that of the training part"
     )
-    std: list[float] | None = option(None, doc="standard deviation of the same; null: likewise")
+    std: list[float] | None = option(
+        None, doc="standard deviation of each channel; null: that of the training part"
+    )
 
     @property
     def columns(self) -> Columns:

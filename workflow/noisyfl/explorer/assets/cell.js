@@ -51,7 +51,7 @@ export async function cellView(query) {
         : [el("p", {}, withoutRuns(cells))],
     ),
     part(
-      "What the method decided",
+      "The method’s diagnostics",
       thought.length
         ? [el("div", { class: "charts" }, thought)]
         : [
@@ -71,7 +71,7 @@ export async function cellView(query) {
       cells.map((cell, n) => made(cell, names[n])),
     ),
     part(
-      "Reproduce it",
+      "Commands",
       numbers.map((one, n) => commands(one, names[n])),
     ),
   ];
