@@ -14,7 +14,7 @@ def test_a_papers_table_has_ours_beside_it_where_most_of_a_column_is_run(tmp_pat
         ("C", "70.0", "60.0"),
         ("D", "60.0", "50.0"),
         ("E", "50.0", "–"),
-        ("*Room: oracle − FedAvg*", "", "+29.6"),
+        ("*Headroom: oracle − FedAvg*", "", "+29.6"),
     )
     alike = (Alike("pair", pytest.approx(0.8), 4),)
     assert tables_beside(tmp_path / "cells.csv") == [

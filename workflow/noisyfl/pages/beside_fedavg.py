@@ -23,13 +23,13 @@ def beside_fedavg(content: Content) -> list[str]:
         return []
     parts = []
     for c in found.deviations:
-        for words, sign in (("ahead", 1), ("behind", -1)):
+        for words, sign in (("better", 1), ("worse", -1)):
             clear = sorted(r for r, at in found.clear if at == c and sign * found.mean((r, at)) > 0)
             if clear:
                 rows = ", ".join(content.description.rows[r].name for r in clear)
                 parts.append(f"{words} in {content.columns[c]}: {rows}")
     return [
-        "Clearly ahead of FedAvg or behind it, by a paired t-test of the mean of the last ten "
-        f"evaluations with the deviation pooled over a column's rows, at {CLEAR:g} of all "
+        "Significantly better or worse than FedAvg, by a paired t-test of the mean of the last ten "
+        f"evaluations with the standard deviation pooled over a column, at {CLEAR:g} for all "
         f"{found.tested} differences (Holm): {'; '.join(parts) or 'none'}."
     ]

@@ -13,7 +13,7 @@ from noisyfl.analysis.room import ACCURACY
 from noisyfl.core.spreadsheet import from_text
 from noisyfl.specs.published import SCALES
 
-ROOM = "*Room: oracle − FedAvg*"
+ROOM = "*Headroom: oracle − FedAvg*"
 """The name of the row that says how much there is to gain in a column."""
 
 RANKED = 4

@@ -37,16 +37,16 @@ NOTES = (
     "share, where the claim says so). Where one fails, the claim mostly holds if 80 % of the "
     "decided cases of its conditions do, in part from 20 %, and hardly below. A condition of which "
     "less than half of the cases are decided cannot tell.",
-    "Printed numbers are taken as they are, without their spread.",
-    "Ours are means over trials. A case is decided only if it comes out the same in 95 % of what "
-    "these means may as well be: draws from Student's t, scaled by the standard error. The "
-    "standard deviation is that of all cells of a column pooled, or the cell's own if it is "
-    "larger; where no cell of the column has several trials, that of all cells of the dataset. A "
-    "curve is off by as much along all of its rounds. Correlations over clients are drawn as "
-    "Fisher's z.",
-    "A case without room is not decided: in all of its settings of which that is known, the "
-    "oracle is ahead of FedAvg by no more than two standard deviations of a trial, or by no more "
-    "than the smallest margin by which the paper's own numbers bear the claim out.",
+    "Published numbers are used without their spread.",
+    "Ours are means over trials. A case is decided only if it has the same result for 95 % of the "
+    "draws of these means from Student's t distribution, scaled by the standard error. The "
+    "standard deviation is pooled over all cells of a column, or the cell's own if that is larger; "
+    "if no cell of the column has several trials, it is pooled over all cells of the dataset. A "
+    "curve is shifted by the same error along all of its rounds. Correlations over clients are "
+    "drawn by Fisher's z.",
+    "A case without headroom is not decided: in every setting where both are trained, the oracle's "
+    "lead over FedAvg is at most two standard deviations between seeds, or at most the smallest "
+    "margin by which the paper's own numbers support the claim.",
     "† The bound is ours, since the paper gives none.",
 )
 

@@ -42,7 +42,7 @@ TEMPLATES = ROOT / "workflow" / "report" / "evidence"
 
 COLUMNS = (
     *("Setting", "Trials", "Accuracy", "FedAvg", "Best, after rounds"),
-    *("Right among the clean (of given)", "Found", "Right pseudo-labels", "Work"),
+    *("Precision (of candidates)", "Recall", "Right pseudo-labels", "Work"),
 )
 """The columns of a method's table; those of which it has nothing are left out."""
 
@@ -51,7 +51,7 @@ class Why(Strict):
     """A paragraph on why numbers are what they are; it has one of the two.
 
     Attributes:
-        tested: an explanation that an experiment bears out, which the paragraph tells.
+        tested: an explanation that is supported by an experiment, which the paragraph describes.
         guess: one that fits the numbers, and that nothing was done to test.
     """
 
@@ -113,7 +113,7 @@ def evidence_pages(
         runs: by id, all of the table's.
         beside: the papers' tables with our numbers beside theirs.
         leads: of each paper's own method over FedAvg.
-        own: the cells of the papers' own size.
+        own: the paper-scale cells.
         papers: people's paragraphs, see :func:`read_reasons`.
         methods: likewise.
 
@@ -186,13 +186,13 @@ def _lead(lead: Lead) -> list[str]:
         f"{lead.published:+.1f}" + ("\\*" if lead.starred else ""),
         f"{lead.ours:+.1f}{error} ({seeds} {'seed' if seeds == '1' else 'seeds'})",
         f"{lead.room.points:+.1f}" if lead.room else "",
-        "the paper's" if lead.as_published else "smaller",
+        "the paper's" if lead.as_published else "reduced",
         lead.verdict,
     ]
 
 
 def _own_size(found: OwnSize) -> list[str]:
-    """A cell of a paper's own size, as the texts of ten columns."""
+    """A paper-scale cell, as the texts of ten columns."""
     cell, numbers = found.cell, found.cell.summaries
     paper: str = cell.facts["paper"]
     rounds = " and ".join(map(str, found.best_rounds))
@@ -211,11 +211,11 @@ def _own_size(found: OwnSize) -> list[str]:
 
 
 def _own_leads(leads: Sequence[Lead]) -> str:
-    """How many leads are of the papers' own size, in a sentence."""
+    """How many leads are at paper scale, in a sentence."""
     count = sum(lead.as_published for lead in leads)
     are = "is" if count == 1 else "are"
     some = f"{count} of these {len(leads)} {are}" if count else "None of these is"
-    return f"{some} of a paper's own size."
+    return f"{some} at paper scale."
 
 
 def _is_decided(judgement: Judgement) -> bool:
@@ -227,8 +227,8 @@ def _has_numbers(judgement: Judgement) -> bool:
 
 
 def _settings(table: TableDescription, measurements: Measurements) -> list[list[str]]:
-    """What a difference from the baseline is to be held against in each setting in which it is
-    known how much one varies, as the texts of six columns.
+    """How far a difference from the baseline varies in each setting in which that is known, as the
+    texts of six columns.
     """
     oracles = [r for r, row in enumerate(table.rows) if row.method_name == ORACLE]
     lines = []
