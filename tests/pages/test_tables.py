@@ -309,7 +309,7 @@ def test_what_differs_clearly_from_fedavg_is_said_in_any_table(table, runs):
 
     # FedAvg's three trials on level=low lie 10 points apart; the other method has no such spread.
     (line,) = note()
-    assert line.endswith("of all 2 differences (Holm): worse in level=high: w/o mixup.")
+    assert line.endswith("for all 2 differences (Holm): worse in level=high: w/o mixup.")
     # Without FedAvg there is nothing to hold it against.
     table.description["rows"][0]["method"] = "gce"
     assert not note()
