@@ -32,7 +32,7 @@ CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands take if none is named, as Snakemake does."""
 
 
-PASS_PLUGINS_ON = ("runs.train_specs", "compare.print_comparison")
+PASS_PLUGINS_ON = ("runs.train_specs", "compare.print_comparison", "audit.audit_labels")
 """Commands without a scale that start other processes, or say how to."""
 
 
@@ -203,6 +203,11 @@ def parser() -> argparse.ArgumentParser:
         "--keep-models", action="store_true", help="write the models that the runs end with, too"
     )
     train.add_argument(
+        "--keep-labels",
+        action="store_true",
+        help="write what the runs find of each sample's label, too, for audit",
+    )
+    train.add_argument(
         "--trackers",
         nargs="+",
         default=[],
@@ -256,6 +261,39 @@ def parser() -> argparse.ArgumentParser:
     )
     evaluate.add_argument("runs", nargs="+", metavar="RUN", help="the id of a run")
 
+    audit = add(
+        "audit",
+        "audit.audit_labels",
+        "say which given labels may be wrong",
+        "audit --data digits --method fedcorr --to audit/",
+    )
+    audit.add_argument("runs", nargs="*", metavar="RUN", help="the id of a run")
+    _add_setting(audit)
+    audit.add_argument(
+        "--method",
+        dest="methods",
+        action="append",
+        default=[],
+        metavar="METHOD",
+        help="train this method; may be repeated (default: fedavg)",
+    )
+    audit.add_argument(
+        "--seeds", type=int, metavar="N", help="train with the seeds 1 to N (default: 1)"
+    )
+    audit.add_argument(
+        "--jobs",
+        dest="at_once",
+        type=int,
+        metavar="N",
+        help="runs at once (default: one a core, or as many as share the GPUs)",
+    )
+    audit.add_argument(
+        "--to",
+        type=Path,
+        default=Path("audit"),
+        metavar="FOLDER",
+        help="where tables and pages go",
+    )
     listing = add("runs", "runs.list_runs", "list the runs that are there", "runs")
     archive = add(
         "archive",
@@ -336,8 +374,8 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("partition", metavar="PARTITION", help="the id of a noisy partition")
     export.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder")
 
-    loading = (plan, progress, specs, archive, train, compare, evaluate, selftest, listing)
-    for command in (*loading, listed, check, schema, preview, export):
+    loading = (plan, progress, specs, archive, train, compare, audit, evaluate, selftest)
+    for command in (*loading, listing, listed, check, schema, preview, export):
         command.add_argument(
             "--plugin",
             dest="plugins",
@@ -349,17 +387,17 @@ def parser() -> argparse.ArgumentParser:
     for command in (plan, progress, specs, archive):
         command.add_argument("--config", type=Path, default=CONFIG, help="the scale's file")
     of_a_scale = (plan, progress, archive)
-    for command in (train, compare, plan, progress, evaluate, selftest):
+    for command in (train, compare, audit, plan, progress, evaluate, selftest):
         default = "as the scale's file says" if command in of_a_scale else "auto"
         command.add_argument("--device", help=f"auto, cpu, cuda, cuda:1, ... (default: {default})")
-    for command in (train, compare, evaluate, *of_a_scale, listing, preview, export):
+    for command in (train, compare, audit, evaluate, *of_a_scale, listing, preview, export):
         default = "as the scale's file says" if command in of_a_scale else "results"
         command.add_argument(
             "--results", type=Path, help=f"the folder of all artifacts (default: {default})"
         )
-    for command in (train, compare, evaluate, preview, export):
+    for command in (train, compare, audit, evaluate, preview, export):
         command.add_argument(
-            "--data-folder" if command is compare else "--data",
+            "--data-folder" if command in (compare, audit) else "--data",
             dest="data",
             type=Path,
             action="append",

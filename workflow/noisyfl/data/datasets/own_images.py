@@ -152,8 +152,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
     if train.given is not None:
         given = number(train, train.given, option_name="given")
     if test is None:
-        size = max(1, round(float(wanted.test_share or 0) * len(labels)))
-        tested = test_rows(labels, size, stream(0, "images", "test part"))
+        tested = _split_off(wanted, labels)
         test, test_labels = train.rows(np.flatnonzero(tested)), labels[tested]
         train, labels = train.rows(np.flatnonzero(~tested)), labels[~tested]
         given = None if given is None else given[~tested]
@@ -200,6 +199,28 @@ def read_images(wanted: Images, roots: Roots) -> Content:
     known["sha256"] = content_digest(known, parts)
     remarks = [*notes, *(f"{wanted.path}: {one}" for one in repeats(*parts))]
     return Content(known, *parts, given, numbered, remarks)
+
+
+def training_names(wanted: Images, roots: Roots) -> list[str]:
+    """What the images of the training part are called, in its order: their paths, or the file that
+    has them and the row in it.
+
+    Raises:
+        BadInput: see :func:`read_images`.
+    """
+    train, test = _parts(wanted, roots)
+    if test is None:
+        classes = _classes_of(wanted, train)
+        numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
+        labels = _numbers(train, train.labels, classes=classes, numbered=numbered)
+        train = train.rows(np.flatnonzero(~_split_off(wanted, labels)))
+    return [train.name(row) for row in range(len(train))]
+
+
+def _split_off(wanted: Images, labels: np.ndarray) -> np.ndarray:
+    """Which images are split off for testing, bool [n]."""
+    size = max(1, round(float(wanted.test_share or 0) * len(labels)))
+    return test_rows(labels, size, stream(0, "images", "test part"))
 
 
 def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
