@@ -250,6 +250,8 @@ def main() -> None:
                 make_inputs(job, own)
                 outcome = job.run()
                 print(f"{number}/{len(wanted)} {describe_run(spec)}: {outcome.error}", flush=True)
+                if outcome.interrupted:
+                    return
         return
     scores = []
     done: set[str] = set()

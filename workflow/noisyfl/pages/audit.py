@@ -101,7 +101,7 @@ def _client_cells(row: pd.Series) -> list[str]:
     shares = (row[name] for name in ("noise_level", "left_out", "relabelled", "method_noise_level"))
     return [
         *(str(row["samples"]), str(row["suspected"])),
-        *("" if math.isnan(share) else f"{share:.0%}" for share in shares),
+        *("" if math.isnan(share) else f"{share:.1%}" for share in shares),
         words,
         "in sample" if row["in_sample"] else "out of sample",
     ]
