@@ -207,7 +207,7 @@ class OwnFiles:
             "given": given,
             "numbered": content.numbered,
             "remarks": content.remarks,
-            "doubts": [f"{wanted.path}, {wanted.given}: {one}" for one in doubts if one],
+            "doubts": [f"{wanted.source}, {wanted.given}: {one}" for one in doubts if one],
         }
         others = [one for one in before if one["options"] != options]
         write_json(path, {"known": content.known, "sources": [*others, source]})

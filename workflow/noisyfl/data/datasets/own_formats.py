@@ -202,21 +202,25 @@ def _parquet_folder(place: Path, columns: Columns, tree: Tree) -> dict[str, List
                 "path",
             )
     if both is None:
-        parts = {"all": _parquet(files, columns)}
+        parts = {"all": list_parquet(files, columns)}
     else:
         train, test = both
         without = columns._replace(given=None)
-        parts = {"train": _parquet(named[train], columns), "test": _parquet(named[test], without)}
+        parts = {
+            "train": list_parquet(named[train], columns),
+            "test": list_parquet(named[test], without),
+        }
     left = [part for part in named if both and part not in both]
     unread = [file for file in tree.files if file.suffix != ".parquet"]
     return noted(parts, place, tree, left, unread + (others if both else []))
 
 
 def _parquet_file(place: Path, columns: Columns) -> dict[str, Listing]:
-    return {"all": _parquet([place], columns)}
+    return {"all": list_parquet([place], columns)}
 
 
-def _parquet(files: list[Path], columns: Columns) -> Listing:
+def list_parquet(files: list[Path], columns: Columns) -> Listing:
+    """The rows of Parquet files, as the hub has them."""
     images: list[Source] = []
     labels: list[int | str] = []
     others: list[int | str] = []
