@@ -79,7 +79,7 @@ def test_splits_are_the_parts(tmp_path, hub):
         ("images(hub='somebody/insects', split='train')", "test: got no test part, expected one"),
         ("images(hub='somebody/insects', path='x')", "hub: got 'somebody/insects' and a path"),
         ("images(path='x', split='train')", "split: got 'train', expected it with hub only"),
-        ("images()", "option 'path' is missing, or 'hub'"),
+        ("images()", "expected the option path, or hub"),
     ],
 )
 def test_a_mistake_is_named(tmp_path, hub, text, said):

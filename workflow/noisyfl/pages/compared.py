@@ -36,7 +36,9 @@ def lines_of(summary: pd.DataFrame, notes: Mapping[str, str], seeds: int) -> lis
 
 def as_text(summary: pd.DataFrame, notes: Mapping[str, str], seeds: int) -> str:
     """The table in aligned columns."""
-    return "\n".join(aligned([[*HEAD], *([*line] for line in lines_of(summary, notes, seeds))]))
+    lines: list[list[object]] = [[*HEAD]]
+    lines += [[*line] for line in lines_of(summary, notes, seeds)]
+    return "\n".join(aligned(lines))
 
 
 def as_markdown(summary: pd.DataFrame, notes: Mapping[str, str], seeds: int, setting: str) -> str:

@@ -121,7 +121,7 @@ class Images(Component):
         if self.path is not None and self.hub is not None:
             raise BadInput(f"got {self.hub!r} and a path, expected one of them", "hub")
         if self.path is None and self.hub is None and not context.get("partial"):
-            raise BadInput("option 'path' is missing, or 'hub'")
+            raise BadInput("expected the option path, or hub")
         if self.hub is None and self.split is not None:
             raise BadInput(f"got {self.split!r}, expected it with hub only", "split")
         for name, values, least in (("mean", self.mean, 0), ("std", self.std, 0.0001)):

@@ -99,9 +99,9 @@ def load_columns(
     """
     if file is None and labelled(dataset.name) != dataset.name:
         whole = DATASETS[labelled(dataset.name)]
-        labels, clean = load_columns(None, key, whole, roots)
         rows, _ = divided(whole.train_size)
-        return labels[rows], None if clean is None else clean[rows]
+        of_all, true = load_columns(None, key, whole, roots)
+        return of_all[rows], None if true is None else true[rows]
     path = find_file(file, dataset.name, roots)
     arrays = LabelArrays(path, dataset.task_size)
     name = _name(path, key, arrays, dataset.with_classes)
