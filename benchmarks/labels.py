@@ -3,9 +3,9 @@
 ``specs FOLDER`` writes the spec of every run, for ``noisyfl train FOLDER/*.json --keep-labels``.
 ``train`` trains those that are missing, one after the other. ``score`` compares those that there
 are with cleanlab and writes a CSV and a Markdown table. Cleanlab has out-of-sample probabilities of
-the same network: five folds, each predicted by a network that was trained on the other four, for as
-many epochs as a client trains in the federated runs. It has them twice: with all clients' samples
-in one place, and with each client alone. They are kept, so that every step goes on where it was
+the same network: five folds, each predicted by a network that was trained on the other four, with
+early stopping: after the epoch in which it fits the given labels of its fold best. With ``--alone``
+it also has them of each client alone. They are kept, so that every step goes on where it was
 stopped.
 """
 
@@ -86,7 +86,7 @@ METHODS = (
 
 SEEDS = (1, 2, 3)
 
-FOLDS = 5
+FOLDS, EPOCHS = 5, 15
 
 POOLED, ALONE = "cleanlab, pooled data", "cleanlab, each client alone"
 
@@ -128,7 +128,8 @@ def score(suspicion: np.ndarray, wrong: np.ndarray, called: np.ndarray | None) -
 
 
 def out_of_sample(spec: Mapping[str, Any], rows: np.ndarray, given: np.ndarray, part: Any) -> Any:
-    """Probabilities [samples, classes] of networks that were trained on other samples.
+    """Probabilities [samples, classes] of networks that were trained on other samples, after the
+    epoch with the smallest loss of the samples that are predicted.
 
     Args:
         spec: of a federated run, whose network, schedule and seed are taken.
@@ -141,7 +142,6 @@ def out_of_sample(spec: Mapping[str, Any], rows: np.ndarray, given: np.ndarray, 
     pixels = torch.from_numpy(part.images[rows]).permute(0, 3, 1, 2).contiguous()
     images = View(facts, "none", spec["normalization"], device).show("plain", pixels, NO_DRAWS)
     labels = torch.from_numpy(given)
-    epochs = round(schedule["rounds"] * schedule["participation"] * schedule["local_epochs"])
     found = np.zeros((len(rows), classes), dtype=np.float32)
     generator = torch.Generator().manual_seed(spec["seed"])
     split = StratifiedKFold(FOLDS, shuffle=True, random_state=spec["seed"])
@@ -156,8 +156,9 @@ def out_of_sample(spec: Mapping[str, Any], rows: np.ndarray, given: np.ndarray, 
             momentum=schedule["momentum"],
             weight_decay=schedule["weight_decay"],
         )
-        network.train()
-        for _ in range(epochs):
+        least = np.inf
+        for _ in range(EPOCHS):
+            network.train()
             order = torch.from_numpy(inside)[torch.randperm(len(inside), generator=generator)]
             for batch in order.split(schedule["batch_size"]):
                 if len(batch) < 2:
@@ -165,17 +166,22 @@ def out_of_sample(spec: Mapping[str, Any], rows: np.ndarray, given: np.ndarray, 
                 optimizer.zero_grad()
                 torch.nn.functional.cross_entropy(network(images[batch]), labels[batch]).backward()
                 optimizer.step()
-        network.eval()
-        with torch.no_grad():
-            logits = torch.cat([network(some) for some in images[outside].split(500)])
-        found[outside] = logits.softmax(1).numpy()
+            network.eval()
+            with torch.no_grad():
+                logits = torch.cat([network(some) for some in images[outside].split(500)])
+            loss = float(torch.nn.functional.cross_entropy(logits, labels[outside]))
+            if loss < least:
+                least, found[outside] = loss, logits.softmax(1).numpy()
     return found
 
 
 def cleanlab_scores(
-    spec: Mapping[str, Any], kept: Path, data: Path, results: Path
+    spec: Mapping[str, Any], data: Path, results: Path, with_alone: bool
 ) -> dict[str, dict[str, float]]:
-    """What cleanlab finds in a noisy partition, with pooled data and with each client alone."""
+    """What cleanlab finds in a noisy partition, with pooled data and maybe with each client alone.
+
+    Its probabilities are kept in ``results/benchmarks/labels``.
+    """
     from cleanlab.filter import find_label_issues
     from cleanlab.rank import get_label_quality_scores
 
@@ -185,18 +191,23 @@ def cleanlab_scores(
     wrong = np.concatenate([client.true_label for client in clients]) != given
     rows = np.concatenate([client.samples for client in clients])
     owner = np.repeat(np.arange(len(clients)), [len(client.samples) for client in clients])
-    if not kept.exists():
-        own = OwnFiles(data, results)
-        part = read_part(prepared(spec["noisy_partition"]["dataset"], own, False)[0])
-        pooled = out_of_sample(spec, rows, given, part)
-        alone = np.zeros_like(pooled)
-        for number in range(len(clients)):
-            here = owner == number
-            alone[here] = out_of_sample(spec, rows[here], given[here], part)
-        with replacing(kept) as draft, draft.open("wb") as file:
-            np.savez_compressed(file, pooled=pooled, alone=alone)
-    with np.load(kept) as file:
-        found = {POOLED: file["pooled"], ALONE: file["alone"]}
+    folder = results / "benchmarks" / "labels" / identity(spec["noisy_partition"])
+    everybody = np.zeros_like(owner)
+    groups = {POOLED: ("pooled", everybody), **({ALONE: ("alone", owner)} if with_alone else {})}
+    found = {}
+    for name, (stem, group) in groups.items():
+        kept = folder / f"{stem}.npy"
+        if not kept.exists():
+            own = OwnFiles(data, results)
+            part = read_part(prepared(spec["noisy_partition"]["dataset"], own, False)[0])
+            parts = [np.flatnonzero(group == number) for number in np.unique(group)]
+            there = [out_of_sample(spec, rows[here], given[here], part) for here in parts]
+            probability = np.zeros((len(rows), there[0].shape[1]), dtype=np.float32)
+            for here, some in zip(parts, there, strict=True):
+                probability[here] = some
+            with replacing(kept) as draft, draft.open("wb") as file:
+                np.save(file, probability)
+        found[name] = np.load(kept)
     return {
         name: score(
             -get_label_quality_scores(given, probability),
@@ -229,6 +240,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--only", default="", help="settings and methods whose names have this")
+    parser.add_argument("--alone", action="store_true", help="score: each client alone, too")
     arguments = parser.parse_args()
     data, results, folder = arguments.data, arguments.results, arguments.folder
     wanted = [
@@ -261,8 +273,7 @@ def main() -> None:
         partition = identity(spec["noisy_partition"])
         if partition not in done:
             done.add(partition)
-            kept = results / "benchmarks" / "labels" / f"{partition}.npz"
-            for other, found in cleanlab_scores(spec, kept, data, results).items():
+            for other, found in cleanlab_scores(spec, data, results, arguments.alone).items():
                 scores.append({"setting": name, "method": other, "seed": spec["seed"], **found})
         found = run_scores(identity(spec), spec, results)
         scores.append({"setting": name, "method": method, "seed": spec["seed"], **found})
