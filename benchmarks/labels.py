@@ -75,7 +75,25 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "partition": "dirichlet(alpha=0.5)",
         "label_noise": 'human(key="random_label1")',
     },
+    **{
+        f"Digits, {noise} 0.4": {
+            "dataset": "digits",
+            "partition": "dirichlet(alpha=0.5)",
+            "label_noise": noise,
+            "noise_level": "constant(level=0.4)",
+            "schedule": {
+                "rounds": 20,
+                "participation": 0.25,
+                "local_epochs": 5,
+                "batch_size": 20,
+                "learning_rate": 0.05,
+                "momentum": 0.5,
+            },
+        }
+        for noise in ("symmetric", "pair")
+    },
 }
+"""All at the `reduced` scale, but for the digits, which need no data files."""
 
 METHODS = (
     *("fedavg", "coteaching", "fedcorr", "fedrn", "feddiv", "josrc", "fednoil", "rofl", "fedcni"),

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import pandas as pd
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -226,8 +226,9 @@ class Places:
             }
             return frame_of(there, split)
 
+        plugins = [*wanted.plugins, *self.plugins]
         show(frame(), None, None)
-        for job, outcome in train_all(jobs, self.at_once, self.plugins) if jobs else ():
+        for job, outcome in train_all(jobs, self.at_once, plugins) if jobs else ():
             run, error = identity(job.spec), outcome.error
             if error is None:
                 try:
@@ -252,7 +253,7 @@ class _Display:
     def __enter__(self) -> _Display:
         if self.console.is_terminal:
             self.live = Live(
-                get_renderable=self._now, console=self.console, refresh_per_second=2, transient=True
+                get_renderable=self._now, console=self.console, refresh_per_second=1, transient=True
             )
             self.live.start()
         return self
@@ -290,7 +291,7 @@ class _Display:
         """The table as text."""
         return as_text(self.summary(frame), self.notes, self.wanted.seeds)
 
-    def _now(self) -> Group:
+    def _now(self) -> Text:
         lines = [
             f"{len(self.frame)} of {len(self.wanted.runs)} runs, {self.places.at_once} at once"
         ]
@@ -301,7 +302,9 @@ class _Display:
                 if status and status["state"] == "running" and status["rounds"]:
                     done = f"round {status['rounds_done']} of {status['rounds']}"
                     lines.append(f"  {status['setting']}: {done}")
-        return Group(Text(self.table(self.frame)), Text("\n".join(["", *sorted(lines)])))
+        return Text(
+            f"{self.table(self.frame)}\n\n" + "\n".join(lines), no_wrap=True, overflow="crop"
+        )
 
 
 def _save(wanted: Comparison, path: Path | None, places: Places) -> None:

@@ -106,13 +106,14 @@ class Comparison:
         rows: in the order in which they were given.
         specs: of each row, by its name, the canonical specs of its runs, one a seed.
         own: reads a user's own files.
-        allow_years: see :class:`noisyfl.experiments.configuration.Configuration`.
+        plugins: files of plugins that the scale of :func:`compare`'s ``like`` names.
     """
 
     setting: dict[str, Any]
     rows: list[Row]
     specs: dict[str, list[dict[str, Any]]]
     own: OwnFiles
+    plugins: tuple[str, ...] = ()
 
     @property
     def runs(self) -> dict[str, dict[str, Any]]:
@@ -152,9 +153,8 @@ class Comparison:
         if not isinstance(name, str) or f"{name}{ENDING}" not in DATASETS:
             known = ", ".join(one.removesuffix(ENDING) for one in DATASETS if one.endswith(ENDING))
             raise BadInput(f"{_in_words(name)} has no validation part (known: {known})")
-        return _comparison(
-            {**self.setting, "dataset": f"{name}{ENDING}"}, rows, self.seeds, self.own
-        )
+        setting = {**self.setting, "dataset": f"{name}{ENDING}"}
+        return replace(_comparison(setting, rows, self.seeds, self.own), plugins=self.plugins)
 
     def choose(self, worth: Mapping[str, float]) -> Comparison:
         """The comparison with one value for each option that has several.
@@ -190,12 +190,13 @@ class Comparison:
         """
         check_target(path)
         name, folder = path.stem, path.with_suffix("")
+        plugins = [*self.plugins, *plugins]
         scale = {
             "scale": name,
             "note": "Written by `noisyfl compare`.",
             "experiments": [name],
             "experiment_folders": [str(folder)],
-            **({"plugins": list(plugins)} if plugins else {}),
+            **({"plugins": plugins} if plugins else {}),
             "data": {"folder": [str(root) for root in data]},
             "device": device,
         }
@@ -275,9 +276,9 @@ def compare(
     with _naming(called):
         check_setting({**options, "schedule": schedule}, "")
     if like is None:
-        base = _defaults(options.get("dataset", SETTING["dataset"]))
+        base, plugins = _defaults(options.get("dataset", SETTING["dataset"])), ()
     else:
-        base, rows, trials = _like(like, scale, rows, own, called)
+        base, rows, trials, plugins = _like(like, scale, rows, own, called)
         seeds = seeds or trials
     if "partition" in options and split_component(options["partition"], "partition")[0] == "file":
         base.pop("clients")  # the file says how many
@@ -290,7 +291,7 @@ def compare(
         )
     setting = merge(base, {**options, "schedule": schedule}, "")
     with _naming(called):
-        return _comparison(setting, rows, seeds or SEEDS, own)
+        return replace(_comparison(setting, rows, seeds or SEEDS, own), plugins=plugins)
 
 
 def _comparison(
@@ -387,9 +388,9 @@ def _with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> di
 
 def _like(
     like: str, scale: str, rows: Sequence[Row], own: OwnFiles, called: Any
-) -> tuple[dict[str, Any], list[Row], int]:
+) -> tuple[dict[str, Any], list[Row], int, tuple[str, ...]]:
     """The setting of a table's column, the rows with the options that its paper and the scale give
-    their methods, and how many seeds the table has.
+    their methods, how many seeds the table has, and the scale's plugins.
     """
     found = re.fullmatch(r"(\w+)/(\w+)(?::(.+))?", like)
     if found is None:
@@ -420,4 +421,4 @@ def _like(
     if "clients" in options:
         raw = {"clients": options.pop("clients"), **raw}
     setting = {**raw, "partition": {"name": partition, **options} if options else partition}
-    return setting, filled, expansion.trials_of(table)
+    return setting, filled, expansion.trials_of(table), tuple(config["plugins"])

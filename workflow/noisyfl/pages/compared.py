@@ -13,13 +13,14 @@ from noisyfl.pages.markdown import escape, head, row
 
 HEAD = (
     *("method", "test accuracy", "best", "in round", "precision", "recall"),
-    *("points vs. first", "p", "seconds"),
+    *("vs. first", "p", "seconds"),
 )
 
 LEGEND = (
     "Test accuracy: mean of a run's last ten evaluations, mean ± standard deviation over seeds, "
     "in percent. Precision and recall: of the samples selected as clean, in the last ten rounds "
-    "with a selection. * significant at 5 %, corrected for all rows (Holm)."
+    "with a selection. Vs. first: difference in points; * significant at 5 %, corrected for all "
+    "rows (Holm)."
 )
 
 
