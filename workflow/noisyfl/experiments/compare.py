@@ -275,8 +275,9 @@ def compare(
         options["noise_level"] = f"constant(level={level})"
     with _naming(called):
         check_setting({**options, "schedule": schedule}, "")
+    plugins: tuple[str, ...] = ()
     if like is None:
-        base, plugins = _defaults(options.get("dataset", SETTING["dataset"])), ()
+        base = _defaults(options.get("dataset", SETTING["dataset"]))
     else:
         base, rows, trials, plugins = _like(like, scale, rows, own, called)
         seeds = seeds or trials
