@@ -133,7 +133,7 @@ SCHEDULE = ("settings", "base", "schedule")
         (ROW, "fedprox(mu=-1)", "column 'clean'.method.fedprox.mu: Input should be greater"),
         (ROW, "fedcorr(variant='x')", "method.fedcorr.variant: got 'x'"),
         (("settings", "base", "dataset"), "cifar", "no dataset is called 'cifar'"),
-        (("settings", "base", "dataset"), "images", "dataset.images.path: Field required"),
+        (("settings", "base", "dataset"), "images", "dataset.images: expected the option path"),
         (("settings", "base", "model"), "resnet", "settings.base.model: no model is called 'resn"),
         (("settings", "base", "augmentation"), "flip", "no augmentation is called 'flip'"),
         (("settings", "base", "partition"), "iidd", "no partition is called 'iidd'; did you mean"),

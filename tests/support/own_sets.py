@@ -86,7 +86,24 @@ def as_parquet(data, channels=3):
     return "images(path='hub')"
 
 
-FORMATS = {"folder": as_folder, "csv": as_csv, "npz": as_npz, "parquet": as_parquet}
+def as_medmnist(data, channels=3):
+    """As MedMNIST has it: labels of shape [n, 1], and validation images, which nobody reads."""
+    content = {}
+    for part, (images, labels) in arrays(channels).items():
+        content[f"{part}_images"] = images[..., 0] if channels == 1 else images
+        content[f"{part}_labels"] = labels.astype(np.uint8)[:, None]
+    content |= {f"val_{kind}": content[f"test_{kind}"] for kind in ("images", "labels")}
+    np.savez(data / "insects.npz", **content)
+    return "images(path='insects.npz', classes=['ant', 'bee', 'cat'])"
+
+
+FORMATS = {
+    "folder": as_folder,
+    "csv": as_csv,
+    "npz": as_npz,
+    "medmnist": as_medmnist,
+    "parquet": as_parquet,
+}
 
 
 def wanted(text, **more):

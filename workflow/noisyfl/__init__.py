@@ -14,6 +14,7 @@ except PackageNotFoundError:  # a clone's folder on PYTHONPATH, as in the images
     __version__ = "0+unknown"
 
 __all__ = [
+    "compare",
     "load_cells",
     "load_methods",
     "load_model",
@@ -21,11 +22,13 @@ __all__ = [
     "load_run",
     "load_table",
     "plan",
+    "significance",
     "train",
 ]
 
 if TYPE_CHECKING:
     from noisyfl.notebook import (
+        compare,
         load_cells,
         load_methods,
         load_model,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
         load_run,
         load_table,
         plan,
+        significance,
         train,
     )
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import noisyfl
 from noisyfl.core.artifacts import DamagedArtifact
@@ -31,6 +32,10 @@ CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands take if none is named, as Snakemake does."""
 
 
+PASS_PLUGINS_ON = ("runs.train_specs", "compare.print_comparison", "audit.audit_labels")
+"""Commands without a scale that start other processes, or say how to."""
+
+
 class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
     """Help that says each default once: not where the words say it, or where it is nothing."""
 
@@ -38,6 +43,27 @@ class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
         if action.default in (None, False) or "(default" in (action.help or ""):
             return action.help
         return super()._get_help_string(action)
+
+
+class _IntoSetting(argparse.Action):
+    """Puts an option's value into the mapping ``setting``, under the key that ``const`` is."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.setting = {**namespace.setting, self.const: values}
+
+
+def _number_or_text(text: str) -> float | str:
+    """A level: a number, or a component such as ``bernoulli_uniform(rho=0.6, tau=0.5)``."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 class _Command(argparse.ArgumentParser):
@@ -57,6 +83,44 @@ def function_of(command: str) -> Callable[..., None]:
         sys.exit(f"error: {error}")
     function: Callable[..., None] = getattr(found, name)
     return function
+
+
+def _add_setting(command: argparse.ArgumentParser) -> None:
+    """Let a command take the setting of runs."""
+    command.set_defaults(setting={})
+    for flag, key, kind, metavar, words in (
+        ("--data", "dataset", str, "DATASET", "digits, cifar10, 'images(path=\"mine\")', ..."),
+        ("--clients", "clients", int, "N", "number of clients"),
+        ("--partition", "partition", str, "PARTITION", "iid, 'dirichlet(alpha=0.5)', ..."),
+        ("--noise", "label_noise", str, "NOISE", "symmetric, pair, human, none, ..."),
+        ("--level", "noise_level", _number_or_text, "LEVEL", "share of wrong labels, or a level "
+         "such as 'bernoulli_uniform(rho=0.6, tau=0.5)'"),
+        ("--model", "model", str, "MODEL", "cnn, resnet18, ..."),
+        ("--augmentation", "augmentation", str, "NAME", "none, crop_flip, ..."),
+        ("--normalization", "normalization", str, "NAME", "dataset, imagenet, ..."),
+        ("--rounds", "rounds", int, "N", "number of rounds"),
+        ("--participation", "participation", float, "SHARE", "of the clients in each round"),
+        ("--local-epochs", "local_epochs", int, "N", "local epochs of a round"),
+        ("--batch-size", "batch_size", int, "N", "samples of a local step"),
+        ("--learning-rate", "learning_rate", float, "RATE", "of SGD"),
+        ("--momentum", "momentum", float, "SHARE", "of SGD"),
+    ):  # fmt: skip
+        command.add_argument(
+            flag,
+            dest="setting",
+            action=_IntoSetting,
+            const=key,
+            type=kind,
+            metavar=metavar,
+            default=argparse.SUPPRESS,
+            help=words,
+        )
+    command.add_argument(
+        "--like",
+        metavar="EXPERIMENT/TABLE:COLUMN",
+        help="take the setting of a table's column, such as 'fedcorr/table2:ρ=0.6 τ=0.5'",
+    )
+    command.add_argument("--scale", default="quick", help="in which that table is")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -139,12 +203,55 @@ def parser() -> argparse.ArgumentParser:
         "--keep-models", action="store_true", help="write the models that the runs end with, too"
     )
     train.add_argument(
+        "--keep-labels",
+        action="store_true",
+        help="write what the runs find of each sample's label, too, for audit",
+    )
+    train.add_argument(
         "--trackers",
         nargs="+",
         default=[],
         choices=TRACKERS,
         metavar="TRACKER",
         help=f"give each round's numbers to these, too: {', '.join(TRACKERS)}",
+    )
+    compare = add(
+        "compare",
+        "compare.print_comparison",
+        "train methods in one setting and print a table of them",
+        "compare fedavg fedcorr fedprox(mu=[0.01,0.1]) --data digits --noise symmetric --level 0.4",
+    )
+    compare.add_argument(
+        "methods",
+        nargs="*",
+        metavar="METHOD",
+        help="fedavg, 'fedprox(mu=[0.01, 0.1])', ... (default: FedAvg and the papers' methods)",
+    )
+    _add_setting(compare)
+    compare.add_argument("--seeds", type=int, metavar="N", help="train with the seeds 1 to N")
+    compare.add_argument(
+        "--choose-on",
+        metavar="validation",
+        help="choose among several values of an option on the dataset's validation part, and "
+        "report the chosen one on the test part",
+    )
+    compare.add_argument(
+        "--jobs",
+        dest="at_once",
+        type=int,
+        metavar="N",
+        help="runs at once (default: one a core, or as many as share the GPUs)",
+    )
+    compare.add_argument("--csv", type=Path, metavar="FILE", help="write one row per run")
+    compare.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    compare.add_argument(
+        "--save",
+        type=Path,
+        metavar="FILE.yaml",
+        help="write a scale and an experiment of which Snakemake makes the same table",
+    )
+    compare.add_argument(
+        "--dry-run", action="store_true", help="list the runs, write --save's files, train nothing"
     )
     evaluate = add(
         "evaluate",
@@ -154,6 +261,39 @@ def parser() -> argparse.ArgumentParser:
     )
     evaluate.add_argument("runs", nargs="+", metavar="RUN", help="the id of a run")
 
+    audit = add(
+        "audit",
+        "audit.audit_labels",
+        "say which given labels may be wrong",
+        "audit --data digits --method fedcorr --to audit/",
+    )
+    audit.add_argument("runs", nargs="*", metavar="RUN", help="the id of a run")
+    _add_setting(audit)
+    audit.add_argument(
+        "--method",
+        dest="methods",
+        action="append",
+        default=[],
+        metavar="METHOD",
+        help="train this method; may be repeated (default: fedavg)",
+    )
+    audit.add_argument(
+        "--seeds", type=int, metavar="N", help="train with the seeds 1 to N (default: 1)"
+    )
+    audit.add_argument(
+        "--jobs",
+        dest="at_once",
+        type=int,
+        metavar="N",
+        help="runs at once (default: one a core, or as many as share the GPUs)",
+    )
+    audit.add_argument(
+        "--to",
+        type=Path,
+        default=Path("audit"),
+        metavar="FOLDER",
+        help="where tables and pages go",
+    )
     listing = add("runs", "runs.list_runs", "list the runs that are there", "runs")
     archive = add(
         "archive",
@@ -234,8 +374,8 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("partition", metavar="PARTITION", help="the id of a noisy partition")
     export.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder")
 
-    loading = (plan, progress, specs, archive, train, evaluate, selftest, listing, listed)
-    for command in (*loading, check, schema, preview, export):
+    loading = (plan, progress, specs, archive, train, compare, audit, evaluate, selftest)
+    for command in (*loading, listing, listed, check, schema, preview, export):
         command.add_argument(
             "--plugin",
             dest="plugins",
@@ -247,17 +387,18 @@ def parser() -> argparse.ArgumentParser:
     for command in (plan, progress, specs, archive):
         command.add_argument("--config", type=Path, default=CONFIG, help="the scale's file")
     of_a_scale = (plan, progress, archive)
-    for command in (train, plan, progress, evaluate, selftest):
+    for command in (train, compare, audit, plan, progress, evaluate, selftest):
         default = "as the scale's file says" if command in of_a_scale else "auto"
         command.add_argument("--device", help=f"auto, cpu, cuda, cuda:1, ... (default: {default})")
-    for command in (train, evaluate, *of_a_scale, listing, preview, export):
+    for command in (train, compare, audit, evaluate, *of_a_scale, listing, preview, export):
         default = "as the scale's file says" if command in of_a_scale else "results"
         command.add_argument(
             "--results", type=Path, help=f"the folder of all artifacts (default: {default})"
         )
-    for command in (train, evaluate, preview, export):
+    for command in (train, compare, audit, evaluate, preview, export):
         command.add_argument(
-            "--data",
+            "--data-folder" if command in (compare, audit) else "--data",
+            dest="data",
             type=Path,
             action="append",
             metavar="FOLDER",
@@ -287,7 +428,7 @@ def main() -> None:
         function = function_of(command)
         with permitted():
             load_plugins([*settings["plugins"], *arguments.get("plugins", ())])
-            if "config" not in arguments and command != "runs.train_specs":
+            if "config" not in arguments and command not in PASS_PLUGINS_ON:
                 arguments.pop("plugins", None)
             if command == "runs.train_specs":
                 end_quietly_on_ctrl_c()

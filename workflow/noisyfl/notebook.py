@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,21 +21,25 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from noisyfl.analysis.cells import collect
+from noisyfl.analysis.compared import significance as significance
 from noisyfl.analysis.frame import join_frames
 from noisyfl.analysis.published_cells import published_cells
 from noisyfl.analysis.runs import Run, read_run, read_runs
+from noisyfl.commands.compare import Places, choose_first, worth_of
 from noisyfl.commands.data import partition_file
 from noisyfl.commands.runs import make_inputs
 from noisyfl.commands.scales import read_plan
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.places import ROOT
+from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import Part
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.compare import compare as what_to_compare
 from noisyfl.experiments.config import DEFAULTS, load_config, published_files, scale_file
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
@@ -45,7 +50,7 @@ from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import methods, summary
 from noisyfl.specs.identity import identity
 from noisyfl.specs.published import read_published
-from noisyfl.specs.spec import canonical_run, check_run
+from noisyfl.specs.spec import canonical_run, check_run, describe_run
 
 if TYPE_CHECKING:
     from noisyfl.specs.descriptions import TableDescription
@@ -280,6 +285,9 @@ def train(
         keep_model: write the model that it ends with, too, which :func:`load_model` reads.
         echo: print what happens.
 
+    Warns:
+        UserWarning: the run diverged, so that it has no accuracies after that round.
+
     Raises:
         BadInput: something is wrong with the spec or its data.
         RuntimeError: the training failed or was interrupted.
@@ -308,7 +316,90 @@ def train(
         outcome = job.run(echo=echo)
         if outcome.error is not None:
             raise RuntimeError(job.failure(outcome.error))
-    return load_run(run, results)
+    trained = load_run(run, results)
+    if trained.diverged:
+        _warn_of_divergence(describe_run(canonical), len(trained.rounds["round"]))
+    return trained
+
+
+def compare(
+    methods: Sequence[str | Mapping[str, Any]] = (),
+    *,
+    like: str | None = None,
+    scale: str = "quick",
+    seeds: int | None = None,
+    choose_on: str | None = None,
+    save: str | Path | None = None,
+    results: str | Path = "results",
+    data: Folders = "data",
+    download: bool = False,
+    device: str = "auto",
+    jobs: int | None = None,
+    plugins: Sequence[str] = (),
+    **setting: Any,
+) -> pd.DataFrame:
+    """Train methods in one setting, several runs at once, and return what they reached.
+
+    Existing runs are not trained again. After an interrupt the same call continues.
+
+    Args:
+        methods: such as ``fedavg`` or ``fedprox(mu=[0.01, 0.1])``, whose list stands for a method
+            for each value; none: FedAvg and the five papers' methods.
+        like: take the setting of a table's column: ``fedcorr/table2:ρ=0.6 τ=0.5``.
+        scale: in which that table is; its name, or its file.
+        seeds: train with the seeds 1 to this; None: as many as the table, or 3.
+        choose_on: ``validation``: choose among the values of an option on the validation part.
+        save: write a scale of this name, and an experiment, of which Snakemake makes the same runs.
+        results: the folder of all artifacts; runs that it lacks are taken from the tracked ones.
+        data: the folders of data files.
+        download: fetch missing data files.
+        device: ``auto``, ``cpu``, ``cuda``, ...
+        jobs: runs at once; None: one a core, or as many as share the GPUs.
+        plugins: files of plugins, which this process has not loaded yet.
+        setting: ``dataset``, ``clients``, ``partition``, ``label_noise``, ``noise_level`` (or a
+            number), ``model``, ``augmentation``, ``normalization``, and options of the schedule,
+            such as ``rounds``.
+
+    Returns:
+        The columns of :mod:`noisyfl.analysis.compared`, one row per run.
+
+    Warns:
+        UserWarning: a run diverged.
+
+    Raises:
+        BadInput: something is wrong with what was given.
+        RuntimeError: runs failed; the others are kept.
+    """
+    load_plugins(plugins)
+    own = OwnFiles(_folders(data), Path(results))
+    wanted = what_to_compare(methods, setting, own, seeds, like, scale)
+    first = choose_first(wanted, choose_on, "choose_on")
+    places = Places(Path(results), _folders(data), download, device, jobs, plugins)
+    failures: list[str] = []
+
+    def note(frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
+        if job is not None and error is not None:
+            failures.append(job.failure(error))
+
+    frames = []
+    if first is not None:
+        frames.append(places.train(first, note, "validation"))
+        wanted = wanted.choose(worth_of(frames[0]))
+    if save is not None:
+        wanted.write(Path(save), places.folders, device, plugins)
+    frames.insert(0, places.train(wanted, note))
+    frame = pd.concat(frames, ignore_index=True)
+    if failures:
+        raise RuntimeError("\n".join(failures))
+    for _, row in frame[frame["status"] == "diverged"].iterrows():
+        _warn_of_divergence(f"{row['method']}, seed {row['seed']}")
+    return frame
+
+
+def _warn_of_divergence(what: str, rounds: int | None = None) -> None:
+    after = "" if rounds is None else f" after {rounds} rounds"
+    text = f"{what}: diverged{after}: the global model is not finite; a smaller learning rate helps"
+    warnings.warn(text, stacklevel=3)
 
 
 def load_methods() -> pd.DataFrame:

@@ -42,6 +42,23 @@ def test_every_format_gives_the_same_dataset(tmp_path, channels):
     np.testing.assert_allclose(found[0]["std"], train.std(axis=(0, 1, 2)), atol=5e-5)
 
 
+def test_medmnist_is_read_as_it_is_and_says_what_it_leaves_out(tmp_path):
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    found = own.images(own_sets.wanted(own_sets.as_medmnist(tmp_path)))
+    assert (found["train_size"], found["test_size"]) == (own_sets.TRAIN, own_sets.TEST)
+    assert own.remarks[found["sha256"]] == [
+        "insects.npz: of insects.npz, val_images, val_labels not read"
+    ]
+
+
+def test_labels_of_several_classes_each_are_an_error(tmp_path):
+    images = np.zeros((4, 6, 5), dtype=np.uint8)
+    several = {f"{part}_labels": np.eye(4, dtype=np.uint8) for part in ("train", "test")}
+    np.savez(tmp_path / "chest.npz", train_images=images, test_images=images, **several)
+    with pytest.raises(BadInput, match=r"'train_labels' is uint8 \(4, 4\), expected one name or"):
+        known(tmp_path, "images(path='chest.npz')")
+
+
 def test_what_a_dataset_holds_decides_its_name(tmp_path):
     text = own_sets.as_npz(tmp_path)
     names = {dataset(known(tmp_path, text)).name}

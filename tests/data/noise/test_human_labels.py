@@ -10,8 +10,10 @@ import torch
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.validation import divided
 from noisyfl.data.noise.human_labels import digest, find_file, load_columns, load_labels
 from noisyfl.data.noise.label_noise import LABEL_NOISES
+from noisyfl.data.own_files import OwnFiles
 
 FACTS = dataclasses.replace(DATASETS["cifar10"], train_size=40)
 TRUE = np.arange(40) % 10
@@ -180,3 +182,23 @@ def test_every_array_of_cifar10_is_known():
         LABEL_NOISES.build(f"human(key='{key}')").check(FACTS, 1)
     with pytest.raises(BadInput, match=r"key: got 'c10_worse_label'; did you mean 'worse_label'"):
         LABEL_NOISES.build("human(key='c10_worse_label')").check(FACTS, 1)
+
+
+def test_a_validation_dataset_has_the_labels_of_the_images_that_are_left(tmp_path):
+    whole = DATASETS["cifar10"]
+    rng = np.random.default_rng(0)
+    clean = rng.integers(10, size=whole.train_size)
+    worse = rng.integers(10, size=whole.train_size)
+    np.savez(tmp_path / "CIFAR-10_human.npz", clean_label=clean, worse_label=worse)
+    rest, _ = divided(whole.train_size)
+    facts = DATASETS["cifar10_validation"]
+    LABEL_NOISES.build("human(key='worse_label')").check(facts, 1)
+    labels = load_labels("worse_label", clean[rest], facts, tmp_path)
+    np.testing.assert_array_equal(labels, worse[rest])
+    with pytest.raises(BadInput, match="in another order than cifar10_validation"):
+        load_labels("worse_label", clean[: len(rest)], facts, tmp_path)
+    noise = LABEL_NOISES.build("human(key='worse_label')")
+    resolved = noise.resolve(facts, OwnFiles(tmp_path, tmp_path / "results"))
+    assert resolved.sha256 == digest(worse[rest])
+    with pytest.raises(BadInput, match="no human labels are known of mnist_validation"):
+        noise.check(DATASETS["mnist_validation"], 1)

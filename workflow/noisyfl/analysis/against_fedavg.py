@@ -145,12 +145,14 @@ class Differences:
         deviations: the standard deviation of a trial's difference, by the number of the column:
             pooled over all methods, of which each alone has few trials. Only where one has several.
         tested: how many mean differences are held against such a deviation.
+        chances: of each of these, the chance of a mean at least so far from zero.
         clear: the rows and columns whose mean difference is clear by a t-test with that deviation.
     """
 
     points: Mapping[Place, pd.Series]
     deviations: Mapping[int, float]
     tested: int
+    chances: Mapping[Place, float]
     clear: Set[Place]
 
     def mean(self, place: Place) -> float:
@@ -182,7 +184,7 @@ def differences(accuracies: Mapping[Place, pd.Series], baseline: int) -> Differe
         deviations[c] = deviation
         for r, each in column.items():
             chances[r, c] = _chance(float(each.mean()), deviation / len(each) ** 0.5, free)
-    return Differences(points, deviations, len(chances), holm(chances, CLEAR))
+    return Differences(points, deviations, len(chances), chances, holm(chances, CLEAR))
 
 
 def _pooled(column: Iterable[pd.Series]) -> tuple[float, float]:

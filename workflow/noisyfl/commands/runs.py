@@ -37,6 +37,7 @@ def train_specs(
     device: str,
     executor: str,
     keep_models: bool = False,
+    keep_labels: bool = False,
     trackers: Sequence[str] = (),
     plugins: Sequence[str] = (),
     prepare: bool = False,
@@ -53,6 +54,7 @@ def train_specs(
         alone += [word for root in data for word in ("--data", str(root))]
         alone += ["--executor", executor, *(["--download"] if download else [])]
         alone += [*(["--keep-models"] if keep_models else [])]
+        alone += [*(["--keep-labels"] if keep_labels else [])]
         alone += [*(["--trackers", *trackers] if trackers else [])]
         alone += [word for plugin in plugins for word in ("--plugin", plugin)]
         spec = _read_spec(path)
@@ -67,6 +69,7 @@ def train_specs(
             checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
             alone=shlex.join(["python", "-m", "noisyfl", *alone]),
             keep_models=keep_models,
+            keep_labels=keep_labels,
             trackers=tuple(trackers),
         )
         jobs.append(job)
@@ -105,7 +108,7 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
         SystemExit: the run was asked to end.
     """
     identifier, run = identity(job.spec), job.run_files
-    if run.whole():
+    if job.done:
         verify(identifier, run)
         print(f"{identifier} is trained already: {run.folder}")
         return ""
@@ -123,7 +126,8 @@ def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
         job: the run's training job.
         own: the data folders, and the results folder of the job.
     """
-    if own.results.stored(identity(job.spec)).whole():
+    stored = own.results.stored(identity(job.spec))
+    if stored.whole() and (stored.labels.exists() or not job.keep_labels):
         return
     partition = job.spec["noisy_partition"]
     train, _ = prepared(partition["dataset"], own, job.download)

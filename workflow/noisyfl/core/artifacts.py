@@ -97,6 +97,11 @@ class RunFiles:
         """The final global model, if it was asked for; it is not part of the artifact."""
         return self.folder / "model.safetensors"
 
+    @property
+    def labels(self) -> Path:
+        """What the run found of each sample's label, if it was asked for; likewise."""
+        return self.folder / "labels.parquet"
+
     def all(self) -> list[Path]:
         """Every file of the artifact; the file that is written last comes last."""
         return [self.spec, self.rounds, self.clients, self.provenance]

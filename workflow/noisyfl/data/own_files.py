@@ -30,7 +30,13 @@ from noisyfl.core.artifacts import (
 from noisyfl.core.options import BadInput, within
 from noisyfl.data.client_files import read_clients
 from noisyfl.data.datasets.dataset import Dataset, dataset
-from noisyfl.data.datasets.own_images import Content, Images, fingerprint, read_images
+from noisyfl.data.datasets.own_images import (
+    Content,
+    Images,
+    fingerprint,
+    read_images,
+    training_names,
+)
 from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
 from noisyfl.data.noise.agreement import doubt
 from noisyfl.data.noise.human_labels import (
@@ -127,6 +133,21 @@ class OwnFiles:
         source = self._sources[json.dumps(wanted.options(), sort_keys=True)]
         return replace(known, given=source["given"] or "", numbered=source["numbered"])
 
+    def training_names(self, name: str) -> list[str] | None:
+        """What the training images of a dataset of one's own are called, in its order; None if it
+        is not known, or its files have changed since they were read.
+
+        Args:
+            name: of the dataset, with the first digits of its digest.
+        """
+        path = self._folder(name) / RECORD
+        for source in read_json(path)["sources"] if path.is_file() else []:
+            wanted = Images.read(json.loads(source["options"]), name)
+            with suppress(BadInput):
+                if fingerprint(wanted, self.roots) == source["fingerprint"]:
+                    return training_names(wanted, self.roots)
+        return None
+
     def prepare_again(self, name: str) -> None:
         """Make the parts of a dataset of one's own again, as they were.
 
@@ -186,7 +207,7 @@ class OwnFiles:
             "given": given,
             "numbered": content.numbered,
             "remarks": content.remarks,
-            "doubts": [f"{wanted.path}, {wanted.given}: {one}" for one in doubts if one],
+            "doubts": [f"{wanted.source}, {wanted.given}: {one}" for one in doubts if one],
         }
         others = [one for one in before if one["options"] != options]
         write_json(path, {"known": content.known, "sources": [*others, source]})

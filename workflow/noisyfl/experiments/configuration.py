@@ -120,6 +120,11 @@ class Configuration(Typed):
         False,
         description="store the final global model of each new run as model.safetensors",
     )
+    keep_labels: bool = Field(
+        False,
+        description="write what each run that is trained found of every sample's label, beside the "
+        "run, for `noisyfl audit`",
+    )
     trackers: Annotated[
         list[Literal["tensorboard", "mlflow", "wandb"]], AfterValidator(each_once)
     ] = Field(

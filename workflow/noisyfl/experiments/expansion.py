@@ -120,6 +120,28 @@ class Expansion:
                 self.plan.figures[self.part] = described
         return self.plan
 
+    def columns_with_runs(self, table: str) -> list[str]:
+        """The names of a table's columns whose cells have runs of their own."""
+        entry = self.experiment.tables[table]
+        columns = columns_of(entry.columns, f"{self.where}: tables.{table}.columns")
+        return [column.name for column in columns if column.has_runs]
+
+    def trials_of(self, table: str) -> int:
+        """How many trials a table has: as the scale says, or else its file."""
+        own = self.overlay.get("trials", {}).get(f"{self.name}/{table}")
+        return own or self.trials or self.experiment.tables[table].trials
+
+    def raw_run(self, table: str, column: str, method: str | Mapping[str, Any]) -> dict[str, Any]:
+        """A run of a method in the setting of a table's column, before defaults are filled in, and
+        without a seed.
+        """
+        entry, where = self.experiment.tables[table], f"{self.where}: tables.{table}"
+        headers = {one.name: one for one in columns_of(entry.columns, f"{where}.columns")}
+        header = headers[column]
+        setting = self._setting(header.setting or entry.setting, header.overlays, where)
+        part = f"{self.name}/{table}"
+        return self.specs.raw(part, setting, method, where, header.method)
+
     def _table(self, name: str, entry: Table) -> TableDescription:
         where = f"{self.where}: tables.{name}"
         columns = self._select("columns", name, columns_of(entry.columns, f"{where}.columns"))
@@ -131,8 +153,7 @@ class Expansion:
             for setting in row.method_in:
                 find(self.settings, setting, "setting", f"{row.place}.method_in")
         rows = self._select("rows", name, every)
-        own = self.overlay.get("trials", {}).get(f"{self.name}/{name}")
-        trials = own or self.trials or entry.trials
+        trials = self.trials_of(name)
         if len(self.plan.runs) + len(rows) * len(columns) * trials > MOST_RUNS:
             raise BadInput(
                 f"{where}: got {len(rows)} rows, {len(columns)} columns and {trials} trials, "

@@ -65,24 +65,7 @@ class RunSpecs:
             options: added to the method's.
             overlay: whether to lay the scale's values over the paper's.
         """
-        given = dict(setting)
-        parts = self._method(method, options or {}, overlay, where)
-        laid = []
-        if overlay:
-            experiments = self.overlay.get("experiments", {})
-            laid = [
-                self.overlay.get("datasets", {}).get(str(given.get("dataset")), {}),
-                self.overlay.get("setting", {}),
-                experiments.get(self.name, {}),
-                experiments.get(part, {}),
-            ]
-        for over in laid:
-            given = merge(given, over, f"{self.config_name}: overlay")
-        clients = given.pop("clients", None)
-        if clients is not None and "partition" in given:
-            kind, values = split_component(given["partition"], "partition", f"{where}: partition")
-            given["partition"] = {"name": kind, "clients": clients, **values}
-        given["method"] = parts[0] if len(parts) == 1 else {"parts": parts}
+        given = self.raw(part, setting, method, where, options, overlay)
         try:
             spec = canonical_run({**given, "seed": seeds[0]}, where, self.own)
             if not self.allow_years:
@@ -90,12 +73,40 @@ class RunSpecs:
         except (LabelsMissing, NotRead):
             raise
         except BadInput as error:
-            if (overlay and parts != self._method(method, options or {}, False, where)) or any(
-                laid
-            ):
+            if overlay and given != self.raw(part, setting, method, where, options, overlay=False):
                 error.args = (f"{error.args[0]} (with the overlay of {self.config_name})",)
             raise
         return [with_seed(spec, seed) for seed in seeds]
+
+    def raw(
+        self,
+        part: str,
+        setting: Mapping[str, Any],
+        method: str | Mapping[str, Any],
+        where: str,
+        options: Mapping[str, Any] | None = None,
+        overlay: bool = True,
+    ) -> dict[str, Any]:
+        """A run in a paper's setting before defaults are filled in, and without a seed; see
+        :meth:`of`.
+        """
+        given = dict(setting)
+        parts = self._method(method, options or {}, overlay, where)
+        if overlay:
+            experiments = self.overlay.get("experiments", {})
+            for over in (
+                self.overlay.get("datasets", {}).get(str(given.get("dataset")), {}),
+                self.overlay.get("setting", {}),
+                experiments.get(self.name, {}),
+                experiments.get(part, {}),
+            ):
+                given = merge(given, over, f"{self.config_name}: overlay")
+        clients = given.pop("clients", None)
+        if clients is not None and "partition" in given:
+            kind, values = split_component(given["partition"], "partition", f"{where}: partition")
+            given["partition"] = {"name": kind, "clients": clients, **values}
+        given["method"] = parts[0] if len(parts) == 1 else {"parts": parts}
+        return given
 
     def _method(
         self, raw: str | Mapping[str, Any], options: Mapping[str, Any], overlay: bool, where: str

@@ -131,3 +131,4 @@ class DeepSelfLearning(fl.ClientSide):
             if corrected is not None:
                 right = client.accuracy_of(corrected)
                 federation.report(client, corrected_label_accuracy=right)
+                federation.report_labels(client, corrected)

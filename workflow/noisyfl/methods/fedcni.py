@@ -251,6 +251,8 @@ class FedCNI(fl.ClientSide):
                 clean_share=float(clean.double().mean()),
                 pseudo_label_accuracy=client.accuracy_of(guess, guess >= 0),
             )
+            if round + 1 >= self.pseudo_label_round:
+                federation.report_labels(client, guess)
 
 
 def split(similarity: Tensor, labels: Tensor, scaled: bool) -> Tensor:

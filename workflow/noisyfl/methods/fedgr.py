@@ -176,6 +176,7 @@ class FedGR(fl.ServerSide, fl.ClientSide):
         client.state[GUESS] = guess = torch.where(clean, client.given, kept)
         known = ~clean & (guess != NONE)
         federation.report(client, pseudo_labelled=float(known.double().mean()))
+        federation.report_labels(client, guess.masked_fill(~known, -1))
         if known.any():
             right = client.accuracy_of(guess, known)
             federation.report(client, pseudo_label_accuracy=right)

@@ -227,6 +227,7 @@ class FedNoiL(fl.ServerSide, fl.ClientSide):
             guesses = {"guess": label, "accepted": accepted.cpu()}
             client.state[STATE] = {**client.state[STATE], **guesses}
             federation.report(client, pseudo_labelled=float(accepted.double().mean()))
+            federation.report_labels(client, label.masked_fill(~accepted, -1))
             if bool(accepted.any()):
                 right = client.accuracy_of(label, accepted)
                 federation.report(client, pseudo_label_accuracy=right)

@@ -296,6 +296,7 @@ class RoFL(fl.ClientSide):
                 replaced = (labels >= 0) & ~(confident & self.mask)
                 accuracy = client.accuracy_of(labels, replaced)
                 federation.report(client, pseudo_label_accuracy=accuracy)
+                federation.report_labels(client, labels.masked_fill(~replaced, -1))
         if not self.global_centroids:
             return
         before = federation.state.get("centroids")

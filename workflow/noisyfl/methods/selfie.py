@@ -172,3 +172,4 @@ class Selfie(ForgetRate):
                 right = client.accuracy_of(memory["refurbished"], refurbished)
                 estimates["refurbished_accuracy"] = right
             federation.report(client, **estimates)
+            federation.report_labels(client, memory["refurbished"])

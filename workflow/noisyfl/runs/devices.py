@@ -114,7 +114,7 @@ def _folder() -> Path:
 
 def _usable(log: Callable[[str], None]) -> list[Gpu]:
     """The GPUs that this process may take; none if it uses one already without a seat."""
-    gpus = _installed()
+    gpus = installed_gpus()
     if _mine:
         return [gpu for gpu in gpus if gpu.uuid in _mine]
     if VISIBLE in os.environ:
@@ -127,7 +127,7 @@ def _usable(log: Callable[[str], None]) -> list[Gpu]:
     return gpus
 
 
-def _installed() -> list[Gpu]:
+def installed_gpus() -> list[Gpu]:
     """All GPUs that are not split into parts (MIG); none if no driver tells about them."""
     try:
         import pynvml

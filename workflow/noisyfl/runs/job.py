@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import logging
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,8 @@ class TrainingJob:
         checkpoint_seconds: time between two checkpoints.
         alone: the command that trains this run again, and nothing else.
         keep_models: write the model that the run ends with, too.
+        keep_labels: write what the run found of each sample's label, too; a run that is whole
+            without is trained once more for it, and its artifact stays as it is.
         trackers: names of :data:`noisyfl.runs.trackers.TRACKERS`.
     """
 
@@ -87,6 +90,7 @@ class TrainingJob:
     checkpoint_seconds: float
     alone: str
     keep_models: bool = False
+    keep_labels: bool = False
     trackers: tuple[str, ...] = ()
 
     @classmethod
@@ -117,6 +121,7 @@ class TrainingJob:
             checkpoint_seconds=config["checkpoint_seconds"],
             alone=snakemake_alone(files.provenance, on_slurm),
             keep_models=config["keep_models"],
+            keep_labels=config["keep_labels"],
             trackers=tuple(config["trackers"]),
         )
 
@@ -124,6 +129,12 @@ class TrainingJob:
     def run_files(self) -> RunFiles:
         """The files of the run's artifact, as tables and figures know them."""
         return Results(Path(self.results)).run(identity(self.spec))
+
+    @property
+    def done(self) -> bool:
+        """Whether the run is whole, with all that is to be kept of it in any case."""
+        files = self.run_files
+        return files.whole() and (files.labels.exists() or not self.keep_labels)
 
     def failure(self, error: str) -> str:
         """The message about a run that failed."""
@@ -180,11 +191,19 @@ class TrainingJob:
         with only_trainer(checkpoint.with_suffix(".lock"), log.info):
             for path in (*layout.stored(run).all(), *self.run_files.all(), checkpoint):
                 remove_drafts(path)
-            if not self._is_stored(log):
+            stored = layout.stored(run)
+            whole = self._is_stored(log)
+            if not whole or (self.keep_labels and not stored.labels.exists()):
                 status.begin()
-                outcome = self._train(log, status)
+                # Whoever has read the artifact of a whole run finds it as it was.
+                files = RunFiles(stored.folder / "again") if whole else stored
+                outcome = self._train(log, status, files)
                 if outcome.interrupted:
                     return outcome
+                if whole:
+                    with suppress(FileNotFoundError):  # of a run that diverged
+                        files.labels.replace(stored.labels)
+                    shutil.rmtree(files.folder)
             checkpoint.unlink(missing_ok=True)
             put_in_place(layout.stored(run), self.run_files)
             return Outcome()
@@ -209,10 +228,11 @@ class TrainingJob:
                 log.info(f"whole already: {stored.folder} ({describe_run(self.spec)})")
                 return True
         stored.provenance.unlink()  # From now on the run is not whole.
-        stored.model.unlink(missing_ok=True)  # The next training may leave none.
+        for kept in (stored.model, stored.labels):  # The next training may leave none.
+            kept.unlink(missing_ok=True)
         return False
 
-    def _train(self, log: logging.Logger, status: RunStatus) -> Outcome:
+    def _train(self, log: logging.Logger, status: RunStatus, files: RunFiles) -> Outcome:
         # A method edited since the spec was made is another one than the spec's revision names.
         check_run(self.spec, "spec")
         layout, run = Results(Path(self.results)), identity(self.spec)
@@ -232,13 +252,14 @@ class TrainingJob:
                     weight_files=WeightFiles([Path(root) for root in self.data], self.download),
                     checkpoint_seconds=self.checkpoint_seconds,
                     keep_model=self.keep_models,
+                    keep_labels=self.keep_labels,
                     trackers=self.trackers,
                     results=layout.root,
                 )
                 train_run(
                     self.spec,
                     inputs,
-                    layout.stored(run),
+                    files,
                     layout.checkpoint(run),
                     options,
                     log.info,

@@ -29,10 +29,11 @@ def put_in_place(store: RunFiles, files: RunFiles) -> None:
     to nothing or to the stored file itself, are replaced.
     """
     names = [*zip(store.all(), files.all(), strict=True)]
-    if store.model.exists():
-        names.insert(0, (store.model, files.model))
-    else:
-        files.model.unlink(missing_ok=True)  # of a training before
+    for kept, target in ((store.model, files.model), (store.labels, files.labels)):
+        if kept.exists():
+            names.insert(0, (kept, target))
+        else:
+            target.unlink(missing_ok=True)  # of a training before
     for source, target in names:
         if not target.is_symlink() and target.exists() and target.samefile(source):
             continue

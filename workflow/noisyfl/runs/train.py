@@ -34,6 +34,7 @@ from noisyfl.data.datasets.dataset import Part, dataset
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.models import CACHE_ONLY, MODELS, WeightFiles, build_model, fewest_images
 from noisyfl.runs import gpu, processor
+from noisyfl.runs.kept_labels import labels_table
 from noisyfl.runs.processor import device_name
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint
@@ -41,6 +42,7 @@ from noisyfl.simulation.encoded import images_of
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
+from noisyfl.simulation.ledger import Ledger
 from noisyfl.simulation.model import Networks
 from noisyfl.simulation.rounds import Report, simulate, unreported, with_room
 from noisyfl.simulation.schedule import Schedule
@@ -137,6 +139,7 @@ class TrainingOptions:
         weight_files: where published weights are looked for, if the model starts from them.
         checkpoint_seconds: time between two checkpoints.
         keep_model: write the global model that the run ends with, too.
+        keep_labels: write what the run found of each sample's label, too.
         trackers: names of :data:`noisyfl.runs.trackers.TRACKERS`.
         results: the folder of all artifacts, where trackers write.
     """
@@ -146,6 +149,7 @@ class TrainingOptions:
     weight_files: WeightFiles = CACHE_ONLY
     checkpoint_seconds: float = 60.0
     keep_model: bool = False
+    keep_labels: bool = False
     trackers: tuple[str, ...] = ()
     results: Path = Path("results")
 
@@ -201,6 +205,9 @@ def train_run(
     # The data are on the device by now; otherwise Arrow would keep the memory that they took.
     pa.default_memory_pool().release_unused()
     key, machine = _checkpoint_key(spec), _machine(device)
+    if options.keep_labels:
+        federation.records.ledger = Ledger(federation.clients, federation.classes)
+        key["ledger"] = "kept"
     source_digest()  # which is kept, as the sources may be edited while the run is trained
     checkpoint = Checkpoint(checkpoint_path, key, options.checkpoint_seconds, log, machine)
     checkpoint.end_on_sigterm()
@@ -231,6 +238,10 @@ def train_run(
         save = partial(save_model, files.model, spec, federation, server)
         saved = when_there_is_room(save, log, pause)
         log("kept the model" if saved else "no model kept: the clients' own ones are tested")
+    if finished and (ledger := federation.records.ledger) is not None:
+        table = labels_table(federation.clients, ledger)
+        about = {"run": identity(spec)}
+        when_there_is_room(lambda: write_table(files.labels, table, about), log, pause)
     when_there_is_room(lambda: write_run(spec, federation, provenance, files), log, pause)
     checkpoint.remove()
     log(f"{status}: {files.folder}")

@@ -111,6 +111,8 @@ class Checkpoint:
             client.labels, client.state = labels, state
         records = federation.records
         records.rounds, records.clients, records.counted = content["records"]
+        if records.ledger is not None:
+            records.ledger.state = content["ledger"]
         rounds = self.rounds_saved = self._restored = content["rounds"]
         self.earlier = content["earlier"]
         if content["machine"] == self.machine:
@@ -252,6 +254,7 @@ class Checkpoint:
             "labels": [client.labels for client in federation.clients],
             "client_states": [dict(client.state) for client in federation.clients],
             "records": (list(records.rounds), list(records.clients), records.counted),
+            **({} if records.ledger is None else {"ledger": records.ledger.state}),
         }
 
     def _save(self, content: dict[str, Any]) -> None:
@@ -303,6 +306,11 @@ def check_content(content: Mapping[str, Any], federation: Federation, total: int
             isinstance(v, str | int) for v in machine.values()
         ):
             raise ValueError("it does not say where it was trained")
+    if (ledger := federation.records.ledger) is not None:
+        if content["ledger"].keys() != ledger.state.keys():
+            raise ValueError("its ledger of samples is none")
+        for name, value in ledger.state.items():
+            _check_tensor(f"{name} of the samples", content["ledger"][name], value)
     rows, of_clients, counted = content["records"]
     if not isinstance(counted, int) or not isinstance(of_clients, list):
         raise ValueError("its records are none")

@@ -20,6 +20,7 @@ from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import Executor
+from noisyfl.simulation.ledger import Ledger
 from noisyfl.simulation.outputs import Network, Outputs, Pass
 from noisyfl.simulation.returned import check_tensor
 from noisyfl.simulation.schedule import Schedule
@@ -252,7 +253,7 @@ class Federation:
 
         The selection is compared with the labels that the client trains on when it is reported: a
         label that was corrected before, and rightly, is clean. Where the true labels are not known,
-        nothing is recorded.
+        only the ledger records it.
 
         Args:
             client: whose samples.
@@ -263,10 +264,28 @@ class Federation:
         """
         expected = "flags: whether each of the client's samples is taken for clean"
         check_tensor(flags, client.labels.shape, "report_selection", expected, torch.bool)
+        if self.records.ledger is not None:
+            self.records.ledger.select(client, flags)
         if not client.truth_known:
             return
         selection = Selection.of(flags, client.labels == client.true, client.true == self.classes)
         self.records.selections.append((client.id, selection))
+
+    def report_labels(self, client: Client, labels: torch.Tensor) -> None:
+        """Record which labels the method learns in place of the client's own, for a method that
+        does not write them into :attr:`noisyfl.simulation.clients.Client.labels`.
+
+        Args:
+            client: whose samples.
+            labels: int64 [samples], a class, or -1 for a sample whose own label is learnt.
+
+        Raises:
+            BadInput: they are something else.
+        """
+        expected = "labels: a class for each of the client's samples, or -1"
+        check_tensor(labels, client.labels.shape, "report_labels", expected, torch.int64)
+        if self.records.ledger is not None:
+            self.records.ledger.relabel(client, labels)
 
     def close_round(
         self,
@@ -323,6 +342,8 @@ class Federation:
             records.estimates[client].update(Selection.means(own))
         for client, estimates in sorted(records.estimates.items()):
             records.clients.append({"round": round + 1, "client": client, **estimates})
+        if records.ledger is not None:
+            records.ledger.close_round(round, self.clients)
         records.forget_notes()
 
 
@@ -389,9 +410,14 @@ class Selection:
 
 
 class Records:
-    """The artifact's rows of the rounds done so far, and the notes of the round under way."""
+    """The artifact's rows of the rounds done so far, and the notes of the round under way.
+
+    Attributes:
+        ledger: of single samples; None if it is not kept.
+    """
 
     def __init__(self) -> None:
+        self.ledger: Ledger | None = None
         self.rounds: list[dict[str, Any]] = []
         self.clients: list[dict[str, Any]] = []
         self.counted = 0
@@ -407,6 +433,8 @@ class Records:
         self.forward = self.backward = self.down = self.up = 0
         self.selections.clear()
         self.estimates.clear()
+        if self.ledger is not None:
+            self.ledger.forget()
 
 
 def _on_host(value: Any) -> Any:

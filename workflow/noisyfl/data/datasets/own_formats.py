@@ -9,7 +9,8 @@ import json
 import math
 import zipfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,8 @@ def _npz(place: Path, columns: Columns) -> dict[str, Listing]:
         there = {info.filename.removesuffix(".npy"): info for info in file.infolist()}
         if columns.image in there:
             return {"all": _arrays(place, file, there, columns)}
-        given = columns.given and f"train_{columns.given}"
-        train = Columns(f"train_{columns.image}", f"train_{columns.label}", given)
-        test = Columns(f"test_{columns.image}", f"test_{columns.label}", None)
+        train = _of_part("train", columns, there)
+        test = _of_part("test", columns._replace(given=None), there)
         for option, name in (*train._asdict().items(), *test._asdict().items()):
             if name is not None and name not in there:
                 either = " and ".join(repr(name) for name in columns if name)
@@ -89,10 +89,26 @@ def _npz(place: Path, columns: Columns) -> dict[str, Listing]:
                 raise BadInput(
                     f"{place} has {', '.join(there)}; expected {either}, or {names}", option
                 )
-        return {
+        parts = {
             "train": _arrays(place, file, there, train),
             "test": _arrays(place, file, there, test),
         }
+    unread = [name for name in there if not name.startswith(("train_", "test_"))]
+    notes = [f"of {place.name}, {', '.join(unread)} not read"] if unread else []
+    return {**parts, "train": replace(parts["train"], notes=notes)}
+
+
+def _of_part(part: str, columns: Columns, there: Collection[str]) -> Columns:
+    """The arrays of a part: ``train_image``, or ``train_images`` as MedMNIST has it."""
+
+    def name(of: str | None) -> str | None:
+        if of is None:
+            return None
+        plural = f"{part}_{of}s"
+        return plural if plural in there else f"{part}_{of}"
+
+    image, label, given = map(name, columns)
+    return Columns(str(image), str(label), given)
 
 
 def _arrays(
@@ -186,21 +202,25 @@ def _parquet_folder(place: Path, columns: Columns, tree: Tree) -> dict[str, List
                 "path",
             )
     if both is None:
-        parts = {"all": _parquet(files, columns)}
+        parts = {"all": list_parquet(files, columns)}
     else:
         train, test = both
         without = columns._replace(given=None)
-        parts = {"train": _parquet(named[train], columns), "test": _parquet(named[test], without)}
+        parts = {
+            "train": list_parquet(named[train], columns),
+            "test": list_parquet(named[test], without),
+        }
     left = [part for part in named if both and part not in both]
     unread = [file for file in tree.files if file.suffix != ".parquet"]
     return noted(parts, place, tree, left, unread + (others if both else []))
 
 
 def _parquet_file(place: Path, columns: Columns) -> dict[str, Listing]:
-    return {"all": _parquet([place], columns)}
+    return {"all": list_parquet([place], columns)}
 
 
-def _parquet(files: list[Path], columns: Columns) -> Listing:
+def list_parquet(files: list[Path], columns: Columns) -> Listing:
+    """The rows of Parquet files, as the hub has them."""
     images: list[Source] = []
     labels: list[int | str] = []
     others: list[int | str] = []

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -23,6 +23,7 @@ from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component
 from noisyfl.data.datasets.classes import check_spelling, names_of, numbers_of
 from noisyfl.data.datasets.folders import walk
+from noisyfl.data.datasets.hub_download import fetched, files_of_split
 from noisyfl.data.datasets.images import (
     TRANSPOSED,
     Fit,
@@ -35,7 +36,7 @@ from noisyfl.data.datasets.images import (
     pixels,
 )
 from noisyfl.data.datasets.listing import Columns, Listing
-from noisyfl.data.datasets.own_formats import MOST_GB, list_images
+from noisyfl.data.datasets.own_formats import MOST_GB, list_images, list_parquet
 from noisyfl.data.datasets.repeats import check_apart, repeats
 from noisyfl.data.datasets.sources import Arrays, test_rows
 from noisyfl.data.roots import Roots, each
@@ -59,10 +60,21 @@ class Images(Component):
 
     name: ClassVar[str] = "images"
 
-    path: str = option(
-        doc="path in a data folder: a folder of images or Parquet files, a .csv, .npz or .parquet"
+    path: str | None = option(
+        None,
+        doc="path in a data folder: a folder of images or Parquet files, a .csv, .npz or .parquet",
     )
-    test: str | None = option(None, doc="path of the test part; null: see test_share")
+    hub: str | None = option(
+        None,
+        doc="instead of path: a dataset of the Hugging Face hub, `owner/name`, or `owner/name@v1` "
+        "for a branch, tag or commit; default: main when it is first fetched",
+    )
+    split: str | None = option(
+        None, doc="split of hub for training; null: the names of its files give the parts"
+    )
+    test: str | None = option(
+        None, doc="path of the test part, or of hub its split; null: see test_share"
+    )
     test_share: float | None = option(
         None,
         doc="share of each class to split off for testing; null: the format has the parts",
@@ -93,12 +105,25 @@ class Images(Component):
     )
 
     @property
+    def source(self) -> str:
+        """What messages call it: the path, or the name on the hub."""
+        return str(self.path or self.hub)
+
+    @property
     def columns(self) -> Columns:
         """What is read of the training part."""
         return Columns(self.image, self.label, self.given)
 
     def verify(self, context: Mapping[str, Any]) -> None:
-        """Raise :class:`BadInput` if pixels cannot have that mean or standard deviation."""
+        """Raise :class:`BadInput` unless one place is named, and for a mean or standard deviation
+        that pixels cannot have.
+        """
+        if self.path is not None and self.hub is not None:
+            raise BadInput(f"got {self.hub!r} and a path, expected one of them", "hub")
+        if self.path is None and self.hub is None and not context.get("partial"):
+            raise BadInput("expected the option path, or hub")
+        if self.hub is None and self.split is not None:
+            raise BadInput(f"got {self.split!r}, expected it with hub only", "split")
         for name, values, least in (("mean", self.mean, 0), ("std", self.std, 0.0001)):
             if any(not least <= value <= 1 for value in values or ()):
                 raise BadInput(
@@ -142,8 +167,8 @@ def read_images(wanted: Images, roots: Roots) -> Content:
     """
     train, test = _parts(wanted, roots)
     # As the user names the folders: where a shared data folder lies changes no table.
-    notes = [f"{wanted.path}: {note}" for note in train.notes]
-    notes += [f"{wanted.test or wanted.path}: {note}" for note in (test.notes if test else ())]
+    notes = [f"{wanted.source}: {note}" for note in train.notes]
+    notes += [f"{wanted.test or wanted.source}: {note}" for note in (test.notes if test else ())]
     classes = _classes_of(wanted, train)
     # Two orders that differ say nothing of what a number means.
     numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
@@ -152,8 +177,7 @@ def read_images(wanted: Images, roots: Roots) -> Content:
     if train.given is not None:
         given = number(train, train.given, option_name="given")
     if test is None:
-        size = max(1, round(float(wanted.test_share or 0) * len(labels)))
-        tested = test_rows(labels, size, stream(0, "images", "test part"))
+        tested = _split_off(wanted, labels)
         test, test_labels = train.rows(np.flatnonzero(tested)), labels[tested]
         train, labels = train.rows(np.flatnonzero(~tested)), labels[~tested]
         given = None if given is None else given[~tested]
@@ -198,8 +222,30 @@ def read_images(wanted: Images, roots: Roots) -> Content:
         "true_labels": wanted.true_labels,
     }
     known["sha256"] = content_digest(known, parts)
-    remarks = [*notes, *(f"{wanted.path}: {one}" for one in repeats(*parts))]
+    remarks = [*notes, *(f"{wanted.source}: {one}" for one in repeats(*parts))]
     return Content(known, *parts, given, numbered, remarks)
+
+
+def training_names(wanted: Images, roots: Roots) -> list[str]:
+    """What the images of the training part are called, in its order: their paths, or the file that
+    has them and the row in it.
+
+    Raises:
+        BadInput: see :func:`read_images`.
+    """
+    train, test = _parts(wanted, roots)
+    if test is None:
+        classes = _classes_of(wanted, train)
+        numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
+        labels = _numbers(train, train.labels, classes=classes, numbered=numbered)
+        train = train.rows(np.flatnonzero(~_split_off(wanted, labels)))
+    return [train.name(row) for row in range(len(train))]
+
+
+def _split_off(wanted: Images, labels: np.ndarray) -> np.ndarray:
+    """Which images are split off for testing, bool [n]."""
+    size = max(1, round(float(wanted.test_share or 0) * len(labels)))
+    return test_rows(labels, size, stream(0, "images", "test part"))
 
 
 def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
@@ -231,6 +277,9 @@ def fingerprint(wanted: Images, roots: Roots) -> str:
 
 
 def _files(wanted: Images, roots: Roots) -> Iterator[Path]:
+    if wanted.hub is not None:
+        yield from walk(fetched(wanted.hub, roots)[0]).files
+        return
     for path, option_name in ((wanted.path, "path"), (wanted.test, "test")):
         if path is None:
             continue
@@ -254,19 +303,11 @@ def _place(path: str, option_name: str, roots: Roots) -> Path:
 
 def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     """The training part, and the test part unless it is still to be split off."""
-    path = _place(wanted.path, "path", roots)
+    if wanted.hub is not None:
+        return _parts_of_hub(wanted, roots)
+    path = _place(str(wanted.path), "path", roots)
     found = list_images(path, wanted.columns)
-    ways = {
-        "test": wanted.test is not None,
-        "test_share": wanted.test_share is not None,
-        "the parts in path": "test" in found,
-    }
-    said = [way for way, is_there in ways.items() if is_there]
-    if len(said) != 1:
-        raise BadInput(
-            f"got {' and '.join(said) or 'no test part'}, expected one of {', '.join(ways)}",
-            "test",
-        )
+    _check_test(wanted, "test" in found, "the parts in path")
     if wanted.test is None:
         return (found["train"], found["test"]) if "test" in found else (found["all"], None)
     place = _place(wanted.test, "test", roots)
@@ -281,6 +322,46 @@ def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
     if "all" not in of_test:
         raise BadInput(f"{place} has a training part of its own, expected a test part", "test")
     return found["all"], of_test["all"]
+
+
+def _check_test(wanted: Images, is_said: bool, how: str) -> None:
+    """Raise :class:`BadInput` unless the test part is named in exactly one way.
+
+    Args:
+        wanted: the dataset.
+        is_said: whether its files say the test part.
+        how: what messages call that.
+    """
+    ways = {
+        "test": wanted.test is not None,
+        "test_share": wanted.test_share is not None,
+        how: is_said,
+    }
+    said = [way for way, is_there in ways.items() if is_there]
+    if len(said) != 1:
+        raise BadInput(
+            f"got {' and '.join(said) or 'no test part'}, expected one of {', '.join(ways)}",
+            "test",
+        )
+
+
+def _parts_of_hub(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
+    """The parts of a dataset of the hub, with its commit among the notes."""
+    folder, commit = fetched(str(wanted.hub), roots)
+    noted = [f"revision {commit}"]
+    without = wanted.columns._replace(given=None)
+    if wanted.split is None and wanted.test is None:
+        found = list_images(folder, wanted.columns)
+        _check_test(wanted, "test" in found, "the parts in hub")
+        train, test = found.get("train", found.get("all")), found.get("test")
+        assert train is not None
+    else:
+        _check_test(wanted, False, "the parts in hub (without split)")
+        files = files_of_split(folder, wanted.split or "train", "split")
+        train, test = list_parquet(files, wanted.columns), None
+        if wanted.test is not None:
+            test = list_parquet(files_of_split(folder, wanted.test, "test"), without)
+    return replace(train, notes=[*noted, *train.notes]), test
 
 
 def _holds(folder: Path, place: Path) -> bool:

@@ -28,6 +28,13 @@ def held_out(train_size: int) -> int:
     return round(SHARE * train_size)
 
 
+def divided(train_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The training samples that are left, and those that are held out: their rows, in order."""
+    order = stream(0, "validation").permutation(train_size)
+    number = held_out(train_size)
+    return np.sort(order[number:]), np.sort(order[:number])
+
+
 def load_validation(
     load: Callable[[Path, bool], tuple[Any, Any]], folder: Path, download: bool
 ) -> tuple[Arrays, Arrays]:
@@ -41,7 +48,5 @@ def load_validation(
     train, _ = load(folder, download)
     assert not isinstance(train, Files)
     images, labels = train
-    order = stream(0, "validation").permutation(len(labels))
-    number = held_out(len(labels))
-    test, rest = np.sort(order[:number]), np.sort(order[number:])
+    rest, test = divided(len(labels))
     return (images[rest], labels[rest]), (images[test], labels[test])

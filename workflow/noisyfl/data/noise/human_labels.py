@@ -16,6 +16,8 @@ import numpy as np
 
 from noisyfl.core.options import BadInput, did_you_mean, within
 from noisyfl.data.datasets.classes import numbers_of
+from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.validation import ENDING, divided
 from noisyfl.data.noise.label_arrays import LabelArrays
 from noisyfl.data.roots import Roots, each
 
@@ -50,6 +52,11 @@ ARRAYS = {
     "cifar100": (CLEAN, "noisy_label"),
 }
 """The arrays of labels of each dataset's classes; CIFAR-100's file has others of superclasses."""
+
+
+def labelled(name: str) -> str:
+    """The dataset that a dataset's human labels are of: of a validation dataset, the whole one."""
+    return name.removesuffix(ENDING)
 
 
 class LabelsMissing(BadInput):
@@ -90,6 +97,11 @@ def load_columns(
         BadInput: there is no such file or key, or its labels are not as many as there are samples,
             or not among the dataset's classes. The path is ``file`` or ``key``.
     """
+    if file is None and labelled(dataset.name) != dataset.name:
+        whole = DATASETS[labelled(dataset.name)]
+        rows, _ = divided(whole.train_size)
+        of_all, true = load_columns(None, key, whole, roots)
+        return of_all[rows], None if true is None else true[rows]
     path = find_file(file, dataset.name, roots)
     arrays = LabelArrays(path, dataset.task_size)
     name = _name(path, key, arrays, dataset.with_classes)
@@ -142,6 +154,7 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
                 return path
         listed = " or ".join(map(str, places(file, dataset, roots)))
         raise LabelsMissing(f"cannot read {listed} (No such file or directory)", "file")
+    dataset = labelled(dataset)
     if dataset not in OFFICIAL:
         known = ", ".join(OFFICIAL)
         raise BadInput(
@@ -166,7 +179,8 @@ def places(file: str | None, dataset: str, roots: Roots) -> list[Path]:
     """Where :func:`find_file` looks, in this order; nowhere if no file is known for the dataset."""
     if file is not None:
         return [root / file for root in each(roots)]
-    names = (*OFFICIAL[dataset], REPACKED) if dataset in OFFICIAL else ()
+    known = OFFICIAL.get(labelled(dataset))
+    names = (*known, REPACKED) if known else ()
     return [root / folder / name for root in each(roots) for folder in FOLDERS for name in names]
 
 

@@ -19,6 +19,7 @@ from noisyfl.data.noise.human_labels import (
     check_order,
     digest,
     find_file,
+    labelled,
     load_labels,
 )
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, LabelNoise
@@ -51,7 +52,7 @@ class Human(LabelNoise):
 
     def check(self, dataset: Dataset, clients: int) -> None:
         """Raise :class:`BadInput` if no file is known, its kind is unknown, or a key is missing."""
-        if self.file is None and dataset.name not in OFFICIAL:
+        if self.file is None and labelled(dataset.name) not in OFFICIAL:
             raise BadInput(
                 f"got null, expected a file, since no human labels are known of "
                 f"{dataset.name} (but of {', '.join(OFFICIAL)})",
@@ -69,7 +70,7 @@ class Human(LabelNoise):
                 "key",
             )
         if self.file is None:
-            check_key(self.key, dataset.name)
+            check_key(self.key, labelled(dataset.name))
 
     def flip(
         self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context

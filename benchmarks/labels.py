@@ -1,0 +1,323 @@
+"""Which labels are wrong: an audit of federated runs compared with cleanlab on pooled data.
+
+``specs FOLDER`` writes the spec of every run, for ``noisyfl train FOLDER/*.json --keep-labels``.
+``train`` trains those that are missing, one after the other. ``score`` compares those that there
+are with cleanlab and writes a CSV and a Markdown table. Cleanlab has out-of-sample probabilities of
+the same network: five folds, each predicted by a network that was trained on the other four, with
+early stopping: after the epoch in which it fits the given labels of its fold best. With ``--alone``
+it also has them of each client alone. They are kept, so that every step goes on where it was
+stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import StratifiedKFold
+
+from noisyfl.commands.compare import Places
+from noisyfl.commands.runs import make_inputs
+from noisyfl.core.artifacts import Results, replacing, write_json
+from noisyfl.core.places import ROOT
+from noisyfl.data import noisy_partition
+from noisyfl.data.augmentation.augment import View
+from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.datasets.prepared import prepared
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.config import load_config
+from noisyfl.experiments.run_specs import RunSpecs
+from noisyfl.models import build_model
+from noisyfl.pages.markdown import head, row
+from noisyfl.runs.kept_labels import read_labels
+from noisyfl.runs.train import choose_device
+from noisyfl.simulation.executor import NO_DRAWS
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import describe_run
+
+COMMON = {
+    "clients": 20,
+    "noise_level": "none",
+    "model": "cnn",
+    "augmentation": "none",
+    "normalization": "dataset",
+    "schedule": {"participation": 0.25},
+}
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "Fashion-MNIST, symmetric 0.4": {
+        "dataset": "fashion_mnist",
+        "partition": "dirichlet(alpha=0.5)",
+        "label_noise": "symmetric",
+        "noise_level": "constant(level=0.4)",
+    },
+    "Fashion-MNIST, pair 0.4": {
+        "dataset": "fashion_mnist",
+        "partition": "dirichlet(alpha=0.5)",
+        "label_noise": "pair",
+        "noise_level": "constant(level=0.4)",
+    },
+    "CIFAR-10N (random1), IID": {
+        "dataset": "cifar10",
+        "partition": "iid",
+        "label_noise": 'human(key="random_label1")',
+    },
+    "CIFAR-10N (random1), Dirichlet 0.5": {
+        "dataset": "cifar10",
+        "partition": "dirichlet(alpha=0.5)",
+        "label_noise": 'human(key="random_label1")',
+    },
+    **{
+        f"Digits, {noise} 0.4": {
+            "dataset": "digits",
+            "partition": "dirichlet(alpha=0.5)",
+            "label_noise": noise,
+            "noise_level": "constant(level=0.4)",
+            "schedule": {
+                "rounds": 20,
+                "participation": 0.25,
+                "local_epochs": 5,
+                "batch_size": 20,
+                "learning_rate": 0.05,
+                "momentum": 0.5,
+            },
+        }
+        for noise in ("symmetric", "pair")
+    },
+}
+"""All at the `reduced` scale, but for the digits, which need no data files."""
+
+METHODS = (
+    *("fedavg", "coteaching", "fedcorr", "fedrn", "feddiv", "josrc", "fednoil", "rofl", "fedcni"),
+    *("dividemix", "selfie", "jointopt", "deep_self_learning", "fedelc", "fedfixer", "fedgr"),
+    *("fedrg", "fedsir", "coteaching_plus"),
+)
+"""FedAvg, and the methods that select or relabel."""
+
+SEEDS = (1, 2, 3)
+
+FOLDS, EPOCHS = 5, 15
+
+POOLED, ALONE = "cleanlab, pooled data", "cleanlab, each client alone"
+
+
+def specs(data: Path, results: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The setting, the method and the spec of each run, in the order of their worth: all methods
+    with the first seed come first.
+    """
+    config = load_config(ROOT / "config" / "reduced.yaml")
+    make = RunSpecs(config, OwnFiles(data, results), "reduced", "labels", {})
+    for seed in SEEDS:
+        for method in METHODS:
+            for name, setting in SETTINGS.items():
+                (spec,) = make.of(f"labels/{name}", {**COMMON, **setting}, method, [seed], name)
+                yield name, method, spec
+
+
+def score(suspicion: np.ndarray, wrong: np.ndarray, called: np.ndarray | None) -> dict[str, float]:
+    """How well an order of samples, and a decision on each, finds the wrong labels.
+
+    Args:
+        suspicion: the larger, the more suspicious.
+        wrong: whether the label is wrong.
+        called: whether the method itself calls it wrong; None if it does not decide.
+
+    Returns:
+        ``average_precision``; ``at_k``, precision and, equally, recall of as many samples as there
+        are wrong labels; and ``precision`` and ``recall`` of what the method itself decided.
+    """
+    first = np.argsort(-suspicion, kind="stable")[: wrong.sum()]
+    found = {
+        "average_precision": average_precision_score(wrong, suspicion),
+        "at_k": wrong[first].mean(),
+    }
+    if called is not None:
+        found["precision"] = wrong[called].mean() if called.any() else np.nan
+        found["recall"] = called[wrong].mean()
+    return {name: 100 * float(value) for name, value in found.items()}
+
+
+def out_of_sample(spec: Mapping[str, Any], rows: np.ndarray, given: np.ndarray, part: Any) -> Any:
+    """Probabilities [samples, classes] of networks that were trained on other samples, after the
+    epoch with the smallest loss of the samples that are predicted.
+
+    Args:
+        spec: of a federated run, whose network, schedule and seed are taken.
+        rows: of the samples in the training part.
+        given: their labels.
+        part: the training part.
+    """
+    facts, schedule = dataset(spec["noisy_partition"]["dataset"]), spec["schedule"]
+    classes, device = len(facts.classes), choose_device("cpu")
+    pixels = torch.from_numpy(part.images[rows]).permute(0, 3, 1, 2).contiguous()
+    images = View(facts, "none", spec["normalization"], device).show("plain", pixels, NO_DRAWS)
+    labels = torch.from_numpy(given)
+    found = np.zeros((len(rows), classes), dtype=np.float32)
+    generator = torch.Generator().manual_seed(spec["seed"])
+    split = StratifiedKFold(FOLDS, shuffle=True, random_state=spec["seed"])
+    strata = given.copy()
+    rare = np.bincount(given, minlength=classes) < FOLDS
+    strata[rare[given]] = -1
+    for inside, outside in split.split(rows, strata):
+        network = build_model(spec["model"], facts.shape, classes, spec["seed"], 0)
+        optimizer = torch.optim.SGD(
+            network.parameters(),
+            lr=schedule["learning_rate"],
+            momentum=schedule["momentum"],
+            weight_decay=schedule["weight_decay"],
+        )
+        least = np.inf
+        for _ in range(EPOCHS):
+            network.train()
+            order = torch.from_numpy(inside)[torch.randperm(len(inside), generator=generator)]
+            for batch in order.split(schedule["batch_size"]):
+                if len(batch) < 2:
+                    continue
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(images[batch]), labels[batch]).backward()
+                optimizer.step()
+            network.eval()
+            with torch.no_grad():
+                logits = torch.cat([network(some) for some in images[outside].split(500)])
+            loss = float(torch.nn.functional.cross_entropy(logits, labels[outside]))
+            if loss < least:
+                least, found[outside] = loss, logits.softmax(1).numpy()
+    return found
+
+
+def cleanlab_scores(
+    spec: Mapping[str, Any], data: Path, results: Path, with_alone: bool
+) -> dict[str, dict[str, float]]:
+    """What cleanlab finds in a noisy partition, with pooled data and maybe with each client alone.
+
+    Its probabilities are kept in ``results/benchmarks/labels``.
+    """
+    from cleanlab.filter import find_label_issues
+    from cleanlab.rank import get_label_quality_scores
+
+    partition = noisy_partition.read(Results(results).partition(identity(spec["noisy_partition"])))
+    clients = partition.clients
+    given = np.concatenate([client.given_label for client in clients])
+    wrong = np.concatenate([client.true_label for client in clients]) != given
+    rows = np.concatenate([client.samples for client in clients])
+    owner = np.repeat(np.arange(len(clients)), [len(client.samples) for client in clients])
+    folder = results / "benchmarks" / "labels" / identity(spec["noisy_partition"])
+    everybody = np.zeros_like(owner)
+    groups = {POOLED: ("pooled", everybody), **({ALONE: ("alone", owner)} if with_alone else {})}
+    found = {}
+    for name, (stem, group) in groups.items():
+        kept = folder / f"{stem}.npy"
+        if not kept.exists():
+            own = OwnFiles(data, results)
+            part = read_part(prepared(spec["noisy_partition"]["dataset"], own, False)[0])
+            parts = [np.flatnonzero(group == number) for number in np.unique(group)]
+            there = [out_of_sample(spec, rows[here], given[here], part) for here in parts]
+            probability = np.zeros((len(rows), there[0].shape[1]), dtype=np.float32)
+            for here, some in zip(parts, there, strict=True):
+                probability[here] = some
+            with replacing(kept) as draft, draft.open("wb") as file:
+                np.save(file, probability)
+        found[name] = np.load(kept)
+    return {
+        name: score(
+            -get_label_quality_scores(given, probability),
+            wrong,
+            find_label_issues(given, probability, n_jobs=1),
+        )
+        for name, probability in found.items()
+    }
+
+
+def run_scores(run: str, spec: Mapping[str, Any], results: Path) -> dict[str, float]:
+    """What an audit of a run finds: by confidence, and by what the method itself decided last."""
+    layout = Results(results)
+    labels = read_labels(run, layout.run(run))
+    partition = noisy_partition.read(layout.partition(identity(spec["noisy_partition"])))
+    true = np.concatenate([client.true_label for client in partition.clients])
+    wrong = true != labels["given_label"].to_numpy()
+    left_out = (labels["judged"] > 0) & (labels["last_selected"] == 0)
+    relabelled = labels["learnt_label"] != labels["given_label"]
+    decides = bool((labels["judged"] > 0).any() or relabelled.any())
+    called = (left_out | relabelled).to_numpy() if decides else None
+    return score(1 - labels["given_probability"].to_numpy(dtype=float), wrong, called)
+
+
+def main() -> None:
+    """Write specs, train, or score."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("step", choices=("specs", "train", "score"))
+    parser.add_argument("folder", type=Path, help="where specs go, or the tables")
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--only", default="", help="settings and methods whose names have this")
+    parser.add_argument("--alone", action="store_true", help="score: each client alone, too")
+    arguments = parser.parse_args()
+    data, results, folder = arguments.data, arguments.results, arguments.folder
+    wanted = [
+        (name, method, spec)
+        for name, method, spec in specs(data, results)
+        if arguments.only in f"{name}: {method}"
+    ]
+    if arguments.step == "specs":
+        for number, (_, _, spec) in enumerate(wanted):
+            write_json(folder / f"{number:03d}-{identity(spec)}.json", spec)
+        print(f"{len(wanted)} specs in {folder}")
+        return
+    places = Places(results, data, False, "cpu", 1)
+    if arguments.step == "train":
+        own = OwnFiles(data, results)
+        for number, (_, _, spec) in enumerate(wanted, 1):
+            job = replace(places.job(spec), keep_labels=True)
+            if not job.done:
+                make_inputs(job, own)
+                outcome = job.run()
+                print(f"{number}/{len(wanted)} {describe_run(spec)}: {outcome.error}", flush=True)
+                if outcome.interrupted:
+                    return
+        return
+    scores = []
+    done: set[str] = set()
+    for name, method, spec in wanted:
+        if not results.joinpath("runs", identity(spec), "labels.parquet").exists():
+            continue
+        partition = identity(spec["noisy_partition"])
+        if partition not in done:
+            done.add(partition)
+            for other, found in cleanlab_scores(spec, data, results, arguments.alone).items():
+                scores.append({"setting": name, "method": other, "seed": spec["seed"], **found})
+        found = run_scores(identity(spec), spec, results)
+        scores.append({"setting": name, "method": method, "seed": spec["seed"], **found})
+    frame = pd.DataFrame(scores)
+    folder.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(folder / "labels.csv", index=False)
+    text = "\n\n".join(f"**{name}**\n\n{_table(some)}" for name, some in frame.groupby("setting"))
+    (folder / "labels.md").write_text(text + "\n")
+    print(text)
+
+
+def _table(scores: pd.DataFrame) -> str:
+    measures = ["average_precision", "at_k", "precision", "recall"]
+    cells = scores.groupby("method", sort=False)[measures]
+    means, spreads, counts = cells.mean(), cells.std(), scores.groupby("method").size()
+    lines = head(["method", "average precision", "precision at k", "own precision", "own recall"])
+    for method in means.sort_values("average_precision", ascending=False).index:
+        texts = []
+        for measure in measures:
+            mean, spread = means.loc[method, measure], spreads.loc[method, measure]
+            number = "" if np.isnan(mean) else f"{mean:.1f}"
+            texts.append(number + ("" if np.isnan(spread) else f" ± {spread:.1f}"))
+        label = f"`{method}`" if method in METHODS else method
+        lines.append(row([f"{label} ({counts[method]} seeds)", *texts]))
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""From an empty folder: one's own images and clients, and which labels are wrong."""
+
+import csv
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from noisyfl.__main__ import main
+from noisyfl.analysis.audit import samples_of, suspected
+from noisyfl.core.artifacts import read_table
+
+CLIENTS, WRONG, TRAIN = 5, 5, 1_400
+
+
+def write(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+
+
+def own_images(folder):
+    """Digits as PNGs, five of which have a wrong label; returns which."""
+    digits, rng = load_digits(), np.random.default_rng(1)
+    wrong = sorted(rng.choice(TRAIN, WRONG, replace=False).tolist())
+    rows = []
+    for number, (image, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        file = folder / "images" / f"{number:04d}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((image * 15).astype(np.uint8)).save(file)
+        given = (label + 1 + rng.integers(9)) % 10 if number in wrong else label
+        rows.append([f"images/{number:04d}.png", f"digit_{given}"])
+    write(folder / "train.csv", [["image", "label"], *rows[:TRAIN]])
+    write(folder / "test.csv", [["image", "label"], *rows[TRAIN:]])
+    sites = [[int(rng.integers(CLIENTS)), sample] for sample in range(TRAIN)]
+    write(folder / "sites.csv", [["client", "sample"], *sites])
+    return wrong
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """A folder with an audit of two methods, the wrong samples, and what was printed."""
+    folder = tmp_path_factory.mktemp("audit")
+    wrong = own_images(folder / "data" / "mine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["noisyfl", "audit", *SETTING])
+        main()
+    return folder, wrong
+
+
+SETTING = [
+    *("--data", 'images(path="mine/train.csv", test="mine/test.csv")'),
+    *("--partition", 'file(path="mine/sites.csv")', "--participation", "0.4", "--device", "cpu"),
+    *("--method", "fedavg", "--method", "fedcorr", "--rounds", "12", "--jobs", "2"),
+]
+
+
+def test_planted_wrong_labels_are_at_the_top(audited):
+    folder, wrong = audited
+    samples = pd.read_csv(folder / "audit" / "samples.csv")
+    assert len(samples) == TRAIN
+    assert sorted(samples["sample"].head(WRONG)) == wrong
+    assert samples["suspicion"].is_monotonic_decreasing
+    first = samples.head(WRONG)
+    assert (first["given_label"] != first["suggested_label"]).all()
+    digits = load_digits().target
+    assert [f"digit_{digits[one]}" for one in first["sample"]] == first["suggested_label"].tolist()
+    for _, row in first.iterrows():
+        assert row["image"] == f"data/mine/images/{row['sample']:04d}.png"
+    assert (samples["runs"] == 2).all()
+    assert (samples["judged_by"] == 1).all()  # FedAvg selects nothing
+    assert not samples["in_sample"].any()
+    parquet = read_table(folder / "audit" / "samples.parquet")[0].to_pandas()
+    assert parquet["sample"].tolist() == samples["sample"].tolist()
+
+
+def test_each_client_has_a_row_and_a_page(audited):
+    folder, _ = audited
+    clients = pd.read_csv(folder / "audit" / "clients.csv")
+    assert sorted(clients["client"]) == list(range(CLIENTS))
+    assert clients["samples"].sum() == TRAIN
+    assert clients["suspected"].sum() >= WRONG - 1
+    assert clients["flagged"].isin([0, 1]).all()
+    page = (folder / "audit" / "index.html").read_text()
+    assert page.count("data:image/png;base64,") >= WRONG
+    assert "did not take part" in page
+    for client in range(CLIENTS):
+        own = (folder / "audit" / f"client_{client}.html").read_text()
+        assert f"<h1>Client {client}</h1>" in own
+        assert f'href="client_{client}.html"' in page
+
+
+def test_runs_are_audited_again_without_training(audited, monkeypatch, capsys):
+    folder, _ = audited
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("noisyfl.commands.audit.train_all", None)
+    runs = sorted(path.name for path in (folder / "results" / "runs").iterdir())
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", *runs, "--to", "again"])
+    main()
+    one, two = (pd.read_csv(folder / name / "samples.csv") for name in ("audit", "again"))
+    assert set(one["sample"].head(WRONG)) == set(two["sample"].head(WRONG))
+    assert "again/index.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["0123456789abcdef"], "0123456789abcdef: there is no such run in results or stored"),
+        (["0123456789abcdef", "--method", "gce"], "RUN: expected either runs, or a method"),
+        (["--method", "fedavgg"], "no method is called 'fedavgg'"),
+        (["--level", "0.3"], "--level: got 0.3, expected none, since the label noise none"),
+        (["--to", "file"], "--to: got 'file', expected a folder"),
+    ],
+)
+def test_a_mistake_is_one_line_before_training(tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "audit", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert str(ended.value.code).startswith(f"error: {said}")
+    assert "\n" not in str(ended.value.code)
+
+
+def judgements(**columns):
+    """Of three samples of one client, in two runs."""
+    given = {
+        "run": ["a"] * 3 + ["b"] * 3,
+        "client": [0] * 6,
+        "sample": [0, 1, 2] * 2,
+        "given_label": [0, 0, 1] * 2,
+        "given_probability": [0.9, 0.1, 0.8, 0.7, 0.3, 0.8],
+        "suggested_label": [0, 1, 1, 0, 1, 1],
+        "suggested_probability": [0.9, 0.9, 0.8, 0.7, 0.6, 0.8],
+        "in_sample": [False] * 6,
+        "judged": [1, 1, 1, 0, 0, 0],
+        "last_selected": [1, 0, 1, -1, -1, -1],
+        "learnt_label": [0, 1, 1, 0, 0, 1],
+        "relabelled_in": [0, 3, 0, 0, 5, 0],
+    }
+    return pd.DataFrame({**given, **columns})
+
+
+def test_a_label_is_suspected_where_another_is_as_probable_as_it_usually_is():
+    first = judgements().head(3)
+    assert suspected(first).tolist() == [False, True, False]
+    # Samples with the label 1 have it with 0.8 on average.
+    assert not suspected(first.assign(suggested_probability=[0.9, 0.79, 0.8])).any()
+
+
+def test_runs_agree_or_do_not():
+    found = judgements()
+    found["suspected"] = [False, True, False, False, False, False]
+    samples = samples_of(found, ["cat", "dog"])
+    top = samples.iloc[0]
+    assert (top["sample"], top["given_label"], top["suggested_label"]) == (1, "cat", "dog")
+    assert top["suspicion"] == pytest.approx(0.8)
+    assert (top["suspected_by"], top["runs"]) == (1, 2)
+    assert (top["left_out_by"], top["judged_by"]) == (1, 1)
+    assert (top["relabelled_by"], top["learnt_label"], top["relabelled_in"]) == (1, "dog", 3)
+    assert samples["relabelled_in"].tolist()[1:] == [0, 0]

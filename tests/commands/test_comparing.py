@@ -1,0 +1,175 @@
+"""Comparing methods: training what is missing, the table, and the notebook's functions."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+import noisyfl
+from noisyfl.__main__ import main
+from noisyfl.analysis.compared import significance
+from noisyfl.commands import compare as module
+
+SMALL = {"clients": 4, "partition": "iid", "rounds": 2, "participation": 0.5, "local_epochs": 1}
+FLAGS = ["--clients", "4", "--partition", "iid", "--rounds", "2", "--participation", "0.5"]
+FLAGS += ["--local-epochs", "1", "--seeds", "2", "--device", "cpu", "--jobs", "2"]
+
+FAILING = """
+import noisyfl.method as fl
+
+@fl.METHODS.register("failing")
+class Failing(fl.ClientSide):
+    reference = "nobody"
+    def losses(self, logits, target):
+        raise ArithmeticError("on purpose")
+"""
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs a command in an empty folder; returns what it prints, and its errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["noisyfl", "compare", *words])
+        main()
+        return capsys.readouterr()
+
+    return run
+
+
+def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monkeypatch):
+    methods = ["fedavg", "coteaching(ramp_rounds=1)"]
+    said = command(*methods, *FLAGS, "--csv", "a.csv", "--markdown", "a.md", "--save", "mine.yaml")
+    assert said.out.startswith("Setting: dataset digits, clients 4, partition iid,")
+    assert said.err.count("of 4 runs: ") == 4
+    frame = pd.read_csv("a.csv")
+    assert frame["method"].tolist() == [methods[0]] * 2 + [methods[1]] * 2
+    assert frame["seed"].tolist() == [1, 2, 1, 2]
+    assert frame.loc[frame["method"] == methods[1], "precision"].between(1, 100).all()
+    mean = frame.groupby("method", sort=False)["accuracy"].mean()
+    for method in methods:
+        line = next(line for line in said.out.splitlines() if line.startswith(method))
+        assert f"{mean[method]:.1f} ± " in line
+    assert "| fedavg |" in (tmp_path / "a.md").read_text()
+    assert (tmp_path / "mine" / "mine.yaml").exists()
+
+    monkeypatch.setattr(module, "train_all", None)  # nothing is left to be trained
+    again = command(*methods, *FLAGS)
+    assert again.err == "4 of 4 runs exist already\n"
+    assert again.out.splitlines()[2:] == said.out.splitlines()[3:]
+    listed = command(*methods, "gce", *FLAGS, "--dry-run")
+    assert listed.out.count("exists") == 4
+    assert listed.out.count("missing") == 2
+
+
+def test_stored_runs_are_compared_without_training(command, monkeypatch):
+    monkeypatch.setattr(module, "train_all", None)
+    said = command("fedavg", "fedcorr", "--like", "fedcorr/table2:ρ=0.6 τ=0.5", "--scale", "desk")
+    assert said.err == "4 of 4 runs exist already\n"
+    assert "fedcorr" in said.out
+
+
+def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(command, tmp_path):
+    (tmp_path / "failing.py").write_text(FAILING)
+    with pytest.raises(SystemExit, match="2 runs failed; the same command tries them again"):
+        command("failing", "fedavg", *FLAGS, "--plugin", "failing.py", "--csv", "a.csv")
+    assert pd.read_csv("a.csv")["method"].tolist() == ["fedavg"] * 2
+
+
+def test_a_value_is_chosen_on_the_validation_part(command):
+    said = command(
+        *("gce(q=[0.01, 0.9])", "fedavg", *FLAGS),
+        *("--choose-on", "validation", "--csv", "a.csv", "--save", "mine.yaml"),
+    )
+    frame = pd.read_csv("a.csv")
+    validation = frame[frame["split"] == "validation"]
+    best = validation.groupby("method")["accuracy"].mean().idxmax()
+    tested = frame[frame["split"] == "test"]
+    assert set(tested["method"]) == {best, "fedavg"}
+    assert len(validation) == 4
+    assert f"chosen of 2 on the validation part: {best}" in said.out
+    assert noisyfl.plan("mine.yaml").runs.keys() == set(tested["run"])
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
+    methods = ["fedavg", "gce", "--clients", "4", "--partition", "iid", "--seeds", "1"]
+    words = [sys.executable, "-m", "noisyfl", "compare", *methods, "--device", "cpu", "--jobs", "1"]
+
+    def start(rounds):
+        return subprocess.Popen(
+            [*words, "--rounds", str(rounds)],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            # A shell's background job would ignore the signal.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+
+    process = start(200)
+    logs = tmp_path / "results" / "logs" / "runs"
+    until = time.monotonic() + 300
+    while not any("round 2/" in log.read_text() for log in logs.glob("*.log")):
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "stopped; finished runs are kept, and the same command continues" in said
+    assert "Traceback" not in said
+    (checkpoint,) = (tmp_path / "results" / "checkpoints").glob("*.pt")
+    process = start(200)
+    log = logs / f"{checkpoint.stem}.log"
+    while "resuming after round" not in log.read_text():
+        assert time.monotonic() < until
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+
+
+def test_python_has_the_same_function(tmp_path):
+    where = {"results": tmp_path / "results", "data": tmp_path, "device": "cpu", "jobs": 2}
+    frame = noisyfl.compare(["fedavg", "gce(q=[0.1, 0.9])"], seeds=1, **SMALL, **where)
+    assert frame["method"].tolist() == ["fedavg", "gce(q=0.1)", "gce(q=0.9)"]
+    assert (frame["status"] == "finished").all()
+    run = noisyfl.load_run(frame["run"][0], tmp_path / "results")
+    assert frame["best"][0] == pytest.approx(100 * run.rounds["test_accuracy"].max())
+
+
+def test_a_run_that_diverged_is_warned_of(tmp_path):
+    where = {"results": tmp_path / "results", "data": tmp_path, "device": "cpu", "jobs": 1}
+    with pytest.warns(UserWarning, match="fedavg, seed 1: diverged"):
+        frame = noisyfl.compare(["fedavg"], seeds=1, learning_rate=1e30, **SMALL, **where)
+    assert frame["status"].tolist() == ["diverged"]
+    assert frame["accuracy"].isna().all()
+    spec = noisyfl.load_run(frame["run"][0], tmp_path / "results").spec
+    with pytest.warns(UserWarning, match="fedavg on digits.*: diverged after 0 rounds"):
+        noisyfl.train(spec, tmp_path / "results", tmp_path)
+
+
+def test_significance_is_that_of_the_tables():
+    rows = [
+        {"method": method, "seed": seed, "split": "test", "accuracy": base + seed / 10}
+        for method, base in (("a", 50.0), ("b", 60.0), ("c", 50.1))
+        for seed in (1, 2, 3)
+    ]
+    for row in rows:
+        row["accuracy"] += 0.2 * (row["method"] == "c") * (row["seed"] - 2)
+    found = significance(pd.DataFrame(rows)).set_index("method")
+    assert found.loc["b", "difference"] == pytest.approx(10)
+    assert found.loc["b", "p"] < 0.001
+    assert bool(found.loc["b", "significant"])
+    assert not bool(found.loc["c", "significant"])
+    assert found["seeds"].tolist() == [3, 3]
+    other = significance(pd.DataFrame(rows), "b").set_index("method")
+    assert other.loc["a", "difference"] == pytest.approx(-10)
+    with pytest.raises(noisyfl.core.options.BadInput, match="against: got 'd', expected one of"):
+        significance(pd.DataFrame(rows), "d")

@@ -1,0 +1,87 @@
+"""Datasets of the Hugging Face hub, of which the tests have a stand-in: there is no network."""
+
+import shutil
+import sys
+import types
+
+import pytest
+
+import own_sets
+from noisyfl.core.options import BadInput
+from noisyfl.data.own_files import OwnFiles
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub with one dataset, that of :mod:`own_sets`; what was asked of it."""
+    stored = tmp_path / "hub"
+    own_sets.as_parquet(stored)
+    (folder,) = [path for path in stored.iterdir() if path.is_dir()]
+    asked = []
+
+    class HfApi:
+        def dataset_info(self, name, revision=None):
+            asked.append((name, revision))
+            if name != "somebody/insects":
+                raise OSError(f"404: {name}")
+            return types.SimpleNamespace(sha=COMMIT)
+
+    def snapshot_download(name, *, repo_type, revision, allow_patterns, local_dir):
+        assert (repo_type, revision, allow_patterns) == ("dataset", COMMIT, "*.parquet")
+        shutil.copytree(folder, local_dir)
+        (local_dir / ".cache" / "huggingface").mkdir(parents=True)
+
+    fake = types.SimpleNamespace(HfApi=HfApi, snapshot_download=snapshot_download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    return asked
+
+
+def read(tmp_path, text, **more):
+    own = OwnFiles(tmp_path / "data", tmp_path / "results")
+    return own.images(own_sets.wanted(text, **more)), own
+
+
+def test_it_is_the_dataset_that_the_same_files_are_and_says_its_revision(tmp_path, hub):
+    found, own = read(tmp_path, "images(hub='somebody/insects')")
+    other = tmp_path / "other"
+    other.mkdir()
+    assert found == own_sets.known(other, own_sets.as_parquet(other))
+    assert own.remarks[found["sha256"]][0] == f"somebody/insects: revision {COMMIT}"
+    assert hub == [("somebody/insects", "main")]
+
+
+def test_it_is_fetched_once_and_what_a_branch_was_then_is_what_it_stays(tmp_path, hub, monkeypatch):
+    found, _ = read(tmp_path, "images(hub='somebody/insects')")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # as without a network
+    for revision in ("", "@main", f"@{COMMIT}"):
+        assert read(tmp_path, f"images(hub='somebody/insects{revision}')")[0] == found
+    with pytest.raises(BadInput, match=r"huggingface_hub is not installed: pip install"):
+        read(tmp_path, "images(hub='somebody/insects@v2')")
+
+
+def test_splits_are_the_parts(tmp_path, hub):
+    whole, _ = read(tmp_path, "images(hub='somebody/insects')")
+    named, _ = read(tmp_path, "images(hub='somebody/insects', split='train', test='test')")
+    assert named == whole
+    part, _ = read(tmp_path, "images(hub='somebody/insects', split='train', test_share=0.25)")
+    assert part["train_size"] + part["test_size"] == own_sets.TRAIN
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("images(hub='nobody/nothing')", "hub: got 'nobody/nothing' at 'main', which cannot be fe"),
+        ("images(hub='../x')", "hub: got '../x', expected a dataset of the hub"),
+        ("images(hub='somebody/insects', split='tset', test_share=0.5)", "split: got 'tset', exp"),
+        ("images(hub='somebody/insects', test='x')", "test: got 'x', expected a split, such as"),
+        ("images(hub='somebody/insects', split='train')", "test: got no test part, expected one"),
+        ("images(hub='somebody/insects', path='x')", "hub: got 'somebody/insects' and a path"),
+        ("images(path='x', split='train')", "split: got 'train', expected it with hub only"),
+        ("images()", "expected the option path, or hub"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path, hub, text, said):
+    with pytest.raises(BadInput, match=said):
+        read(tmp_path, text)

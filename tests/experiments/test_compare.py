@@ -1,0 +1,145 @@
+"""What a comparison consists of: rows, settings, and the files that Snakemake takes."""
+
+import pytest
+
+from noisyfl.core.options import BadInput
+from noisyfl.core.tracked import REPRODUCED
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.compare import METHODS, check_target, compare
+from noisyfl.experiments.config import EXPERIMENTS, load_config
+from noisyfl.experiments.planning import make_plan
+
+RHO = "ρ=0.6 τ=0.5"
+
+
+@pytest.fixture
+def own(tmp_path):
+    return OwnFiles([tmp_path / "data"], tmp_path / "results")
+
+
+def test_everything_has_a_default(own):
+    wanted = compare((), {}, own)
+    assert [row.name for row in wanted.rows] == list(METHODS)
+    assert wanted.seeds == 3
+    assert len(wanted.runs) == 18
+    for said in ("dataset digits", "clients 20", "rounds 20", "seeds 3", "learning_rate 0.05"):
+        assert said in wanted.describe()
+
+
+def test_real_images_have_the_sizes_of_the_desk_scale(own):
+    wanted = compare(["fedavg"], {"dataset": "fashion_mnist"}, own, seeds=1)
+    (spec,) = wanted.runs.values()
+    assert spec["noisy_partition"]["partition"]["per_client"] == 300
+    assert spec["schedule"]["rounds"] == 30
+
+
+def test_a_list_is_a_row_for_each_value_unless_the_option_is_a_list(own):
+    given = ["fedprox(mu=[0.01, 1])", "krum(byzantine=[0, 1])+gce(q=[0.5])"]
+    wanted = compare(given, {}, own, seeds=1)
+    assert [row.name for row in wanted.rows] == [
+        *("fedprox(mu=0.01)", "fedprox(mu=1)"),
+        *("krum(byzantine=0)+gce(q=0.5)", "krum(byzantine=1)+gce(q=0.5)"),
+    ]
+    assert [row.sweep for row in wanted.rows] == [given[0]] * 2 + [given[1]] * 2
+    methods = [spec["method"] for spec in wanted.runs.values()]
+    assert [one["mu"] for one in methods[:2]] == [0.01, 1]
+    assert methods[3]["parts"][0]["byzantine"] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "setting", "like"),
+    [
+        (["fedavg", "fedprox(mu=[0.1, 1])", "median+gce"], {"noise_level": 0.2, "rounds": 7}, None),
+        (["fedavg", "fedcorr", "centralized+dividemix"], {}, f"fedcorr/table2:{RHO}"),
+        (["fedrn"], {"clients": 10, "noise_level": "constant(level=0.3)"}, f"fedcorr/table2:{RHO}"),
+    ],
+)
+def test_snakemake_makes_the_same_runs_of_the_files_that_are_written(
+    own, given, setting, like, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    wanted = compare(given, setting, own, like=like)
+    scale, experiment = wanted.write(tmp_path / "mine.yaml", [tmp_path / "data"], "cpu")
+    assert experiment == tmp_path / "mine" / "mine.yaml"
+    plan = make_plan(load_config(scale), EXPERIMENTS, str(scale))
+    assert plan.runs == wanted.runs
+    (table,) = plan.tables.values()
+    assert [row.name for row in table.rows] == [row.name for row in wanted.rows]
+
+
+def test_a_column_of_a_table_is_the_setting_with_the_options_of_its_paper_and_scale(own):
+    wanted = compare(["fedavg", "fedcorr"], {}, own, like=f"fedcorr/table2:{RHO}", scale="desk")
+    assert wanted.seeds == 2  # as the scale has it
+    assert all(REPRODUCED.run(run).whole() for run in wanted.runs)
+
+
+def test_the_label_noise_decides_whether_there_is_a_level(own):
+    clean = compare(["fedavg"], {"label_noise": "none"}, own, seeds=1)
+    (spec,) = clean.runs.values()
+    assert spec["noisy_partition"]["noise_level"]["name"] == "none"
+    # A column without noise has no level, which a label noise then needs.
+    like = "fedcorr/table2:ρ=0.0 τ=0.0"
+    noisy = compare(["fedavg"], {"label_noise": "pair"}, own, seeds=1, like=like)
+    (spec,) = noisy.runs.values()
+    assert spec["noisy_partition"]["noise_level"]["level"] == 0.4
+
+
+def test_values_are_chosen_on_the_validation_part_and_reported_on_the_test_part(own):
+    wanted = compare(["fedavg", "fedprox(mu=[0.1, 1, 2])"], {}, own, seeds=2)
+    first = wanted.on_validation()
+    assert [row.name for row in first.rows] == [row.name for row in wanted.rows[1:]]
+    partitions = [spec["noisy_partition"] for spec in first.runs.values()]
+    assert {one["dataset"] for one in partitions} == {"digits_validation"}
+    last = wanted.choose({"fedprox(mu=0.1)": 70, "fedprox(mu=1)": 80, "fedprox(mu=2)": 80})
+    assert [(row.name, row.note) for row in last.rows] == [
+        ("fedavg", ""),
+        ("fedprox(mu=1)", "chosen of 3"),
+    ]
+    assert set(last.runs) < set(wanted.runs)
+
+
+@pytest.mark.parametrize(
+    ("given", "setting", "more", "said"),
+    [
+        (["fedavgg"], {}, {}, "no method is called 'fedavgg'; did you mean 'fedavg'?"),
+        (["fedprox(mu=-1)"], {}, {}, "^methods: fedprox.mu: Input should be .* 0"),
+        (["fedprox(mu=[])"], {}, {}, r"mu: got \[\], expected at least one value"),
+        (["gce", "gce"], {}, {}, "methods: got .* expected each once"),
+        (["krum(byzantine=9)"], {}, {}, "krum.byzantine: got 9, which takes 21 participants"),
+        (["gce"], {"partition": "dirichle"}, {}, "partition: no partition is called 'dirichle'"),
+        (["gce"], {"clients": 5000}, {}, "partition: dirichlet: clients=5000"),
+        (["gce"], {"rounds": 0}, {}, "^rounds: Input should be .* 1"),
+        (["gce"], {"round": 1}, {}, "unknown keyword 'round'; did you mean 'rounds'?"),
+        (["gce"], {"noise_level": 2}, {}, "^noise_level: constant.level: Input should be .* 1"),
+        (["gce"], {"label_noise": "none", "noise_level": 0.1}, {}, "noise_level: got 0.1, exp"),
+        (["gce"], {}, {"seeds": 0}, "seeds: got 0, expected 1 to 1000"),
+        (["gce"], {}, {"like": "fedcorr"}, "like: got 'fedcorr', expected <experiment>/<table>"),
+        (["gce"], {}, {"like": "fedcor/table2:x"}, "like: no experiment is called 'fedcor'"),
+        (["gce"], {}, {"like": "fedcorr/tabl2:x"}, "like: no table is called 'tabl2'"),
+        (["gce"], {}, {"like": "fedcorr/table2:x"}, "like: got 'x', expected one of ρ=0.0"),
+        (["gce"], {}, {"like": "fedcorr/table2"}, "like: got no column, expected one of"),
+    ],
+)
+def test_a_mistake_is_named_by_what_was_given(own, given, setting, more, said):
+    with pytest.raises(BadInput, match=said) as raised:
+        compare(given, setting, own, **more)
+    assert "\n" not in str(raised.value)
+
+
+def test_names_of_the_command_line_are_used(own):
+    with pytest.raises(BadInput, match=r"^--level: constant\.level: Input should be"):
+        compare(["gce"], {"noise_level": 2}, own, names={"noise_level": "--level"})
+
+
+@pytest.mark.parametrize("name", ["mine.txt", "Mine.yaml", "data.yaml"])
+def test_a_scale_needs_a_name_that_a_scale_may_have(name, tmp_path):
+    with pytest.raises(BadInput, match="expected"):
+        check_target(tmp_path / name)
+
+
+def test_only_what_has_several_values_and_a_validation_part_can_be_chosen(own):
+    with pytest.raises(BadInput, match="no method has several values of an option"):
+        compare(["fedprox(mu=1)"], {}, own).on_validation()
+    wanted = compare(["fedprox(mu=[1, 2])"], {"dataset": "digits_open", "clients": 5}, own)
+    with pytest.raises(BadInput, match="digits_open has no validation part"):
+        wanted.on_validation()

@@ -1,0 +1,162 @@
+"""Which given labels may be wrong: what one or several runs found, by sample and by client.
+
+The columns of the samples, the most suspicious one first:
+
+==========================  =======================================================================
+``client``, ``sample``      which sample it is: its client, and its row in the training part
+``given_label``             the name of the given class
+``suggested_label``         the name of the class that most runs suggest; of equally many, the one
+                            that they are most confident in
+``suspicion``               1 minus the probability of the given label, mean over the runs
+``given_probability``       that probability
+``suggested_probability``   that of the suggested label, mean over the runs that suggest it
+``suspected_by``            in how many of the ``runs`` the label is suspected to be wrong: another
+                            class is more probable, and at least as probable as samples with that
+                            given label have it on average (confident learning, Northcutt et al.,
+                            JAIR 2021)
+``left_out_by``             how many runs' methods left the sample out the last time that they
+                            selected samples, of ``judged_by``
+``relabelled_by``           how many runs' methods learnt another label at the end
+``learnt_label``            the label that most of these learnt; empty if none did
+``relabelled_in``           the last round in which such a method changed it; 0 if none did
+``in_sample``               the probabilities come from models that were trained on the client's
+                            labels in their last round
+==========================  =======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from noisyfl.analysis.runs import Run
+from noisyfl.core.options import BadInput
+from noisyfl.runs.kept_labels import read_labels
+
+KEY = ["client", "sample"]
+
+ESTIMATES = {"method_noise_level": "estimated_noise_level", "flagged": "called_noisy"}
+"""Columns of the clients, and the estimates that they are the last values of."""
+
+
+def read_judgements(runs: Sequence[Run]) -> pd.DataFrame:
+    """What each run found of each sample, one row per sample and run.
+
+    Raises:
+        BadInput: a run has not kept it, or has other clients or given labels than the first.
+    """
+    found = []
+    for run in runs:
+        labels = read_labels(run.id, run.files)
+        labels.insert(0, "run", run.id)
+        labels["suspected"] = suspected(labels)
+        found.append(labels.sort_values(KEY, ignore_index=True))
+        if not found[0][[*KEY, "given_label"]].equals(found[-1][[*KEY, "given_label"]]):
+            raise BadInput(
+                f"{run.id}: it has other clients or given labels than {runs[0].id}; audit them one "
+                "by one"
+            )
+    return pd.concat(found, ignore_index=True)
+
+
+def suspected(labels: pd.DataFrame) -> pd.Series:
+    """Whether each label of a run is suspected to be wrong (confident learning)."""
+    usual = labels.groupby("given_label")["given_probability"].mean()
+    threshold = labels["suggested_label"].map(usual)
+    differs = labels["suggested_label"] != labels["given_label"]
+    return differs & (labels["suggested_probability"] >= threshold)
+
+
+def samples_of(judgements: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame:
+    """The samples, the most suspicious one first.
+
+    Args:
+        judgements: of :func:`read_judgements`.
+        classes: the names of the classes.
+    """
+    each = judgements.groupby(KEY, sort=True)
+    judged = judgements["judged"] > 0
+    relabelled = judgements["learnt_label"] != judgements["given_label"]
+    keys = [judgements[name] for name in KEY]
+
+    def count(flags: pd.Series) -> pd.Series:
+        return flags.groupby(keys).sum().astype(int)
+
+    suggested = _most_frequent(judgements, "suggested_label", "suggested_probability")
+    learnt = _most_frequent(judgements[relabelled], "learnt_label", "given_probability")
+    names = np.array(classes, dtype=object)
+    found = pd.DataFrame(
+        {
+            "given_label": names[each["given_label"].first()],
+            "suggested_label": names[suggested["suggested_label"]],
+            "suspicion": 1 - each["given_probability"].mean(),
+            "given_probability": each["given_probability"].mean(),
+            "suggested_probability": suggested["suggested_probability"],
+            "suspected_by": count(judgements["suspected"]),
+            "runs": each.size(),
+            "left_out_by": count(judged & (judgements["last_selected"] == 0)),
+            "judged_by": count(judged),
+            "relabelled_by": count(relabelled),
+            "learnt_label": learnt["learnt_label"].map(dict(enumerate(classes))),
+            "relabelled_in": judgements["relabelled_in"].where(relabelled, 0).groupby(keys).max(),
+            "in_sample": each["in_sample"].any(),
+        }
+    )
+    found["learnt_label"] = found["learnt_label"].fillna("")
+    order = found.sort_values("suspicion", ascending=False, kind="stable")
+    return order.reset_index()
+
+
+def _most_frequent(rows: pd.DataFrame, label: str, weight: str) -> pd.DataFrame:
+    """Of each sample the most frequent label, of equally frequent ones that of the largest mean
+    weight, which is the other column.
+    """
+    votes = rows.groupby([*KEY, label])[weight].agg(["size", "mean"]).reset_index()
+    votes = votes.sort_values([*KEY, "size", "mean"])
+    last = votes.groupby(KEY).last()
+    return last.rename(columns={"mean": weight}).drop(columns="size")
+
+
+def clients_of(
+    judgements: pd.DataFrame, samples: pd.DataFrame, runs: Sequence[Run]
+) -> pd.DataFrame:
+    """The clients, the noisiest one first.
+
+    Returns:
+        ``client``, ``samples``, ``suspected`` (the number of labels that at least half of the runs
+        suspect), ``noise_level`` (the share of suspected labels, mean over the runs),
+        ``left_out`` and ``relabelled`` (the shares that methods left out and relabelled, mean over
+        the runs; NaN where none selects), ``method_noise_level`` (the methods' own estimates at the
+        end, likewise), ``flagged`` (the share of the runs whose method flagged the client as noisy,
+        of those that flag clients; else NaN) and ``in_sample``.
+    """
+    by_client = judgements.groupby("client")
+    judged = judgements[judgements["judged"] > 0]
+    found = pd.DataFrame(
+        {
+            "samples": samples.groupby("client").size(),
+            "suspected": (2 * samples["suspected_by"] >= samples["runs"])
+            .groupby(samples["client"])
+            .sum(),
+            "noise_level": by_client["suspected"].mean(),
+            "left_out": (judged["last_selected"] == 0).groupby(judged["client"]).mean(),
+            "relabelled": (judgements["learnt_label"] != judgements["given_label"])
+            .groupby(judgements["client"])
+            .mean(),
+        }
+    )
+    for name, column in ESTIMATES.items():
+        found[name] = pd.DataFrame(
+            {run.id: _last_estimates(run, column, found.index) for run in runs}
+        ).mean(axis=1)
+    found["in_sample"] = by_client["in_sample"].any()
+    return found.sort_values("noise_level", ascending=False, kind="stable").reset_index()
+
+
+def _last_estimates(run: Run, column: str, clients: pd.Index) -> pd.Series:
+    """A method's last estimate of each client; NaN where there is none."""
+    _, numbers, values = run.of_clients(column)
+    last: Mapping[int, float] = dict(zip(numbers.astype(int).tolist(), values, strict=True))
+    return pd.Series(last, dtype=float).reindex(clients)

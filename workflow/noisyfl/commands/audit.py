@@ -1,0 +1,175 @@
+"""The command that says which given labels may be wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from noisyfl.analysis.audit import clients_of, read_judgements, samples_of
+from noisyfl.analysis.frame import write_frame
+from noisyfl.analysis.runs import read_run
+from noisyfl.commands.compare import FLAGS, Places
+from noisyfl.commands.runs import make_inputs
+from noisyfl.core.artifacts import replacing
+from noisyfl.core.options import BadInput
+from noisyfl.core.registry import split_component
+from noisyfl.data.datasets.dataset import dataset, is_own
+from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.parts import read_part
+from noisyfl.data.datasets.prepared import prepared
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import Roots
+from noisyfl.experiments.compare import compare
+from noisyfl.experiments.config import check_folder
+from noisyfl.pages.audit import write_pages
+from noisyfl.runs.artifact import read_spec
+from noisyfl.runs.job import TrainingJob
+from noisyfl.runs.pool import train_all
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import check_run, describe_run
+
+SHOWN = 10
+"""How many samples are printed."""
+
+
+def audit_labels(
+    runs: list[str],
+    to: Path,
+    results: Path,
+    data: Roots,
+    download: bool,
+    device: str,
+    setting: Mapping[str, Any] = MappingProxyType({}),
+    methods: Sequence[str] = (),
+    like: str | None = None,
+    scale: str = "quick",
+    seeds: int | None = None,
+    at_once: int | None = None,
+    plugins: Sequence[str] = (),
+) -> None:
+    """Say which given labels may be wrong: a table of samples and one of clients, and HTML pages.
+
+    Give the ids of runs, or methods that are trained on the dataset as it is. Runs that have not
+    kept what they found of each label (train --keep-labels) are trained once more for it.
+    """
+    check_folder(to, "--to")
+    places = Places(results, data, download, device, at_once, plugins)
+    own = OwnFiles(data, results)
+    if runs and (methods or setting or like):
+        raise BadInput("RUN: expected either runs, or a method and its setting")
+    if runs:
+        specs = [_spec(run, places) for run in runs]
+    else:
+        given = _as_it_is(setting) if like is None else dict(setting)
+        wanted = compare(list(methods) or ["fedavg"], given, own, seeds or 1, like, scale, NAMES)
+        print(f"Setting: {wanted.describe()}", flush=True)
+        for remark in wanted.remarks():
+            print(f"Warning: {remark}", file=sys.stderr)
+        specs = list(wanted.runs.values())
+    _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, own)
+    found = [read_run(identity(spec), places.results.run(identity(spec))) for spec in specs]
+    judgements = read_judgements(found)
+    facts = dataset(specs[0]["noisy_partition"]["dataset"])
+    samples = samples_of(judgements, facts.classes)
+    clients = clients_of(judgements, samples, found)
+    train, _ = prepared(specs[0]["noisy_partition"]["dataset"], own, download)
+    part = read_part(train)
+    names = own.training_names(facts.name) if is_own(facts.name) else None
+    names = names or [f"row {row}" for row in range(len(part.labels))]
+    samples.insert(2, "image", [names[row] for row in samples["sample"]])
+
+    def picture(row: int) -> np.ndarray:
+        images = part.images
+        if isinstance(images, np.ndarray):
+            return images[row]
+        return images.decoded(row).transpose(1, 2, 0)
+
+    about = [f"{describe_run(run.spec)} (run {run.id})" for run in found]
+    for name, table in (("samples", samples), ("clients", clients)):
+        with replacing(to / f"{name}.csv") as draft:
+            table.to_csv(draft, index=False)
+        write_frame(to / f"{name}.parquet", table)
+    write_pages(to, samples, clients, names, picture, about)
+    print(_text(samples, clients))
+    print(f"wrote {to}/samples.csv, clients.csv (and .parquet), and {to}/index.html")
+
+
+NAMES = {**FLAGS, "methods": "--method"}
+"""What the command line calls the keys of a setting."""
+
+
+def _as_it_is(setting: Mapping[str, Any]) -> dict[str, Any]:
+    """The setting of an audit: without a label noise, the labels are those that the dataset has, or
+    the given ones beside them, and nobody knows the true ones of a user's own images.
+    """
+    if "label_noise" in setting:
+        return dict(setting)
+    given = {"dataset": "digits", **setting}
+    name, options = split_component(given["dataset"], "dataset")
+    if name == Images.name and options.get("given"):
+        return {**given, "label_noise": "file"}
+    if name == Images.name:
+        given["dataset"] = {"name": name, "true_labels": False, **options}
+    return {**given, "label_noise": "none"}
+
+
+def _spec(run: str, places: Places) -> dict[str, Any]:
+    """The spec of a run, in the results or tracked.
+
+    Raises:
+        BadInput: there is no such run, or the present code cannot make it.
+    """
+    files = places.find(run)
+    if files is None:
+        raise BadInput(f"{run}: there is no such run in {places.results.root} or stored")
+    spec = read_spec(run, files)
+    if not places.results.run(run).labels.exists():
+        check_run(spec, run)
+    return spec
+
+
+def _train(jobs: Sequence[TrainingJob], places: Places, own: OwnFiles) -> None:
+    """Train the runs of which it is not known what they found.
+
+    Raises:
+        BadInput: the data or a noisy partition cannot be made.
+        SystemExit: a run failed or was interrupted.
+    """
+    missing = [job for job in jobs if not job.done]
+    for job in missing:
+        make_inputs(job, own)
+    failures = []
+    ended = train_all(missing, places.at_once, places.plugins) if missing else ()
+    try:
+        for done, (job, outcome) in enumerate(ended, 1):
+            if outcome.error is not None:
+                failures.append(job.failure(outcome.error))
+            else:
+                print(
+                    f"{done} of {len(missing)} runs trained: {describe_run(job.spec)}",
+                    file=sys.stderr,
+                )
+    except KeyboardInterrupt:
+        print("stopped; finished runs are kept, and the same command continues", file=sys.stderr)
+        sys.exit(130)
+    if failures:
+        sys.exit("\n".join(failures))
+
+
+def _text(samples: pd.DataFrame, clients: pd.DataFrame) -> str:
+    """The first samples and all clients, as text."""
+    shown = samples.head(SHOWN)[
+        ["client", "image", "given_label", "suggested_label", "given_probability"]
+    ]
+    columns = ["client", "samples", "suspected", "noise_level", "left_out", "flagged", "in_sample"]
+    return "\n\n".join(
+        table.to_string(index=False, float_format=lambda value: f"{value:.2f}", na_rep="")
+        for table in (shown, clients[columns])
+    )

@@ -1,0 +1,313 @@
+"""The command that compares methods in one setting, and what it shares with the notebook."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import pandas as pd
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from noisyfl.analysis.compared import frame_of, summary
+from noisyfl.analysis.runs import Run, read_run
+from noisyfl.commands.runs import make_inputs
+from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles
+from noisyfl.core.options import BadInput
+from noisyfl.core.tracked import REPRODUCED
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import Roots
+from noisyfl.experiments.compare import Comparison, check_target, compare
+from noisyfl.experiments.config import DEFAULTS
+from noisyfl.pages.compared import LEGEND, as_markdown, as_text
+from noisyfl.runs.job import TrainingJob
+from noisyfl.runs.pool import most_at_once, train_all
+from noisyfl.runs.status import read_status
+from noisyfl.specs.identity import identity
+from noisyfl.specs.spec import describe_run
+
+FLAGS = {
+    "methods": "METHOD",
+    "dataset": "--data",
+    "label_noise": "--noise",
+    "noise_level": "--level",
+    "like": "--like",
+    "seeds": "--seeds",
+    **{
+        key: f"--{key.replace('_', '-')}"
+        for key in (
+            *("clients", "partition", "model", "augmentation", "normalization", "rounds"),
+            *("participation", "local_epochs", "batch_size", "learning_rate", "momentum"),
+        )
+    },
+}
+"""What the command line calls the keys of a setting."""
+
+VALIDATION = "validation"
+"""What ``--choose-on`` takes."""
+
+
+class Show(Protocol):
+    """Shows how far a comparison is."""
+
+    def __call__(self, frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
+        """Take the runs that there are, and the one that has ended; with its error if it failed."""
+
+
+def print_comparison(
+    methods: list[str],
+    results: Path,
+    data: Roots,
+    download: bool,
+    device: str,
+    setting: Mapping[str, Any] = MappingProxyType({}),
+    like: str | None = None,
+    scale: str = "quick",
+    seeds: int | None = None,
+    choose_on: str | None = None,
+    at_once: int | None = None,
+    csv: Path | None = None,
+    markdown: Path | None = None,
+    save: Path | None = None,
+    dry_run: bool = False,
+    plugins: Sequence[str] = (),
+) -> None:
+    """Train methods in one setting, several runs at once, and print a table of them.
+
+    A list as an option's value is a sweep: 'fedprox(mu=[0.01, 0.1])' is two rows. The runs are
+    those of the workflow: existing ones are not trained again, and after Ctrl-C the same command
+    continues.
+    """
+    wanted = compare(methods, setting, OwnFiles(data, results), seeds, like, scale, FLAGS)
+    on_validation = choose_first(wanted, choose_on, "--choose-on")
+    places = Places(results, data, download, device, at_once, plugins)
+    if save is not None:
+        check_target(save)
+    console = Console(stderr=True, highlight=False)
+    print(f"Setting: {wanted.describe()}", flush=True)
+    for remark in wanted.remarks():
+        print(f"Warning: {remark}", file=sys.stderr)
+    if dry_run or not choose_on:
+        _save(wanted, save, places)
+    if dry_run:
+        for run, spec in wanted.runs.items():
+            print(f"{run}  {'exists ' if places.find(run) else 'missing'}  {describe_run(spec)}")
+        return
+    failures: list[str] = []
+    chosen: list[pd.DataFrame] = []
+    if on_validation is not None:
+        with _Display(console, on_validation, places, failures) as display:
+            found = places.train(on_validation, display, VALIDATION)
+        chosen = [found]
+        wanted = wanted.choose(worth_of(found))
+        for row in wanted.rows:
+            if row.note:
+                print(f"{row.note} on the validation part: {row.name}")
+        _save(wanted, save, places)
+    with _Display(console, wanted, places, failures) as display:
+        frame = places.train(wanted, display)
+    print(f"\n{display.table(frame)}\n\n{LEGEND}")
+    if csv:
+        pd.concat([frame, *chosen]).to_csv(csv, index=False)
+    if markdown:
+        markdown.write_text(
+            as_markdown(display.summary(frame), display.notes, wanted.seeds, wanted.describe())
+        )
+    if failures:
+        sys.exit(f"{len(failures)} runs failed; the same command tries them again")
+
+
+def choose_first(wanted: Comparison, choose_on: str | None, where: str) -> Comparison | None:
+    """What is to be trained first, if values of options are to be chosen.
+
+    Raises:
+        BadInput: they are to be chosen on something else than the validation part, or cannot be.
+    """
+    if choose_on is None:
+        return None
+    if choose_on != VALIDATION:
+        raise BadInput(f"{where}: got {choose_on!r}, expected {VALIDATION!r}")
+    try:
+        return wanted.on_validation()
+    except BadInput as error:
+        raise error.within(where=f"{where}: ") from None
+
+
+def worth_of(frame: pd.DataFrame) -> dict[str, float]:
+    """What each row is worth: the mean accuracy of its runs, as which -1 counts if one diverged."""
+    accuracy = frame["accuracy"].fillna(-1.0)
+    means = accuracy.groupby(frame["method"], sort=False).mean()
+    return {str(method): float(mean) for method, mean in means.items()}
+
+
+class Places:
+    """Where the runs of a comparison lie, and how they are trained.
+
+    Args:
+        results: the folder of all artifacts.
+        folders: the data folders.
+        download: fetch missing data files.
+        device: as :func:`noisyfl.runs.train.choose_device` takes it.
+        at_once: how many runs are trained at once; None: as many as the machine has room for.
+        plugins: files of plugins.
+    """
+
+    def __init__(
+        self,
+        results: Path,
+        folders: Roots,
+        download: bool,
+        device: str,
+        at_once: int | None = None,
+        plugins: Sequence[str] = (),
+    ) -> None:
+        if at_once is not None and at_once < 1:
+            raise BadInput(f"--jobs: got {at_once}, expected at least 1")
+        self.results = Results(results)
+        self.folders = [folders] if isinstance(folders, Path) else list(folders)
+        self.download = download
+        self.device = device
+        self.at_once = at_once or most_at_once(device)
+        self.plugins = list(plugins)
+
+    def find(self, run: str) -> RunFiles | None:
+        """The files of a run, in the results or tracked; None if there is none."""
+        places = (self.results.run(run), REPRODUCED.run(run))
+        return next((files for files in places if files.whole()), None)
+
+    def job(self, spec: Mapping[str, Any]) -> TrainingJob:
+        """The training job of a run."""
+        return TrainingJob(
+            spec=dict(spec),
+            results=str(self.results.root),
+            log=str(self.results.log(identity(spec))),
+            data=[str(root) for root in self.folders],
+            download=self.download,
+            device=self.device,
+            executor=DEFAULTS["executor"],
+            checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
+            alone="the same command",
+        )
+
+    def train(self, wanted: Comparison, show: Show, split: str = "test") -> pd.DataFrame:
+        """Train the runs of a comparison that are missing, and read all.
+
+        Args:
+            wanted: the comparison.
+            show: is called at the beginning, and when a run has ended.
+            split: what the frame says of the runs.
+
+        Returns:
+            The frame of the runs that there are; those that failed are missing.
+
+        Raises:
+            BadInput: the data or a noisy partition cannot be made.
+        """
+        found: dict[str, Run] = {}
+        jobs = []
+        for run, spec in wanted.runs.items():
+            if files := self.find(run):
+                found[run] = read_run(run, files)
+            else:
+                jobs.append(self.job(spec))
+        jobs.sort(key=lambda job: job.spec["seed"])  # so that each row soon has a number
+        for job in jobs:
+            make_inputs(job, wanted.own)
+
+        def frame() -> pd.DataFrame:
+            by_row = {name: map(identity, specs) for name, specs in wanted.specs.items()}
+            there = {
+                name: [found[run] for run in runs if run in found] for name, runs in by_row.items()
+            }
+            return frame_of(there, split)
+
+        plugins = [*wanted.plugins, *self.plugins]
+        show(frame(), None, None)
+        for job, outcome in train_all(jobs, self.at_once, plugins) if jobs else ():
+            run, error = identity(job.spec), outcome.error
+            if error is None:
+                try:
+                    found[run] = read_run(run, self.results.run(run))
+                except DamagedArtifact as damage:
+                    error = str(damage)
+            show(frame(), job, error)
+        return frame()
+
+
+class _Display:
+    """Shows a comparison: on a terminal a table that grows, elsewhere a line for each run."""
+
+    def __init__(
+        self, console: Console, wanted: Comparison, places: Places, failures: list[str]
+    ) -> None:
+        self.console, self.wanted, self.places, self.failures = console, wanted, places, failures
+        self.notes = {row.name: row.note for row in wanted.rows}
+        self.frame = frame_of({})
+        self.live: Live | None = None
+
+    def __enter__(self) -> _Display:
+        if self.console.is_terminal:
+            self.live = Live(
+                get_renderable=self._now, console=self.console, refresh_per_second=1, transient=True
+            )
+            self.live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+        if error[0] is KeyboardInterrupt:
+            self.console.print("stopped; finished runs are kept, and the same command continues")
+            sys.exit(130)  # as a shell expects it of Ctrl-C
+
+    def __call__(self, frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
+        """See :class:`Show`."""
+        self.frame = frame
+        said = f"{len(frame)} of {len(self.wanted.runs)} runs"
+        if error is not None and job is not None:
+            self.failures.append(error)
+            self.console.print(Text(job.failure(error)), soft_wrap=True)
+        elif self.live is None and job is not None:
+            last = frame[frame["run"] == identity(job.spec)].iloc[0]
+            self.console.print(
+                f"{said}: {last['method']}, seed {last['seed']}: test accuracy "
+                f"{last['accuracy']:.1f} %, {last['seconds']:.0f} s",
+                soft_wrap=True,
+                markup=False,
+            )
+        elif self.live is None and len(frame):
+            self.console.print(f"{said} exist already")
+
+    def summary(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with one row per method."""
+        return summary(frame, [row.name for row in self.wanted.rows])
+
+    def table(self, frame: pd.DataFrame) -> str:
+        """The table as text."""
+        return as_text(self.summary(frame), self.notes, self.wanted.seeds)
+
+    def _now(self) -> Text:
+        lines = [
+            f"{len(self.frame)} of {len(self.wanted.runs)} runs, {self.places.at_once} at once"
+        ]
+        there = set(self.frame["run"])
+        for run in self.wanted.runs.keys() - there:
+            with suppress(OSError, DamagedArtifact):
+                status = read_status(self.places.results.status(run))
+                if status and status["state"] == "running" and status["rounds"]:
+                    done = f"round {status['rounds_done']} of {status['rounds']}"
+                    lines.append(f"  {status['setting']}: {done}")
+        return Text(
+            f"{self.table(self.frame)}\n\n" + "\n".join(lines), no_wrap=True, overflow="crop"
+        )
+
+
+def _save(wanted: Comparison, path: Path | None, places: Places) -> None:
+    if path is not None:
+        written = wanted.write(path, places.folders, places.device, places.plugins)
+        print(f"wrote {' and '.join(map(str, written))}: snakemake --cores all --configfile={path}")

@@ -1,0 +1,425 @@
+"""Compare methods in one setting that is given in a few words instead of in files.
+
+The runs are ordinary ones: a scale and an experiment that :meth:`Comparison.write` writes expand to
+the same specs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from noisyfl.core.artifacts import replacing
+from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.options import BadInput, check_keys, find
+from noisyfl.core.places import ROOT
+from noisyfl.core.plugins import load as load_plugins
+from noisyfl.core.registry import split_component
+from noisyfl.core.typed import each_once, is_list
+from noisyfl.data.datasets.dataset import DATASETS, dataset
+from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.validation import ENDING
+from noisyfl.data.noise.label_noise import LABEL_NOISES
+from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.remarks import remarks_on
+from noisyfl.experiments.config import check_config, experiment_files, load_config, scale_file
+from noisyfl.experiments.expansion import USED, Expansion
+from noisyfl.experiments.overlay import check_setting
+from noisyfl.experiments.run_specs import RunSpecs, merge
+from noisyfl.simulation.schedule import Schedule
+from noisyfl.specs.catalogue import edited_methods, methods
+from noisyfl.specs.extent import remarks_of
+from noisyfl.specs.identity import identity
+from noisyfl.specs.parts import parts_of, split_method
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+METHODS = ("fedavg", "rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
+"""What is compared if nobody says what."""
+
+SETTING: dict[str, Any] = {
+    "dataset": "digits",
+    "clients": 20,
+    "partition": "dirichlet(alpha=0.5)",
+    "label_noise": "symmetric",
+    "noise_level": "constant(level=0.4)",
+    "model": "cnn",
+    "augmentation": "none",
+    "normalization": "dataset",
+    "schedule": {
+        "rounds": 20,
+        "participation": 0.25,
+        "local_epochs": 5,
+        "batch_size": 20,
+        "learning_rate": 0.05,
+        "momentum": 0.5,
+    },
+}
+"""The setting, where nothing else is given. The `desk` scale's values for a dataset, which its real
+images need, override these."""
+
+SIMILAR = {"cifar100": "cifar10", "svhn": "cifar10"}
+"""Datasets that the `desk` scale has no values for, and the one whose values they take."""
+
+SEEDS = 3
+
+OPTIONS = (
+    *("dataset", "clients", "partition", "label_noise", "noise_level"),
+    *("model", "augmentation", "normalization"),
+)
+"""The keys of a setting that may be given; the options of the schedule are given beside them."""
+
+MOST_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method of the comparison.
+
+    Attributes:
+        name: the method in words; different from that of the other rows.
+        method: as an experiment's file has it.
+        sweep: the method as the user wrote it, if it is one of several values of an option.
+        note: what else the table says of it.
+    """
+
+    name: str
+    method: dict[str, Any]
+    sweep: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods in one setting.
+
+    Attributes:
+        setting: of all runs, as an experiment's file has it.
+        rows: in the order in which they were given.
+        specs: of each row, by its name, the canonical specs of its runs, one a seed.
+        own: reads a user's own files.
+        plugins: files of plugins that the scale of :func:`compare`'s ``like`` names.
+    """
+
+    setting: dict[str, Any]
+    rows: list[Row]
+    specs: dict[str, list[dict[str, Any]]]
+    own: OwnFiles
+    plugins: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """The spec of every run, by id."""
+        return {identity(spec): spec for specs in self.specs.values() for spec in specs}
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds each row has."""
+        return len(next(iter(self.specs.values())))
+
+    def remarks(self) -> list[str]:
+        """What a user should know of the runs and their data, each once."""
+        found = [remark for spec in self.runs.values() for remark in remarks_of(spec)]
+        for spec in self.runs.values():
+            partition = spec["noisy_partition"]
+            found += [*self.own.remarks_on(partition), *remarks_on(partition)]
+        used = {part["name"] for spec in self.runs.values() for part in parts_of(spec["method"])}
+        return list(dict.fromkeys([*found, *self.own.doubts, *edited_methods(used)]))
+
+    def describe(self) -> str:
+        """The setting in one line, with every default."""
+        given = {**self.setting, **self.setting["schedule"], "seeds": self.seeds}
+        given.pop("schedule")
+        return ", ".join(f"{key} {_in_words(value)}" for key, value in given.items())
+
+    def on_validation(self) -> Comparison:
+        """The rows that are values of an option, on the validation part of the dataset.
+
+        Raises:
+            BadInput: there is no such row, or the dataset has no validation part.
+        """
+        rows = [row for row in self.rows if row.sweep]
+        if not rows:
+            raise BadInput("no method has several values of an option to choose from")
+        name = self.setting["dataset"]
+        if not isinstance(name, str) or f"{name}{ENDING}" not in DATASETS:
+            known = ", ".join(one.removesuffix(ENDING) for one in DATASETS if one.endswith(ENDING))
+            raise BadInput(f"{_in_words(name)} has no validation part (known: {known})")
+        setting = {**self.setting, "dataset": f"{name}{ENDING}"}
+        return replace(_comparison(setting, rows, self.seeds, self.own), plugins=self.plugins)
+
+    def choose(self, worth: Mapping[str, float]) -> Comparison:
+        """The comparison with one value for each option that has several.
+
+        Args:
+            worth: by row, what its value is worth; the largest is chosen, of equal ones the first.
+        """
+        best: dict[str, str] = {}
+        for row in self.rows:
+            if row.sweep and (row.sweep not in best or worth[row.name] > worth[best[row.sweep]]):
+                best[row.sweep] = row.name
+        counts = {sweep: sum(row.sweep == sweep for row in self.rows) for sweep in best}
+        rows = [
+            replace(row, note=f"chosen of {counts[row.sweep]}") if row.sweep else row
+            for row in self.rows
+            if not row.sweep or best[row.sweep] == row.name
+        ]
+        return replace(self, rows=rows, specs={row.name: self.specs[row.name] for row in rows})
+
+    def write(
+        self, path: Path, data: Sequence[Path], device: str, plugins: Sequence[str] = ()
+    ) -> list[Path]:
+        """Write the scale and the experiment of which Snakemake makes the same table.
+
+        Args:
+            path: of the scale, such as ``mine.yaml``; the experiment is ``mine/mine.yaml``.
+            data: the data folders.
+            device: of the scale.
+            plugins: files of plugins.
+
+        Raises:
+            BadInput: see :func:`check_target`.
+        """
+        check_target(path)
+        name, folder = path.stem, path.with_suffix("")
+        plugins = [*self.plugins, *plugins]
+        scale = {
+            "scale": name,
+            "note": "Written by `noisyfl compare`.",
+            "experiments": [name],
+            "experiment_folders": [str(folder)],
+            **({"plugins": plugins} if plugins else {}),
+            "data": {"folder": [str(root) for root in data]},
+            "device": device,
+        }
+        experiment = {
+            "title": "Comparison",
+            "settings": {"compared": self.setting},
+            "tables": {
+                "methods": {
+                    "title": "Test accuracy, mean of the last ten evaluations",
+                    "setting": "compared",
+                    "trials": self.seeds,
+                    "statistic": "mean_last_10",
+                    "columns": [{"name": _heading(self.setting)}],
+                    "rows": [{"name": row.name, "method": row.method} for row in self.rows],
+                }
+            },
+        }
+        written = {path: scale, folder / f"{name}.yaml": experiment}
+        for file, content in written.items():
+            with replacing(file) as draft:
+                draft.write_text(
+                    yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+                )
+        return list(written)
+
+
+def check_target(path: Path) -> None:
+    """Raise :class:`BadInput` unless a scale of this name can be written."""
+    if path.suffix not in (".yaml", ".yml"):
+        raise BadInput(f"{path}: expected a name that ends with .yaml")
+    check_config({"scale": path.stem, "experiments": [path.stem]}, str(path))
+
+
+def compare(
+    given: Sequence[str | Mapping[str, Any]],
+    setting: Mapping[str, Any],
+    own: OwnFiles,
+    seeds: int | None = None,
+    like: str | None = None,
+    scale: str = "quick",
+    names: Mapping[str, str] | None = None,
+) -> Comparison:
+    """What is to be compared, checked.
+
+    Args:
+        given: methods; a list as the value of an option stands for one method a value. Empty:
+            :data:`METHODS`.
+        setting: keys of :data:`OPTIONS` and options of the schedule. A ``noise_level`` may be a
+            number.
+        own: reads a user's own files.
+        seeds: how many; None: as many as the table that ``like`` names, or :data:`SEEDS`.
+        like: ``<experiment>/<table>:<column>``, whose setting is taken where none is given.
+        scale: in which that table is; its name, or its file.
+        names: what error messages call the keys, where it is something else.
+
+    Raises:
+        BadInput: what is wrong, and what was expected.
+    """
+    names = names or {}
+
+    def called(key: str) -> str:
+        return names.get(key, key)
+
+    known = [*OPTIONS, *Schedule.model_fields]
+    check_keys(setting, known, "", "keyword")
+    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
+        raise BadInput(f"{called('seeds')}: got {seeds!r}, expected 1 to {MOST_SEEDS}")
+    rows = [row for one in given or METHODS for row in _sweep(one)]
+    try:
+        each_once([row.name for row in rows])
+    except BadInput as error:
+        raise error.within(where=f"{called('methods')}: ") from None
+    options = {key: value for key, value in setting.items() if key in OPTIONS}
+    schedule = {key: value for key, value in setting.items() if key not in OPTIONS}
+    if isinstance(level := options.get("noise_level"), int | float):
+        options["noise_level"] = f"constant(level={level})"
+    with _naming(called):
+        check_setting({**options, "schedule": schedule}, "")
+    plugins: tuple[str, ...] = ()
+    if like is None:
+        base = _defaults(options.get("dataset", SETTING["dataset"]))
+    else:
+        base, rows, trials, plugins = _like(like, scale, rows, own, called)
+        seeds = seeds or trials
+    if "partition" in options and split_component(options["partition"], "partition")[0] == "file":
+        base.pop("clients")  # the file says how many
+    base = _with_fitting_noise(base, options)
+    if base["noise_level"] == "none" and options.get("noise_level", "none") != "none":
+        noise = _in_words(options.get("label_noise", base["label_noise"]))
+        raise BadInput(
+            f"{called('noise_level')}: got {setting['noise_level']!r}, expected none, since the "
+            f"label noise {noise} uses no level"
+        )
+    setting = merge(base, {**options, "schedule": schedule}, "")
+    with _naming(called):
+        return replace(_comparison(setting, rows, seeds or SEEDS, own), plugins=plugins)
+
+
+def _comparison(
+    setting: Mapping[str, Any], rows: Sequence[Row], seeds: int, own: OwnFiles
+) -> Comparison:
+    specs = RunSpecs({"overlay": {}, "allow_years": False}, own, "", "compare", {})
+    numbers = range(1, seeds + 1)
+    found = {
+        row.name: specs.of("compare/methods", setting, row.method, numbers, row.name)
+        for row in rows
+    }
+    return Comparison(dict(setting), list(rows), found, own)
+
+
+@contextmanager
+def _naming(called: Any) -> Iterator[None]:
+    """Let an error name what the user has given: the flag or keyword, or the method."""
+    try:
+        yield
+    except BadInput as error:
+        if error.path and error.path[0] != "method":
+            key, *rest = error.path
+            if key == "schedule" and rest:
+                key, *rest = rest
+            error.where, error.path = f"{called(str(key))}: ", tuple(rest)
+        elif error.path:
+            error.where, error.path = f"{called('methods')}: ", error.path[1:]
+        raise
+
+
+def _sweep(raw: str | Mapping[str, Any]) -> list[Row]:
+    """The rows of a method: one, or one for each value of an option that is given as a list."""
+    text = raw if isinstance(raw, str) else _in_words(raw)
+    parts = split_method(raw, text)
+    several: dict[tuple[int, str], list[Any]] = {}
+    for place, part in enumerate(parts):
+        fields = find(methods(), part["name"], "method").model_fields
+        for option, value in part.items():
+            if isinstance(value, list) and option in fields and not is_list(fields[option]):
+                if not value:
+                    raise BadInput(f"{text}: {option}: got [], expected at least one value")
+                several[place, option] = value
+    rows = []
+    for values in itertools.product(*several.values()):
+        chosen = [dict(part) for part in parts]
+        for (place, option), value in zip(several, values, strict=True):
+            chosen[place][option] = value
+        name = "+".join(map(_in_words, chosen))
+        method = chosen[0] if len(chosen) == 1 else {"parts": chosen}
+        rows.append(Row(name, method, text if len(values) and several else ""))
+    return rows
+
+
+def _in_words(component: Any) -> str:
+    """A component as a user would write it."""
+    if not isinstance(component, Mapping):
+        return str(component)
+    if "parts" in component:
+        return "+".join(map(_in_words, component["parts"]))
+    name, options = split_component(component, "component")
+    words = ", ".join(f"{key}={value!r}" for key, value in options.items())
+    return f"{name}({words})" if words else name
+
+
+def _heading(setting: Mapping[str, Any]) -> str:
+    keys = ("dataset", "partition", "label_noise", "noise_level")
+    return ", ".join(_in_words(setting[key]) for key in keys)
+
+
+def _defaults(raw: Any) -> dict[str, Any]:
+    """The setting for a dataset, if nothing else is given."""
+    name, _ = split_component(raw, "dataset")
+    task = dataset(name).with_classes if name != Images.name else name
+    desk = read_yaml(ROOT / "config" / "desk.yaml")["overlay"]["datasets"]
+    return merge(SETTING, desk.get(SIMILAR.get(task, task), {}), "")
+
+
+def _with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A base whose noise fits what is given: no level for a label noise that uses none, and no
+    label noise for a dataset whose labels are noisy as they come.
+    """
+    found = dict(base)
+    name, options = split_component(given.get("dataset", base["dataset"]), "dataset")
+    known = options.get("true_labels", True) if name == Images.name else dataset(name).true_labels
+    if not known:
+        found["label_noise"] = "none"
+    noise, _ = split_component(given.get("label_noise", found["label_noise"]), "label noise")
+    if not LABEL_NOISES.get(noise).uses_level:
+        found["noise_level"] = "none"
+    elif split_component(found["noise_level"], "noise level")[0] == "none":
+        found["noise_level"] = SETTING["noise_level"]
+    return found
+
+
+def _like(
+    like: str, scale: str, rows: Sequence[Row], own: OwnFiles, called: Any
+) -> tuple[dict[str, Any], list[Row], int, tuple[str, ...]]:
+    """The setting of a table's column, the rows with the options that its paper and the scale give
+    their methods, how many seeds the table has, and the scale's plugins.
+    """
+    found = re.fullmatch(r"(\w+)/(\w+)(?::(.+))?", like)
+    if found is None:
+        raise BadInput(
+            f"{called('like')}: got {like!r}, expected <experiment>/<table>:<column>, such as "
+            "'fedcorr/table2:ρ=0.6 τ=0.5'"
+        )
+    name, table, column = found.groups()
+    file = Path(scale) if scale.endswith((".yaml", ".yml")) else None
+    file = file or scale_file(scale, ROOT / "config")
+    config = load_config(file)
+    load_plugins(config["plugins"])
+    path = find(experiment_files(config), name, "experiment", called("like"))
+    used = {key: config[key] for key in USED}
+    expansion = Expansion(used, own, str(file), name, path, [])
+    find(expansion.experiment.tables, table, "table", called("like"))
+    columns = expansion.columns_with_runs(table)
+    if column is None and len(columns) == 1:
+        column = columns[0]
+    if column not in columns:
+        got = "no column" if column is None else repr(column)
+        raise BadInput(f"{called('like')}: got {got}, expected one of {', '.join(columns)}")
+    filled = []
+    for row in rows:
+        raw = expansion.raw_run(table, column, row.method)
+        filled.append(replace(row, method=raw.pop("method")))
+    partition, options = split_component(raw["partition"], "partition")
+    if "clients" in options:
+        raw = {"clients": options.pop("clients"), **raw}
+    setting = {**raw, "partition": {"name": partition, **options} if options else partition}
+    return setting, filled, expansion.trials_of(table), tuple(config["plugins"])

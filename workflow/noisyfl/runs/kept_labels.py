@@ -1,0 +1,82 @@
+"""What a run found of each sample's label, as its file ``labels.parquet`` has it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+
+from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_table
+from noisyfl.core.options import BadInput
+from noisyfl.simulation.clients import Client
+from noisyfl.simulation.ledger import Ledger
+
+COLUMNS = {
+    "client": pa.int64(),
+    "sample": pa.int64(),
+    "given_label": pa.int64(),
+    "given_probability": pa.float32(),
+    "suggested_label": pa.int64(),
+    "suggested_probability": pa.float32(),
+    "other_label": pa.int64(),
+    "other_probability": pa.float32(),
+    "in_sample": pa.bool_(),
+    "models": pa.int64(),
+    "judged": pa.int64(),
+    "selected": pa.int64(),
+    "last_selected": pa.int64(),
+    "judged_in": pa.int64(),
+    "learnt_label": pa.int64(),
+    "relabelled_in": pa.int64(),
+}
+"""The columns, one row per sample; docs/artifacts.md says what they mean."""
+
+
+def labels_table(clients: list[Client], ledger: Ledger) -> pa.Table:
+    """The table of a run whose rounds are done."""
+    found = {name: value.numpy() for name, value in ledger.state.items()}
+    given = torch.cat([client.given.cpu() for client in clients]).numpy()
+    rows = np.arange(len(given))
+    probability = found["probability"] / np.maximum(found["looks"], 1)[:, None]
+    suggested = probability.argmax(1)
+    others = probability.copy()
+    others[rows, given] = -1
+    other = others.argmax(1)
+    columns = {
+        "client": np.repeat([client.id for client in clients], ledger.sizes),
+        "sample": torch.cat([client.rows.cpu() for client in clients]).numpy(),
+        "given_label": given,
+        "given_probability": probability[rows, given],
+        "suggested_label": suggested,
+        "suggested_probability": probability[rows, suggested],
+        "other_label": other,
+        "other_probability": probability[rows, other],
+        "in_sample": found["in_sample"].astype(bool),
+        "models": found["looks"],
+        "judged": found["judged"],
+        "selected": found["selected"],
+        "last_selected": found["last_selected"],
+        "judged_in": found["judged_in"],
+        "learnt_label": found["label"],
+        "relabelled_in": found["relabelled_in"],
+    }
+    return pa.table({name: pa.array(columns[name], kind) for name, kind in COLUMNS.items()})
+
+
+def read_labels(run: str, files: RunFiles) -> pd.DataFrame:
+    """The rows of a run's samples.
+
+    Raises:
+        BadInput: the run has not kept them.
+        DamagedArtifact: the file is damaged, or another run's.
+    """
+    if not files.labels.exists():
+        raise BadInput(
+            f"{files.labels}: there is none; labels are kept of runs that are trained with "
+            "--keep-labels, or keep_labels: true in a scale, and do not diverge"
+        )
+    table, metadata = read_table(files.labels)
+    if metadata.get("run") != run or table.schema.names != list(COLUMNS):
+        raise DamagedArtifact(f"{files.labels}: not the labels of the run {run}")
+    return table.to_pandas()

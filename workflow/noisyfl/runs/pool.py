@@ -1,0 +1,124 @@
+"""Several runs at once on this machine, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from noisyfl.data.datasets.images import threads as cores
+from noisyfl.runs.devices import SEATS, installed_gpus
+from noisyfl.runs.job import Outcome, TrainingJob
+
+
+def most_at_once(device: str) -> int:
+    """How many runs this machine trains at once: one a core, or as many as share its GPUs."""
+    seats = SEATS * len(installed_gpus()) if device == "auto" or device.startswith("cuda") else 0
+    return min(cores(), seats) if seats else cores()
+
+
+def train_all(
+    jobs: Sequence[TrainingJob], at_once: int, plugins: Sequence[str] = ()
+) -> Iterator[tuple[TrainingJob, Outcome]]:
+    """Train runs, several at once; yield each with how it ended, as soon as it has.
+
+    If the caller stops, or is interrupted, the runs under way save their checkpoints and end.
+
+    Args:
+        jobs: their training jobs; each starts when a process is free.
+        at_once: how many processes.
+        plugins: files of plugins that each process loads.
+    """
+    waiting: queue.SimpleQueue[TrainingJob] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    done: queue.SimpleQueue[tuple[TrainingJob, Outcome]] = queue.SimpleQueue()
+    workers = [_Worker(waiting, done, plugins) for _ in range(min(at_once, len(jobs)))]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in jobs:
+            yield done.get()
+    finally:
+        for worker in workers:
+            worker.end()
+        for worker in workers:
+            worker.join()
+
+
+class _Worker(threading.Thread):
+    """A thread that hands jobs to a process, and starts another one if that is killed."""
+
+    def __init__(
+        self,
+        waiting: queue.SimpleQueue[TrainingJob],
+        done: queue.SimpleQueue[tuple[TrainingJob, Outcome]],
+        plugins: Sequence[str],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.waiting, self.done, self.plugins = waiting, done, plugins
+        self.process: subprocess.Popen[str] | None = None
+        self.lock, self.ended = threading.Lock(), False
+
+    def run(self) -> None:
+        while not self.ended:
+            try:
+                job = self.waiting.get_nowait()
+            except queue.Empty:
+                break
+            self.done.put((job, self._train(job)))
+        self._close()
+
+    def end(self) -> None:
+        """Let the run under way, if there is one, save its checkpoint and end."""
+        with self.lock:
+            self.ended = True
+            if self.process is not None and self.process.poll() is None:
+                self.process.send_signal(signal.SIGTERM)
+
+    def _train(self, job: TrainingJob) -> Outcome:
+        with self.lock:
+            if self.ended:
+                return Outcome("not begun", interrupted=True)
+            if self.process is None:
+                self.process = self._start()
+        process = self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(asdict(job)) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            answer = ""
+        else:
+            answer = process.stdout.readline()
+        if answer:
+            return Outcome(**json.loads(answer))
+        self._close()
+        return Outcome(f"its process ended with exit code {process.wait()}", self.ended)
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "noisyfl.runs.worker", *self.plugins],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C comes to this process alone, which passes it on
+        )
+
+    def _close(self) -> None:
+        """Let the process end, as its input does."""
+        with self.lock:
+            process, self.process = self.process, None
+        if process is not None:
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            process.wait()

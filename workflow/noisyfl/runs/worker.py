@@ -1,0 +1,35 @@
+"""A process that trains one run after another, for :mod:`noisyfl.runs.pool`.
+
+It reads a training job from each line of its standard input, as JSON, and answers each with its
+outcome on standard output. It ends with its input. SIGTERM lets the run under way save its
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from noisyfl.core.plugins import load
+from noisyfl.runs.job import TrainingJob
+
+
+def main(plugins: Sequence[str]) -> None:
+    """Train the runs that standard input names.
+
+    Args:
+        plugins: files of plugins.
+    """
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    load(plugins)
+    for line in sys.stdin:
+        outcome = TrainingJob(**json.loads(line)).run()
+        print(json.dumps(asdict(outcome)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
