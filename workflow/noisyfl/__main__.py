@@ -287,7 +287,7 @@ def main() -> None:
         function = function_of(command)
         with permitted():
             load_plugins([*settings["plugins"], *arguments.get("plugins", ())])
-            if "config" not in arguments and command != "runs.train_specs":
+            if "config" not in arguments:
                 arguments.pop("plugins", None)
             if command == "runs.train_specs":
                 end_quietly_on_ctrl_c()

@@ -27,7 +27,7 @@ from noisyfl.core.text import one_line, printable
 REFRESH_SECONDS = 1.0
 """Time between two looks at how far the runs are, on a terminal."""
 
-LINE_SECONDS = 10.0
+LINE_SECONDS = 30.0
 """Shortest time between two lines about the progress where there is no terminal."""
 
 LINE_SHARE = 0.02
@@ -201,15 +201,19 @@ def _bar(progress: Progress, height: int) -> Group:
     """The progress bar, and a line for each run in training as far as the terminal is high."""
     first = Table.grid(padding=(0, 1))
     total, done = (progress.total, progress.done) if progress.total else (1, 0)
-    first.add_row(ProgressBar(total=total, completed=done, width=30), Text(progress.counts))
+    first.add_row(ProgressBar(total=total, completed=done, width=24), _text(progress.counts))
     most = max(1, min(MOST_RUNS, height - 4))
     runs = Table.grid(padding=(0, 2))
     for run in progress.running[:most]:
         texts = ("  " + one_line(run.name), run.round, run.percent)
-        runs.add_row(*(Text(text, no_wrap=True, overflow="ellipsis") for text in texts))
+        runs.add_row(*map(_text, texts))
     more = len(progress.running) - most
     rest = [Text(f"  and {more:,} more in training")] if more > 0 else []
     return Group(first, *([runs] if progress.running else []), *rest)
+
+
+def _text(line: str) -> Text:
+    return Text(line, no_wrap=True, overflow="ellipsis")
 
 
 @contextmanager
