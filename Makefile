@@ -1,7 +1,6 @@
 # What a newcomer or a developer types. Needs Python >= 3.11 (with venv), git and make.
 #
-#   make demo    set up .venv, make the explorer of what is tracked of the desk scale, make the quick
-#                scale's tables and figures, and their report
+#   make demo    set up .venv, show stored results in the explorer, and train one table on digits
 #   make test    what every change needs; make test-all: CI's tests, on a real Slurm too; make test-storm:
 #                those that take minutes each, before a release or where their subject is edited
 #   make check   formatters, linters and types
@@ -33,23 +32,19 @@ unexport PYTHONPATH PYTHONHOME
 
 bin := .venv/bin
 uv := $(bin)/uv pip
-shown := results/quick/tables results/quick/figures results/quick/explorer.html
-report := results/quick/report.html
 
 demo: .venv/installed
-	@printf 'Real images first: the runs that are tracked in reproduced/ (docs/desk.md).\n'
-	$(bin)/snakemake --cores all --quiet host reason --configfile=config/desk.yaml
-	@printf '\nTo be opened in a browser, where a cell that is clicked says why it is what it is:\n%s\n' \
-		results/desk/explorer.html
-	@printf '\n%s\n\n' results/desk/tables/grand/common.md results/desk/evidence.md
-	@printf 'Then every table of a paper, tiny, trained here on the digits.\n'
-	$(bin)/snakemake --cores all --quiet host reason
-	@if [ -e $(report) ] && [ -z "$$(find $(shown) -type f -newer $(report) -print -quit)" ]; \
-	then echo "$(report) is up to date"; else $(bin)/snakemake --report $(report); fi
-	@printf '\nTables:\n'; ls results/quick/tables/*/*.md
-	@printf '\nFigures:\n'; ls results/quick/figures/*/*.png
-	@printf '\nAll of it to be opened in a browser, cell by cell, and as a report:\n%s\n%s\n' \
-		results/quick/explorer.html $(report)
+	@printf 'Stored runs on real images: every method in common settings (docs/desk.md).\n'
+	$(bin)/snakemake --cores all --configfile=config/desk.yaml grand_common
+	@printf '\nNow two of FedCorr'"'"'s columns, trained here on scikit-learn'"'"'s digits.\n'
+	$(bin)/snakemake --cores all fedcorr_table2
+	@printf '\nOpen these in a browser, and click on a cell to see how it was computed:\n'
+	@printf '  %s\n' results/desk/explorer/grand/common.html results/quick/explorer/fedcorr/table2.html
+	@printf '\nThen try, after `source .venv/bin/activate`:\n'
+	@printf '  %-58s %s\n' 'snakemake --cores all --config=scale=desk' 'all tables, figures and claims of the stored runs' \
+		'snakemake --cores all fedcorr_figure3' 'a figure, from a run that you have just trained' \
+		'noisyfl new-method my_method' 'a method of your own (docs/add-a-method.md)' \
+		'noisyfl plan --config config/paper.yaml' 'what the paper scale needs'
 
 # A test file is one worker's, so that what a file sets up is set up once. The longest
 # files are the first in the order (tests/conftest.py).

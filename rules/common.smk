@@ -3,19 +3,18 @@ import random
 import sys
 from os import environ
 from os.path import relpath
-from uuid import uuid4
 
 from snakemake.utils import update_config
 
 from noisyfl.core.checked_yaml import read_yaml, typed
+from noisyfl.core.disk_space import check_room
 from noisyfl.experiments.config import check_config, published_files
 from noisyfl.experiments.plan_file import PlanFile
-from noisyfl.experiments.scale import RunWords, Scale
+from noisyfl.experiments.scale import Scale
 from noisyfl.core.tracked import REPRODUCED
-from noisyfl.runs.console import Console, check_room
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.slurm import check_slurm
-from noisyfl.runs.status import tell_jobs
+from noisyfl.runs.status import scale_words
 from noisyfl.runs.store import train_anew
 from noisyfl.specs.descriptions import in_restructured_text, script_safe
 from noisyfl.specs.sources import printing_digest
@@ -28,20 +27,6 @@ elif workflow.config_settings.config:
     # Within a mapping or a list Snakemake takes all that it is given there for text.
     update_config(config, typed(workflow.config_settings.config))
 IN_A_JOB = "--target-jobs" in sys.argv
-tell_jobs(
-    workflow.configfiles,
-    workflow.config_settings.config,
-    None if IN_A_JOB else uuid4().hex,
-    workflow.main_snakefile,
-)
-
-
-def typed_targets():
-    """The targets on the command line, as Snakemake's own parser reads it."""
-    from snakemake.cli import get_argument_parser
-
-    return get_argument_parser().parse_known_args()[0].targets
-
 
 try:
     if not IN_A_JOB:
@@ -57,17 +42,19 @@ try:
         # A job takes the plan that its own Snakemake has made.
         (PLAN_FILE.load if IN_A_JOB else PLAN_FILE.plan)(logger.warning),
         REPRODUCED,
+        relpath(workflow.configfiles[0]) if workflow.configfiles else CONFIG_NAME,
+        scale_words(
+            workflow.configfiles,
+            workflow.config_settings.config,
+            workflow.main_snakefile,
+        ),
     )
     if not IN_A_JOB:
         PLAN_FILE.keep()
-    if "snakemake" in Path(sys.argv[0]).parts[-2:] and not (IN_A_JOB or IMPORTED):
-        SCALE.check_targets(sys.argv[1:], typed_targets)
 except BadInput as error:
     raise WorkflowError(str(error)) from None
 
 PLAN, RESULTS, FOLDER = SCALE.plan, SCALE.results, SCALE.folder
-# Messages are formatted with the names of the workflow that imports this one.
-workflow.modifier_stack[0].globals.setdefault("RUN_WORDS", RunWords()).add(PLAN.words)
 # As a parameter: pages and figures are made anew once their sources are others.
 PRINTING = printing_digest()
 ORDER = random.random()  # another one in each Snakemake, see run_order()
@@ -76,16 +63,8 @@ if not IN_A_JOB:
     for why in PLAN.left_out.values():
         logger.warning(f"Left out: {why}")
 
-if not (IN_A_JOB or IMPORTED):
-    CONSOLE = Console(
-        RESULTS,
-        relpath(workflow.configfiles[0]),
-        workflow.output_settings.show_failed_logs,
-    )
-    CONSOLE.attach(logger.handlers)
-
-    onerror:
-        logger.error(CONSOLE.summary())
+    # For the logger plugin snakemake_logger_plugin_noisyfl; all others print nothing of it.
+    logger.info(None, extra={"noisyfl": SCALE})
 
 
 wildcard_constraints:

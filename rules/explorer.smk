@@ -1,4 +1,18 @@
-# The explorer: all of the scale's tables in one page, in which every cell explains its value.
+# The explorer: tables in one page, in which every cell explains its value.
+def explorer_content(tables):
+    """What an explorer shows of some of the scale's tables, by name."""
+    return {
+        # Texts of users reach the report, whose scripts they must not end.
+        "scale": script_safe(
+            {"name": CONFIG_NAME, "config": CONFIG, "options": scale_options()}
+        ),
+        "layouts": [str(layout.root) for layout in SCALE.layouts],
+        "tables": [SCALE.text(table) for table in tables.values()],
+        "folders": SCALE.folders(*tables.values()),
+    }
+
+
+# All tables of the scale.
 rule explorer:
     input:
         # The inputs of these are all runs, so no run is named here: fewer files are planned faster.
@@ -18,16 +32,27 @@ rule explorer:
     localrule: True
     params:
         sources=PRINTING,
-        # Texts of users reach the report, whose scripts they must not end.
-        scale=lambda wildcards: script_safe(
-            {"name": CONFIG_NAME, "config": CONFIG, "options": scale_options()}
-        ),
-        layouts=[str(layout.root) for layout in SCALE.layouts],
-        tables=lambda wildcards: [
-            SCALE.text(table) for table in SCALE.wanted_tables.values()
-        ],
-        folders=lambda wildcards: SCALE.folders(*SCALE.wanted_tables.values()),
+        content=lambda wildcards: explorer_content(SCALE.wanted_tables),
     message:
         "Making the explorer"
     script:
         "../workflow/scripts/explorer.py"
+
+
+# The tables of an experiment, or a single one, that somebody asks for by name.
+use rule explorer as table_explorer with:
+    input:
+        frames=lambda wildcards: SCALE.frames(SCALE.tables_of(wildcards.target)),
+        published=PUBLISHED,
+        reasons=sorted((ROOT / "workflow" / "reasons").rglob("*.yaml")),
+    output:
+        FOLDER / "explorer" / "{target}.html",
+    log:
+        FOLDER / "logs" / "explorer" / "{target}.log",
+    wildcard_constraints:
+        target="[a-z0-9_]+(/[a-z0-9_]+)?",
+    params:
+        sources=PRINTING,
+        content=lambda wildcards: explorer_content(SCALE.tables_of(wildcards.target)),
+    message:
+        "Making the explorer of {wildcards.target}"

@@ -24,10 +24,11 @@ rule train:
     resources:
         mem_mb=run_memory,
         runtime=run_minutes,
+        attempt=lambda wildcards, attempt: attempt,
     params:
         # Nothing but the spec: whatever stands here retrains the run when it changes.
         spec=lambda wildcards: SCALE.run_text(wildcards.run),
     message:
-        "Training {RUN_WORDS:{wildcards.run}}"
+        "Training the run {wildcards.run}"
     script:
         "../workflow/scripts/train.py"

@@ -52,6 +52,20 @@ def test_a_bad_argument_is_told_in_a_line(scale, monkeypatch, words, said):
     assert "\n" not in ended.value.code
 
 
+def test_a_command_that_there_is_not_names_the_closest(monkeypatch, capsys):
+    for word, hint in (("plna", "; did you mean 'plan'?"), ("zzz", "")):
+        monkeypatch.setattr(sys, "argv", ["noisyfl", word, "--config", "config/paper.yaml"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert said == f"error: no command is called {word!r}{hint} (noisyfl --help lists all)\n"
+    monkeypatch.setattr(sys, "argv", ["noisyfl", "plan", "--follow"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "unrecognized arguments: --follow" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "place"),
     [

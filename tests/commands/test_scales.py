@@ -50,7 +50,6 @@ def trained(scale):
             device="cpu",
             executor="fast",
             checkpoint_seconds=60,
-            alone="noisyfl train this",
         )
         assert train_job(job, [scale.parent / "data"]) == ""
     return results

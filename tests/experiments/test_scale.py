@@ -1,5 +1,6 @@
 """The files that the rules ask a scale for."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,11 +8,10 @@ import pytest
 import yaml
 
 from noisyfl.core.artifacts import Results
-from noisyfl.core.options import BadInput
 from noisyfl.experiments import scale as scale_module
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.planning import make_plan
-from noisyfl.experiments.scale import RunWords, Scale
+from noisyfl.experiments.scale import Scale
 from noisyfl.specs.identity import canonical_json, identity
 from small_paper import CONFIG, PAPER
 
@@ -48,8 +48,8 @@ def test_every_target_has_its_files(scale):
     table = [f"tables/paper/one.{ending}" for ending in ("parquet", "csv", "md", "html", "tex")]
     figure = [f"figures/paper/curves.{ending}" for ending in ("png", "pdf")]
     assert targets == {
-        "paper": [*table, *figure, "explorer.html"],  # whose tables are all of this experiment
-        "paper_one": table,
+        "paper": [*table, *figure, "explorer/paper.html"],
+        "paper_one": [*table, "explorer/paper/one.html"],
         "paper_curves": figure,
     }
     assert made.comparisons() == []  # no table has published numbers
@@ -113,13 +113,10 @@ def test_a_run_is_trained_on_data_and_a_partition_that_need_not_be_there_once_it
     assert partition in made.partitions(made.parts["paper/one"])
 
 
-def test_specs_and_words_of_a_run(scale):
+def test_specs_of_a_run(scale):
     made = scale()
     run, spec = next(iter(made.plan.runs.items()))
     assert made.run_text(run) == canonical_json(spec)
-    words = RunWords()
-    words.add(made.plan.words)
-    assert f"{words:{run}}" == "FedAvg, cifar10, clean, seed 1"
     assert made.estimate(run).memory_mb > scale(device="cpu").estimate(run).memory_mb
     wildcards = SimpleNamespace(experiment="paper", name="one")
     assert made.part(wildcards).title == made.plan.tables["paper/one"].title
@@ -135,23 +132,26 @@ def test_without_training_a_table_has_the_runs_that_are_there(scale):
     assert left.plan.runs == made.plan.runs
 
 
+def test_the_explorers_of_what_was_asked_for(scale):
+    made = scale()
+    assert made.explorers() == []
+    made.part(SimpleNamespace(experiment="paper", name="one"))
+    assert names(made.explorers(), made.folder) == ["explorer.html"]  # of all tables
+    made = scale(targets=["paper/curves"])
+    made.part(SimpleNamespace(experiment="paper", name="one"))
+    assert names(made.explorers(), made.folder) == ["explorer/paper.html"]
+
+
 def test_a_word_that_is_no_target_names_the_nearest(scale, tmp_path, monkeypatch):
     made = scale()
     monkeypatch.chdir(tmp_path)
-    asked = []
-
-    def targets(*words):
-        return lambda: asked.append(words) or words
-
-    made.check_targets(["all", "paper_one", "--cores", "3"], targets("all", "paper_one"))
-    assert asked == []  # Snakemake's parser is slow
-    made.check_targets(["desk", "train"], targets("train"))  # a value of some option
-    with pytest.raises(BadInput, match="no target is called 'paper_on'; did you mean 'paper_one'"):
-        made.check_targets(["paper_on"], targets("paper_on"))
-    with pytest.raises(BadInput, match=r"has no target 'grand_ranks', but .*--config=scale=paper"):
-        made.check_targets(["grand_ranks"], targets("grand_ranks"))
+    for word in ("all", "paper_one", "train", "--cores", "3"):
+        assert made.wrong_target(word) == ""
+    said = made.wrong_target("paper_on")
+    assert "no target is called 'paper_on'; did you mean 'paper_one'" in said
+    said = made.wrong_target("grand_ranks")
+    assert re.search(r"has no target 'grand_ranks', but .*--config=scale=paper", said)
     Path("paper_on").touch()
-    made.check_targets(["paper_on"], targets("paper_on"))
+    assert made.wrong_target("paper_on") == ""
     made.plan.left_out["human"] = "no labels"
-    with pytest.raises(BadInput, match="no labels"):
-        made.check_targets(["human_table1"], targets("human_table1"))
+    assert made.wrong_target("human_table1") == "no labels"

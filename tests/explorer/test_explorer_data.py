@@ -200,6 +200,8 @@ def test_a_page_links_to_reasons_that_lie_where_its_browser_looks(tmp_path):
     there.parent.mkdir(parents=True)
     there.touch()
     assert fidelity_link(path) == "../../docs/fidelity.md"
+    one = path.with_name("explorer") / "fedcorr" / "table2.html"
+    assert fidelity_link(one) == "../../../../docs/fidelity.md"
     # The results lie elsewhere: what a browser makes of ".." is not what a disk does.
     elsewhere = tmp_path / "elsewhere" / "results"
     (elsewhere / "tiny").mkdir(parents=True)

@@ -111,7 +111,6 @@ def test_a_model_is_linked_from_the_store(kept, data, tmp_path):
         device="cpu",
         executor="fast",
         checkpoint_seconds=60,
-        alone="this",
         keep_models=True,
     )
     assert job.run().error is None

@@ -20,8 +20,8 @@ from noisyfl.core.artifacts import DamagedArtifact, Results, when_there_is_room
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.download import NotDownloaded
-from noisyfl.runs.job import Outcome, TrainingJob, is_hopeless, only_trainer
-from noisyfl.runs.status import COMMAND, read_status
+from noisyfl.runs.job import Outcome, TrainingJob, is_permanent, only_trainer
+from noisyfl.runs.status import read_status
 from noisyfl.specs.identity import identity
 from small_runs import inputs, spec_of
 
@@ -47,7 +47,6 @@ def job_in(results: Results) -> TrainingJob:
         device="cpu",
         executor="fast",
         checkpoint_seconds=0,
-        alone="snakemake this",
     )
 
 
@@ -105,19 +104,18 @@ def test_an_error_is_told_in_the_status_and_the_log(results):
     assert outcome.error in (results.root / "run.log").read_text()
     told = job_in(results).failure(outcome.error).splitlines()
     assert told[0].startswith("failed: fedavg on digits, dirichlet(")
-    assert told[1:] == [f"  log: {results.root}/run.log", "  again, alone: snakemake this"]
+    assert told[1:] == [f"  log: {results.root}/run.log"]
 
 
-def test_what_is_hopeless_is_tried_once_by_a_command(results, monkeypatch):
+def test_what_is_permanent_is_tried_once_by_a_command(results):
     results.partition(identity(SPEC["noisy_partition"])).write_bytes(b"PAR1")
-    for command, tries in (("one", 1), ("one", 1), ("two", 2), (None, 3), (None, 4), ("two", 5)):
-        monkeypatch.setenv(COMMAND, command) if command else monkeypatch.delenv(COMMAND, False)
-        outcome = job_in(results).run()
+    for attempt, tries in ((1, 1), (2, 1), (3, 1), (1, 2)):
+        outcome = replace(job_in(results), attempt=attempt).run()
         assert outcome.error is not None
         assert "not a whole Parquet file" in outcome.error
         log = (results.root / "run.log").read_text()
         assert log.count(f"error: {outcome.error}") == tries
-    assert log.count("not tried again, since it would end as before: ") == 1
+    assert log.count("not tried again, since it would end as before: ") == 2
     assert "Traceback" in log.partition("not tried again")[2]
 
 
@@ -132,7 +130,6 @@ def test_a_method_edited_since_the_spec_was_made_is_not_trained_under_its_id(res
 def test_a_slurm_job_with_a_gpu_that_torch_does_not_see_is_tried_elsewhere(results, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("SLURM_GPUS", "1")
-    monkeypatch.setenv(COMMAND, "one")
     job = replace(job_in(results), device="auto")
     for tries in (1, 2):
         outcome = job.run()
@@ -144,7 +141,7 @@ def test_a_slurm_job_with_a_gpu_that_torch_does_not_see_is_tried_elsewhere(resul
 
 
 @pytest.mark.parametrize(
-    ("error", "hopeless"),
+    ("error", "permanent"),
     [
         (BadInput("clients: got 0"), True),
         (DamagedArtifact("a.parquet: not a whole Parquet file"), True),
@@ -158,8 +155,8 @@ def test_a_slurm_job_with_a_gpu_that_torch_does_not_see_is_tried_elsewhere(resul
         (RuntimeError("CUDA error: uncorrectable ECC error encountered"), False),
     ],
 )
-def test_what_the_machine_has_done_may_pass(error, hopeless):
-    assert is_hopeless(error) == hopeless
+def test_what_the_machine_has_done_may_pass(error, permanent):
+    assert is_permanent(error) == permanent
 
 
 def test_a_lock_that_may_not_be_taken_is_not_done_without(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,7 +15,13 @@ import pytest
 
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.runs import status
-from noisyfl.runs.status import RunStatus, failure_text, read_status, snakemake_alone
+from noisyfl.runs.status import (
+    RunStatus,
+    failure_text,
+    read_status,
+    scale_words,
+    snakemake_alone,
+)
 
 WORDS = "fedavg on cifar10, iid(clients=10), no label noise, seed 1"
 
@@ -26,7 +33,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def run(path):
-    made = RunStatus(path, WORDS, "results/logs/runs/a.log", "snakemake a")
+    made = RunStatus(path, WORDS, "results/logs/runs/a.log")
     yield made
     made.remove()
 
@@ -35,9 +42,11 @@ def content(path):
     return json.loads(path.read_text())
 
 
-def test_a_status_has_what_a_person_asks(run, path, monkeypatch):
+def test_a_status_has_what_a_person_asks(path, monkeypatch):
     assert path.parts[-3:] == ("results", "status", "0123456789abcdef.json")
-    run.report(40, 100, 30.0)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    run = RunStatus(path, WORDS, "results/logs/runs/a.log")
+    run.report(40, 100, 30.0, 0.5)
     said = content(path)
     moments = [datetime.fromisoformat(said.pop(key)) for key in ("begun", "updated")]
     assert all(abs(datetime.now(UTC) - moment) < timedelta(minutes=1) for moment in moments)
@@ -50,14 +59,16 @@ def test_a_status_has_what_a_person_asks(run, path, monkeypatch):
         "rounds_done": 40,
         "rounds": 100,
         "resumed_after": 40,
+        "accuracy": 0.5,
         "error": None,
-        "hopeless_in": None,
+        "permanent": False,
         "log": "results/logs/runs/a.log",
-        "alone": "snakemake a",
+        "slurm_job": "7",
     }
 
 
-def test_the_first_and_the_last_are_written_at_once_and_few_between(run, path):
+def test_the_first_and_the_last_are_written_at_once_and_few_between(run, path, monkeypatch):
+    monkeypatch.setattr(status, "WRITE_SHARE", math.inf)
     run.begin()
     assert (content(path)["rounds"], content(path)["resumed_after"]) == (None, None)
     seen = []
@@ -117,6 +128,20 @@ def test_a_beat_that_waits_for_the_end_writes_nothing(run, path, monkeypatch):
     assert not path.exists()
 
 
+def test_early_rounds_are_written_more_often(run, path, monkeypatch):
+    monkeypatch.setattr(status, "WRITE_SHARE", 0.0)
+    for done in range(3):
+        run.report(done, 9)
+        assert content(path)["rounds_done"] == done
+
+
+def test_an_accuracy_stays_until_the_next_one(run, path, monkeypatch):
+    monkeypatch.setattr(status, "WRITE_SHARE", 0.0)
+    for accuracy, shown in ((0.4, 0.4), (None, 0.4), (0.5, 0.5)):
+        run.report(1, 9, 1.0, accuracy)
+        assert content(path)["accuracy"] == shown
+
+
 def test_an_error_becomes_one_line(run, path):
     run.report(1, 9)
     run.fail("RuntimeError: out of memory\n  tried   to allocate\n")
@@ -139,7 +164,7 @@ def through_a_run(run):
 
 def test_a_folder_that_cannot_be_made_harms_no_run(tmp_path):
     (tmp_path / "status").write_text("a file where the folder should be")
-    through_a_run(RunStatus(tmp_path / "status" / "a.json", WORDS, None, "a"))
+    through_a_run(RunStatus(tmp_path / "status" / "a.json", WORDS, None))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
@@ -206,6 +231,8 @@ def status_with(run, path, **changes):
         ("updated", "2026-01-01T00:00:00"),
         ("begun", 3),
         ("error", {}),
+        ("permanent", 1),
+        ("accuracy", "high"),
     ],
 )
 def test_what_is_no_status_is_named(run, path, key, value):
@@ -216,14 +243,13 @@ def test_what_is_no_status_is_named(run, path, key, value):
 
 @pytest.mark.parametrize("text", ["", "{", '{"state": "running"}', "[1, 2]", "7", "[" * 10**5])
 def test_a_file_that_is_no_status_is_named_and_does_not_keep_a_run_from_being_tried(
-    run, path, text, monkeypatch
+    run, path, text
 ):
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(DamagedArtifact, match=path.name):
         read_status(path)
-    monkeypatch.setenv(status.COMMAND, "a")
-    assert run.hopeless() is None
+    assert run.known_failure() is None
 
 
 def test_a_terminal_obeys_no_message():
@@ -249,38 +275,25 @@ PROVENANCE = Path("results") / "runs" / "0123456789abcdef" / "provenance.json"
 
 
 def test_the_command_for_one_run_has_its_target_first(monkeypatch, tmp_path):
-    monkeypatch.setenv(status.CONFIGFILES, "[]")
     target = "snakemake results/runs/0123456789abcdef/provenance.json --cores 1"
-    assert snakemake_alone(PROVENANCE, on_slurm=False) == target
+    assert snakemake_alone(PROVENANCE, [], on_slurm=False) == target
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(status.SNAKEFILE, "")
     files = [tmp_path / "config" / "a.yaml", "my b.yaml", "/elsewhere/c.yaml"]
-    status.tell_jobs(files, {}, None, tmp_path / "workflow" / "Snakefile")
+    words = scale_words(files, {}, tmp_path / "workflow" / "Snakefile")
     configs = "--configfile config/a.yaml 'my b.yaml' /elsewhere/c.yaml"
-    assert snakemake_alone(PROVENANCE, on_slurm=False) == f"{target} {configs}"
-    assert snakemake_alone(PROVENANCE, on_slurm=True) == f"{target} --profile slurm {configs}"
-    status.tell_jobs([], {}, None, "/elsewhere/Snakefile")
+    assert snakemake_alone(PROVENANCE, words, on_slurm=False) == f"{target} {configs}"
+    assert snakemake_alone(PROVENANCE, words, True) == f"{target} --profile slurm {configs}"
+    words = scale_words([], {}, "/elsewhere/Snakefile")
     other = "--snakefile /elsewhere/Snakefile"
-    assert snakemake_alone(PROVENANCE, on_slurm=False) == f"{target} {other}"
+    assert snakemake_alone(PROVENANCE, words, on_slurm=False) == f"{target} {other}"
 
 
-def test_jobs_know_what_snakemake_was_given(monkeypatch):
-    monkeypatch.setenv(status.CONFIGFILES, "[]")
-    monkeypatch.setenv(status.COMMAND, "another")
-    monkeypatch.setenv(status.SNAKEFILE, "")
-    monkeypatch.setenv(status.VALUES, "[]")
+def test_the_command_has_the_values_that_snakemake_was_given():
     given = {"trials": 2, "results": "my own", "data": {"download": True}}
-    status.tell_jobs(["a.yaml"], given, "this", "Snakefile")
-    code = (
-        "from noisyfl.runs.status import *; print(snakemake_alone(Path('p'), False));"
-        "tell_jobs([], {}, None, 'Snakefile'); print(os.environ[COMMAND])"
-    )
-    job = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    words = scale_words(["a.yaml"], given, "Snakefile")
     values = """--config trials=2 'results=my own' 'data={"download": true}'"""
-    assert job.stdout == f"snakemake p --cores 1 {values} --configfile a.yaml\nthis\n"
-    monkeypatch.delenv(status.CONFIGFILES)
-    monkeypatch.delenv(status.VALUES)
-    assert snakemake_alone(Path("p"), on_slurm=False) == "snakemake p --cores 1"
+    said = f"snakemake p --cores 1 {values} --configfile a.yaml"
+    assert snakemake_alone(Path("p"), words, on_slurm=False) == said
 
 
 def test_neither_status_nor_progress_needs_torch():

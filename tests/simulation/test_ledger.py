@@ -50,7 +50,6 @@ def job_of(folder, method, keep_labels=True, **schedule):
         device="cpu",
         executor="fast",
         checkpoint_seconds=60,
-        alone="",
         keep_labels=keep_labels,
     )
     make_inputs(job, OwnFiles(folder, folder))

@@ -136,7 +136,7 @@ def test_jobs_that_end_early_and_one_that_fails(tmp_path: Path, undisturbed: Und
     minutes = [int(limit.split(":")[1]) for limit in told(broken, "TimeLimit")]
     assert [round(limit / minutes[0]) for limit in minutes] == [1, 2, 3]
     assert "AssertionError: broken on purpose" in log
-    assert "disturbed_fedavg on digits" in log
+    assert "failed: FedAvg, noisy, seed 4: AssertionError: broken on purpose" in log
     assert f"results/logs/runs/{broken}.log" in log
     assert not list(folder.glob("results/tiny/tables/**/*.csv"))
 

@@ -12,7 +12,6 @@ def job_in(results, spec, **changes):
         "device": "cpu",
         "executor": "fast",
         "checkpoint_seconds": 0,
-        "alone": "snakemake this",
         **changes,
     }
     log = str(results.log(identity(spec)))

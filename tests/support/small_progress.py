@@ -75,9 +75,10 @@ def says(place, run, state="running", age=10.0, **more):
         "resumed_after": 0,
         "seconds_left": None,
         "error": None,
-        "hopeless_in": None,
+        "accuracy": None,
+        "permanent": False,
         "log": f"logs/{run}.log",
-        "alone": f"snakemake {run}",
+        "slurm_job": None,
         **more,
     }
     assert set(said) == set(KEYS)

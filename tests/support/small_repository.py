@@ -134,9 +134,9 @@ class Repository:
         """What a dry run would do: the number of jobs by rule."""
         dry = self.snakemake("--dry-run", *arguments)
         assert dry.returncode == 0, dry.stdout + dry.stderr
-        stats = (dry.stdout + dry.stderr).partition("Job stats:")[2]
-        found = dict(re.findall(r"^(\w+) +(\d+)$", stats, re.MULTILINE))
-        return {rule: int(count) for rule, count in found.items() if rule != "total"}
+        counts = re.search(r"^rule +jobs\n((?:\w+ +\d+\n)*)", dry.stdout, re.MULTILINE)
+        found = dict(re.findall(r"(\w+) +(\d+)", counts[1])) if counts else {}
+        return {rule: int(count) for rule, count in found.items() if rule != "all"}
 
 
 def ended(process):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def repository(tmp_path_factory):
     made = Repository(tmp_path_factory.mktemp("repository"))
     planned = made.jobs()
-    assert planned == {"data": 1, "partition": 1, "train": 2, "table": 2, "figure": 1, "all": 1}
+    assert planned == {"data": 1, "partition": 1, "train": 2, "table": 2, "figure": 1}
     run = made.snakemake()
     assert run.returncode == 0, run.stdout + run.stderr
     return made
@@ -83,7 +83,7 @@ def test_an_edited_method_is_named_when_runs_are_planned(repository):
 @pytest.mark.slow
 def test_a_lost_table_is_one_job(repository):
     (repository.folder / "results" / "tiny" / "tables" / "tiny" / "two.csv").unlink()
-    assert repository.jobs("tiny_two") == {"table": 1, "tiny_two": 1}
+    assert repository.jobs("tiny_two") == {"table": 1}
     assert repository.snakemake().returncode == 0
     assert repository.jobs() == {}
 
@@ -106,7 +106,7 @@ def test_lost_data_are_made_again_for_a_new_run_and_retrain_nothing(repository):
     try:
         for name in ("data", "partitions"):
             (results / name).rename(lost / name)
-        made = {"data": 1, "partition": 1, "train": 1, "table": 1, "figure": 1, "all": 1}
+        made = {"data": 1, "partition": 1, "train": 1, "table": 1, "figure": 1}
         assert repository.jobs() == made
     finally:
         for name in ("data", "partitions"):
@@ -119,7 +119,7 @@ def test_another_hyperparameter_retrains_that_method_only(repository):
     undo = repository.edit("config/papers/tiny.yaml", "mu=0.1", "mu=0.2")
     try:
         # Table two does not hold FedProx.
-        assert repository.jobs() == {"train": 1, "table": 1, "figure": 1, "all": 1}
+        assert repository.jobs() == {"train": 1, "table": 1, "figure": 1}
     finally:
         undo()
 
@@ -132,7 +132,7 @@ def test_a_raised_revision_retrains_that_method_only(repository):
         '    revision = 2\n    reference = "Li',
     )
     try:
-        assert repository.jobs() == {"train": 1, "table": 1, "figure": 1, "all": 1}
+        assert repository.jobs() == {"train": 1, "table": 1, "figure": 1}
     finally:
         undo()
 
@@ -164,7 +164,7 @@ def test_other_edits_of_the_source_retrain_nothing(repository):
 def test_what_is_printed_is_printed_anew_by_other_sources(repository):
     undo = repository.edit("workflow/report/base.html.jinja", "<title>", "<title>Other: ")
     try:
-        assert repository.jobs() == {"table": 2, "figure": 1, "all": 1}
+        assert repository.jobs() == {"table": 2, "figure": 1}
     finally:
         undo()
     assert repository.jobs() == {}
@@ -178,10 +178,10 @@ def test_a_reproduced_run_is_not_trained(repository):
     shutil.copytree(run, tracked / run.name)
     away = run.rename(run.with_suffix(".away"))
     try:
-        assert repository.jobs() == {"table": 2, "figure": 1, "all": 1}
+        assert repository.jobs() == {"table": 2, "figure": 1}
         # Of what is missing nothing is trained where the scale says so.
         there = repository.jobs("--config", "train_missing=false", "reproduced=false")
-        assert there == {"table": 2, "figure": 1, "all": 1}
+        assert there == {"table": 2, "figure": 1}
     finally:
         away.rename(run)
         shutil.rmtree(tracked / run.name)

@@ -6,14 +6,14 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import noisyfl
 from noisyfl.core.artifacts import DamagedArtifact
-from noisyfl.core.options import BadInput, permitted
+from noisyfl.core.options import BadInput, did_you_mean, permitted
 from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.script import end_quietly_on_ctrl_c
@@ -32,7 +32,7 @@ CONFIG = ROOT / "config" / "config.yaml"
 """The scale that commands take if none is named, as Snakemake does."""
 
 
-PASS_PLUGINS_ON = ("runs.train_specs", "compare.print_comparison", "audit.audit_labels")
+PASS_PLUGINS_ON = ("compare.print_comparison", "audit.audit_labels")
 """Commands without a scale that start other processes, or say how to."""
 
 
@@ -72,6 +72,24 @@ class _Command(argparse.ArgumentParser):
     def format_help(self) -> str:
         self.description = function_of(self.get_default("command")).__doc__
         return super().format_help()
+
+
+class _Program(argparse.ArgumentParser):
+    """All commands.
+
+    Attributes:
+        commands: the parser of each command, by name.
+    """
+
+    commands: Mapping[str, argparse.ArgumentParser] = {}
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with a message; one about a command that there is not names the closest."""
+        word = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+        if word and word not in self.commands:
+            hint = did_you_mean(word, self.commands)
+            self.exit(2, f"error: no command is called {word!r}{hint} (noisyfl --help lists all)\n")
+        super().error(message)
 
 
 def function_of(command: str) -> Callable[..., None]:
@@ -123,14 +141,15 @@ def _add_setting(command: argparse.ArgumentParser) -> None:
     command.add_argument("--scale", default="quick", help="in which that table is")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> _Program:
     """All commands and what they take."""
-    parser = argparse.ArgumentParser(
+    parser = _Program(
         prog="python -m noisyfl",
         description="What Snakemake is not needed for. COMMAND --help has an example.",
     )
     parser.add_argument("--version", action="version", version=f"noisyfl {noisyfl.__version__}")
     adding = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+    parser.commands = adding.choices
 
     def add(name: str, command: str, summary: str, example: str) -> argparse.ArgumentParser:
         added = adding.add_parser(

@@ -308,7 +308,6 @@ def train(
         device=device,
         executor=DEFAULTS["executor"],
         checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
-        alone="noisyfl.train(spec)",
         keep_models=keep_model,
     )
     if not job.run_files.whole():

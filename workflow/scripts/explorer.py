@@ -12,22 +12,24 @@ from noisyfl.explorer.page import write_explorer
 from noisyfl.specs.descriptions import TableDescription
 
 with job(snakemake) as log:
-    params, inputs = snakemake.params, snakemake.input
-    given = json.loads(params.scale)
-    scale, papers = in_both(given["config"], given["name"], log)
+    params, inputs = snakemake.params.content, snakemake.input
+    given = json.loads(params["scale"])
+    tables = [TableDescription.from_json(text) for text in params["tables"]]
+    experiments = {table.experiment for table in tables}
+    scale, papers = in_both(given["config"], given["name"], experiments, log)
     write_explorer(
         Sources(
             scale=scale.scale,
             note=given["config"]["note"],
             options=given["options"],
-            tables=[TableDescription.from_json(text) for text in params.tables],
+            tables=tables,
             frames=[Path(frame) for frame in inputs.frames],
-            runs={run: RunFiles(Path(folder)) for run, folder in params.folders.items()},
-            layouts=[Results(Path(folder)) for folder in params.layouts],
+            runs={run: RunFiles(Path(folder)) for run, folder in params["folders"].items()},
+            layouts=[Results(Path(folder)) for folder in params["layouts"]],
             scale_tables=scale.tables,
             paper_tables=papers.tables,
             plan={**papers.runs, **scale.runs},
-            judgements=read_judgements(Path(inputs.claims[0])) if inputs.claims else (),
+            judgements=read_judgements(Path(inputs.claims[0])) if inputs.get("claims") else (),
         ),
         Path(snakemake.output[0]),
     )

@@ -1,7 +1,6 @@
 """Rule partition: the noisy partition that a spec describes."""
 
 import json
-import sys
 from pathlib import Path
 
 from noisyfl.core.script import job
@@ -20,6 +19,5 @@ with job(snakemake) as log:
     own = OwnFiles(data_roots(config), Path(config["results"]))
     noisy_partition.write(Path(snakemake.output[0]), spec, train.labels, own, train.images)
     if found := doubt_about(Path(snakemake.output[0])):
-        log(f"Warning: {found}")
-        print(f"Warning: {snakemake.output[0]}: {found}", file=sys.stderr)
+        log(f"Warning: {snakemake.output[0]}: {found}")
     log("done")

@@ -4,8 +4,10 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 from noisyfl.core import plugins
+from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.core.script import end_quietly_on_ctrl_c
 from noisyfl.experiments.config import check_config
@@ -13,22 +15,17 @@ from noisyfl.runs.job import TrainingJob
 
 end_quietly_on_ctrl_c()
 config = check_config(snakemake.config, "config")
-try:
-    plugins.load(config["plugins"])
-except BadInput as error:
-    sys.exit(f"error: {error}")
-job = TrainingJob.of_snakemake(
-    json.loads(snakemake.params.spec),
-    snakemake.log[0],
-    config,
-    on_slurm="SLURM_JOB_ID" in os.environ,
-)
-outcome = job.run()
-if outcome.interrupted:
-    if "SLURM_JOB_ID" in os.environ:
-        # A pre-empted job that ends when it is told to counts as failed; one that Slurm has to kill
-        # is started again.
-        time.sleep(600)
-    sys.exit(f"{outcome.error}; the same command goes on from there")
-if outcome.error is not None:
-    sys.exit(job.failure(outcome.error))
+with log_to(Path(snakemake.log[0])) as log:
+    try:
+        plugins.load(config["plugins"])
+    except BadInput as error:
+        log.error(f"error: {error}")
+        sys.exit(1)
+outcome = TrainingJob.of_snakemake(
+    json.loads(snakemake.params.spec), snakemake.log[0], config, snakemake.resources.attempt
+).run()
+if outcome.interrupted and "SLURM_JOB_ID" in os.environ:
+    # A pre-empted job that ends when it is told to counts as failed; one that Slurm has to kill
+    # is started again.
+    time.sleep(600)
+sys.exit(outcome.error is not None)

@@ -191,7 +191,6 @@ class Places:
             device=self.device,
             executor=DEFAULTS["executor"],
             checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
-            alone="the same command",
         )
 
     def train(self, wanted: Comparison, show: Show, split: str = "test") -> pd.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -39,7 +38,6 @@ def train_specs(
     keep_models: bool = False,
     keep_labels: bool = False,
     trackers: Sequence[str] = (),
-    plugins: Sequence[str] = (),
     prepare: bool = False,
 ) -> None:
     """Train each spec that is not trained yet, on data and partitions made where missing.
@@ -50,13 +48,6 @@ def train_specs(
     """
     jobs = []
     for path in specs:
-        alone = ["train", str(path), "--results", str(results), "--device", device]
-        alone += [word for root in data for word in ("--data", str(root))]
-        alone += ["--executor", executor, *(["--download"] if download else [])]
-        alone += [*(["--keep-models"] if keep_models else [])]
-        alone += [*(["--keep-labels"] if keep_labels else [])]
-        alone += [*(["--trackers", *trackers] if trackers else [])]
-        alone += [word for plugin in plugins for word in ("--plugin", plugin)]
         spec = _read_spec(path)
         job = TrainingJob(
             spec=spec,
@@ -67,7 +58,6 @@ def train_specs(
             device=device,
             executor=executor,
             checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
-            alone=shlex.join(["python", "-m", "noisyfl", *alone]),
             keep_models=keep_models,
             keep_labels=keep_labels,
             trackers=tuple(trackers),

@@ -23,7 +23,7 @@ from noisyfl.experiments.progress import progress_text
 from noisyfl.experiments.scale import layouts_of
 from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
 from noisyfl.runs.archive import archive
-from noisyfl.runs.status import FOUND, tell_jobs
+from noisyfl.runs.status import FOUND, scale_words
 from noisyfl.specs.spec import describe_run
 
 LONGEST = 86_400.0
@@ -116,14 +116,14 @@ def print_progress(
     layouts = layouts_of(_scale(config, results), REPRODUCED)
     given = {} if load_config(config)["results"] == str(results) else {"results": str(results)}
     here = any(map(os.path.exists, FOUND))
-    tell_jobs([config], given, "", FOUND[0] if here else ROOT / FOUND[0])
-    print(progress_text(plan, layouts, device, counted))
+    options = scale_words([config], given, FOUND[0] if here else ROOT / FOUND[0])
+    print(progress_text(plan, layouts, device, counted, options=options))
     done = done_in(*layouts)
     while follow is not None and not all(map(done, wanted)):
         time.sleep(follow)
         # A terminal is cleared, so that the same lines change; a file gets one text after another.
         print("\033[2J\033[H" if sys.stdout.isatty() else "")
-        print(progress_text(plan, layouts, device, counted), flush=True)
+        print(progress_text(plan, layouts, device, counted, options=options), flush=True)
 
 
 def done_in(*layouts: Results) -> Callable[[str], bool]:

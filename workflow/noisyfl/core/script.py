@@ -13,7 +13,6 @@ from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.plugins import load
-from noisyfl.core.text import printable
 
 
 def end_quietly_on_ctrl_c() -> None:
@@ -28,20 +27,18 @@ def job(snakemake: Any) -> Iterator[Callable[[str], None]]:
     """Run a job's work with a log file and the scale's plugins; yield a function that writes a line
     to the log.
 
-    Any error ends the process with exit code 1. The log keeps the traceback; standard error gets
-    one line, since Snakemake shows it among many jobs' output.
+    Any error ends the process with exit code 1. The log has it, with its traceback unless it is an
+    error in the input; whoever shows the job's failure reads it there.
     """
     end_quietly_on_ctrl_c()
-    path = snakemake.log[0]
-    with log_to(Path(path), "w") as log:
+    with log_to(Path(snakemake.log[0]), "w") as log:
         try:
             load(snakemake.config.get("plugins", ()))
             with permitted():
                 yield log.info
         except (BadInput, DamagedArtifact) as error:
             log.error(f"error: {error}")
-            sys.exit(f"error: {error}")
+            sys.exit(1)
         except Exception as error:
             log.exception(f"error: {type(error).__name__}: {error}")
-            said = printable(f"{type(error).__name__}: {error}")
-            sys.exit(f"error: {said} (traceback in {path})")
+            sys.exit(1)

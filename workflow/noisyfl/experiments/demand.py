@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -143,9 +144,9 @@ def plan_text(
         out_of_reach: claims to be named as undecidable, see :func:`runs_by_claim`.
     """
     estimates = (
-        f"Likely hours are estimates: on a GPU {LEAST:.1f} to {MOST:.0f} times as many are no "
-        "surprise; of the tracked runs, all of a CPU core, four of five took 0.6 to 2.7 times as "
-        "many."
+        f"Likely times are estimates: on a GPU, {LEAST:.1f} to {MOST:.0f} times as long is no "
+        "surprise; of the stored runs, all of a CPU core, four of five took 0.6 to 2.7 times as "
+        "long."
     )
     undecided = f"These claims would stay open in any case: {', '.join(out_of_reach)}."
     speeds = speeds_for(device)
@@ -153,15 +154,15 @@ def plan_text(
     lines = [
         [
             *(d.target, d.runs, d.shared, d.done, d.left),
-            *(f"{hours:,.1f}" for hours in (*d.hours, d.cluster_hours)),
+            *(time_text(hours) for hours in (*d.hours, d.cluster_hours)),
             f"{d.megabytes:,.1f}",
         ]
         for d in demands(plan, parts, done, speeds, device)
     ]
     return "\n".join(
         [
-            f"The scale “{plan.scale}”, with the hours that the runs left likely take on a device",
-            "of each kind, and those that a cluster is asked for to be safe (docs/speed.md):",
+            f"The scale “{plan.scale}”, with the time that the runs left likely take on a device",
+            "of each kind, and what a cluster is asked for to be safe (docs/speed.md):",
             "",
             *aligned([header, *lines]),
             "",
@@ -171,6 +172,13 @@ def plan_text(
             *remarks(plan, {run for runs in parts.values() for run in runs}),
         ]
     )
+
+
+def time_text(hours: float) -> str:
+    """A time in hours, or in minutes if it is shorter than one hour."""
+    if hours < 0.995:
+        return f"{math.ceil(60 * hours)} min" if hours else "0"
+    return f"{hours:,.1f} h"
 
 
 def remarks(plan: Plan, runs: Iterable[str]) -> list[str]:

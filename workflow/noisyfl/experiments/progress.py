@@ -15,7 +15,7 @@ from noisyfl.core.provenance import read_provenance
 from noisyfl.core.text import aligned, one_line
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import runs_by_target
-from noisyfl.runs.status import again_alone, failure_text, read_statuses
+from noisyfl.runs.status import failure_text, read_statuses, snakemake_alone
 
 LOST_SECONDS = 300.0
 """Time without a sign of life after which a run counts as lost: its process or node is gone."""
@@ -172,6 +172,7 @@ def progress_text(
     device: str,
     by_target: Mapping[str, Sequence[str]] | None = None,
     now: datetime | None = None,
+    options: Sequence[str] = (),
 ) -> str:
     """The progress of a scale, as text.
 
@@ -182,6 +183,8 @@ def progress_text(
         by_target: the ids of the runs of each table and figure to be shown; those of the whole
             scale by default.
         now: in UTC; the present time by default.
+        options: with which Snakemake takes the scale, see
+            :func:`noisyfl.runs.status.scale_words`.
     """
     now = now or datetime.now(UTC)
     by_target = by_target or runs_by_target(plan)
@@ -209,7 +212,7 @@ def progress_text(
             "Hours are those of one run at a time.",
             *_end(progress, seconds, pace, now),
             *_under_way(progress, seconds, now),
-            *_failures(progress, layouts[0]),
+            *_failures(progress, layouts[0], options),
             *_damage(progress),
         ]
     )
@@ -254,19 +257,24 @@ def _under_way(
         rounds = "before its first round"
         if status["rounds"] is not None:
             rounds = f"round {status['rounds_done']} of {status['rounds']}"
+        if status["accuracy"] is not None:
+            rounds += f", accuracy {100 * status['accuracy']:.1f} %"
         end = _date(now + timedelta(seconds=seconds[run]))
         line = f"{status['setting']}: {rounds}, on {status['host']}, until {end}"
         lines.append(f"  {run}  {one_line(line)}")
     return ["", "Under way:", *lines]
 
 
-def _failures(progress: Mapping[str, RunProgress], results: Results) -> list[str]:
+def _failures(
+    progress: Mapping[str, RunProgress], results: Results, options: Sequence[str]
+) -> list[str]:
     lines = []
     for run, one in progress.items():
         if one.state == "failed" and one.status:
             status = one.status
             error = status["error"] or "for a reason that it does not give"
-            alone = again_alone(results, run, status)
+            target = results.run(run).provenance
+            alone = snakemake_alone(target, options, status["slurm_job"] is not None)
             lines += ["", failure_text(status["setting"], error, status["log"], alone)]
     return lines
 

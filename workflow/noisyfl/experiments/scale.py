@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from noisyfl.analysis.room import BASELINE
 from noisyfl.core.artifacts import Results, RunFiles
-from noisyfl.core.options import BadInput, find
+from noisyfl.core.options import find
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.config import RULES
 from noisyfl.experiments.partial import partial_plan
@@ -44,10 +44,29 @@ class Scale:
         config: as :func:`noisyfl.experiments.config.check_config` returns it.
         plan: of the configuration.
         reproduced: where tracked runs and noisy partitions lie.
+        file: of the configuration, as a person names it.
+        options: with which Snakemake takes the configuration, see
+            :func:`noisyfl.runs.status.scale_words`.
+
+    Attributes:
+        asked_parts: by name, the tables and figures that Snakemake has asked for the inputs of, so
+            that they are part of what it makes.
+        asked_runs: the runs, likewise.
     """
 
-    def __init__(self, config: Mapping[str, Any], plan: Plan, reproduced: Results) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        plan: Plan,
+        reproduced: Results,
+        file: str = "",
+        options: Sequence[str] = (),
+    ) -> None:
         self.config = config
+        self.file = file
+        self.options = options
+        self.asked_parts: dict[str, Description] = {}
+        self.asked_runs: dict[str, None] = {}
         self.results = Results(Path(config["results"]))
         self.reproduced = reproduced
         self.folder = self.results.root / plan.scale
@@ -124,9 +143,10 @@ class Scale:
             found += [folder / f"{part.name}.{ending}" for ending in endings]
         return found
 
-    def frames(self) -> list[Path]:
-        """The frames of the wanted tables."""
-        return [self.folder / "tables" / f"{name}.parquet" for name in self.wanted_tables]
+    def frames(self, tables: Iterable[str] | None = None) -> list[Path]:
+        """The frames of tables by name; of the wanted ones by default."""
+        names = self.wanted_tables if tables is None else tables
+        return [self.folder / "tables" / f"{name}.parquet" for name in names]
 
     @property
     def compared(self) -> bool:
@@ -142,48 +162,60 @@ class Scale:
             names.append("evidence.md")
         return [self.folder / name for name in names]
 
-    def explorer_of(self, experiment: str) -> list[Path]:
-        """The explorer, if the wanted tables are all of one experiment: others would be trained."""
-        experiments = {table.experiment for table in self.wanted_tables.values()}
-        return [self.folder / "explorer.html"] if experiments == {experiment} else []
+    def explorer_of(self, target: str) -> Path:
+        """The explorer of the tables of an experiment, or of the one of that name."""
+        return self.folder / "explorer" / f"{target}.html"
+
+    def tables_of(self, target: str) -> dict[str, TableDescription]:
+        """By name, the tables of an experiment, or the one of that name."""
+        parts = self.tables_and_figures(target).items()
+        return {name: part for name, part in parts if isinstance(part, TableDescription)}
+
+    def explorers(self) -> list[Path]:
+        """The explorers that there may be of the tables that Snakemake was asked for: that of the
+        scale if it has all of them, else those of experiments and tables.
+        """
+        asked = {name for name in self.asked_parts if name in self.plan.tables}
+        if asked and asked == self.wanted_tables.keys():
+            return [self.folder / "explorer.html"]
+        experiments = dict.fromkeys(self.plan.tables[name].experiment for name in asked)
+        whole = [one for one in experiments if self.tables_of(one).keys() <= asked]
+        single = [name for name in asked if self.plan.tables[name].experiment not in whole]
+        return [self.explorer_of(target) for target in (*whole, *sorted(single))]
 
     def targets(self) -> dict[str, list[Path]]:
-        """The files of each target with a name: an experiment, or one of its tables or figures."""
-        found = {
-            experiment: [
-                *self.files_of(self.tables_and_figures(experiment).values()),
-                *self.explorer_of(experiment),
-            ]
+        """The files of each target with a name: an experiment, or one of its tables or figures.
+        Those with tables have an explorer.
+        """
+        names = {
+            experiment: experiment
             for experiment in self.config["experiments"]
             if experiment not in self.plan.left_out
         }
-        return found | {name_of(part): self.files_of([part]) for part in self.parts.values()}
+        names |= {name_of(part): name for name, part in self.parts.items()}
+        found = {}
+        for target, name in names.items():
+            explorer = [self.explorer_of(name)] if self.tables_of(name) else []
+            found[target] = [*self.files_of(self.tables_and_figures(name).values()), *explorer]
+        return found
 
-    def check_targets(self, words: Iterable[str], targets: Callable[[], Iterable[str]]) -> None:
-        """Check the targets that a person has typed.
-
-        Args:
-            words: of the command line.
-            targets: returns those that Snakemake takes for targets. Its own parser is slow, so it
-                is asked only if a word might be a wrong one.
-
-        Raises:
-            BadInput: a target is neither known nor a file; names the nearest, or says why its
-                experiment is left out.
+    def wrong_target(self, word: str) -> str:
+        """Why a word of the command line is no target: it names the nearest, or says why its
+        experiment is left out; empty if the word is a target, a file, or none at all.
         """
         parts = self.parts.values()
         known = {*RULES, *map(name_of, parts), *(part.experiment for part in parts)}
-        wrong = {word for word in words if re.fullmatch(r"[a-z]\w*(=.*)?", word)} - known
-        for target in targets() if wrong else ():
-            if target in wrong and (why := self.plan.why_left_out(target)):
-                raise BadInput(why)
-            if target in wrong and not Path(target).exists():
-                choice = "--config=scale={scale}"
-                raise BadInput(unknown_target(target, self.plan.scale, known, choice))
+        if not re.fullmatch(r"[a-z]\w*(=.*)?", word) or word in known or Path(word).exists():
+            return ""
+        why = self.plan.why_left_out(word)
+        return why or unknown_target(word, self.plan.scale, known, "--config=scale={scale}")
 
     def part(self, wildcards: Any) -> Description:
         """The table or figure that files with these wildcards belong to."""
-        return find(self.parts, f"{wildcards.experiment}/{wildcards.name}", "table or figure")
+        name = f"{wildcards.experiment}/{wildcards.name}"
+        part = find(self.parts, name, "table or figure")
+        self.asked_parts[name] = part
+        return part
 
     def text(self, part: Description) -> str:
         """What a table or a figure says and shows, as the canonical JSON that jobs are given."""
@@ -223,6 +255,7 @@ class Scale:
         ancient. The run's id covers what these files hold, so equal files made anew retrain
         nothing.
         """
+        self.asked_runs[run] = None
         files, there = self._prepared(self.plan.partition[run])
         return there if self.results.run(run).provenance.exists() else files
 
@@ -255,24 +288,3 @@ class Scale:
     def partition_text(self, partition: str) -> str:
         """The spec of a noisy partition as canonical JSON."""
         return canonical_json(self.plan.partitions[partition])
-
-
-class RunWords:
-    """What a run is called on the console: ``{RUN_WORDS:<id>}`` in a rule's message.
-
-    The words are not in the rule's params, since a change of these would train the run anew.
-    """
-
-    def __init__(self) -> None:
-        self._words: dict[str, str] = {}
-
-    def add(self, words: Mapping[str, str]) -> None:
-        """Name runs.
-
-        Args:
-            words: by run.
-        """
-        self._words |= words
-
-    def __format__(self, run: str) -> str:
-        return self._words[run]

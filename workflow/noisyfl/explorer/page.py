@@ -27,8 +27,8 @@ MODULES = (
 LIBRARY = ("d3.min.js", "plot.umd.min.js")
 """Files of the library that draws charts; it is loaded when the first chart is drawn."""
 
-FIDELITY = "../../docs/fidelity.md"
-"""Where a page at ``results/<scale>/explorer.html`` of a clone finds the reasons of choices."""
+FIDELITY = "docs/fidelity.md"
+"""Where a clone has the reasons of choices; the pages of a scale lie in ``results/<scale>/``."""
 
 IMPORT = re.compile(r"^import \{([^}]*)\} from \"\./(\w+)\.js\";", re.MULTILINE)
 
@@ -53,8 +53,12 @@ def fidelity_link(path: Path) -> str | None:
 
     A browser takes ``..`` away from the page's address without looking at the disk.
     """
-    there = os.path.normpath(path.absolute().parent / FIDELITY)
-    return FIDELITY if Path(there).is_file() else None
+    # An explorer of a few tables lies in one or two folders of its scale's.
+    links = ["../" * up + FIDELITY for up in (2, 3, 4)]
+    found = (
+        link for link in links if Path(os.path.normpath(path.absolute().parent / link)).is_file()
+    )
+    return next(found, None)
 
 
 def explorer_page(index: dict[str, Any], details: dict[str, Any], scale: str) -> str:

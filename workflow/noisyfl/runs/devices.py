@@ -127,6 +127,11 @@ def _usable(log: Callable[[str], None]) -> list[Gpu]:
     return gpus
 
 
+def has_gpu() -> bool:
+    """Whether this machine has a GPU that a run may take."""
+    return bool(_usable(lambda line: None))
+
+
 def installed_gpus() -> list[Gpu]:
     """All GPUs that are not split into parts (MIG); none if no driver tells about them."""
     try:

@@ -30,13 +30,14 @@ from noisyfl.core.artifacts import (
 )
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
+from noisyfl.core.text import one_line
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.roots import data_roots
 from noisyfl.models import WeightFiles
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import gpu_seat
 from noisyfl.runs.gpu import NoGpu
-from noisyfl.runs.status import RunStatus, failure_text, snakemake_alone
+from noisyfl.runs.status import RunStatus
 from noisyfl.runs.store import must_train_again, put_in_place
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Interrupted
@@ -73,11 +74,11 @@ class TrainingJob:
         device: see :func:`noisyfl.runs.train.choose_device`.
         executor: a name of :data:`noisyfl.runs.train.EXECUTORS`.
         checkpoint_seconds: time between two checkpoints.
-        alone: the command that trains this run again, and nothing else.
         keep_models: write the model that the run ends with, too.
         keep_labels: write what the run found of each sample's label, too; a run that is whole
             without is trained once more for it, and its artifact stays as it is.
         trackers: names of :data:`noisyfl.runs.trackers.TRACKERS`.
+        attempt: counts Snakemake's attempts from 1.
     """
 
     spec: dict[str, Any]
@@ -88,10 +89,10 @@ class TrainingJob:
     device: str
     executor: str
     checkpoint_seconds: float
-    alone: str
     keep_models: bool = False
     keep_labels: bool = False
     trackers: tuple[str, ...] = ()
+    attempt: int = 1
 
     @classmethod
     def of_snakemake(
@@ -99,7 +100,7 @@ class TrainingJob:
         spec: dict[str, Any],
         log: str,
         config: Mapping[str, Any],
-        on_slurm: bool,
+        attempt: int,
     ) -> TrainingJob:
         """The job of the rule ``train``.
 
@@ -107,9 +108,8 @@ class TrainingJob:
             spec: the spec in the rule's params.
             log: the rule's log file.
             config: the checked configuration.
-            on_slurm: whether a Slurm job trains the run.
+            attempt: counts Snakemake's attempts from 1.
         """
-        files = Results(Path(config["results"])).run(identity(spec))
         return cls(
             spec=spec,
             results=config["results"],
@@ -119,10 +119,10 @@ class TrainingJob:
             device=config["device"],
             executor=config["executor"],
             checkpoint_seconds=config["checkpoint_seconds"],
-            alone=snakemake_alone(files.provenance, on_slurm),
             keep_models=config["keep_models"],
             keep_labels=config["keep_labels"],
             trackers=tuple(config["trackers"]),
+            attempt=attempt,
         )
 
     @property
@@ -137,14 +137,14 @@ class TrainingJob:
         return files.whole() and (files.labels.exists() or not self.keep_labels)
 
     def failure(self, error: str) -> str:
-        """The message about a run that failed."""
-        return failure_text(describe_run(self.spec), error, self.log, self.alone)
+        """The message about a run that failed: two lines."""
+        return f"failed: {one_line(f'{describe_run(self.spec)}: {error}')}\n  log: {self.log}"
 
     @property
     def status(self) -> RunStatus:
         """What the run says of itself while it is under way."""
         path = Results(Path(self.results)).status(identity(self.spec))
-        return RunStatus(path, describe_run(self.spec), self.log, self.alone)
+        return RunStatus(path, describe_run(self.spec), self.log)
 
     def run(self, echo: bool = False) -> Outcome:
         """Train the run, or wait for another process that does; a whole run is not trained again.
@@ -154,8 +154,8 @@ class TrainingJob:
         """
         status = self.status
         with log_to(Path(self.log), echo=echo) as log:
-            if hopeless := status.hopeless():
-                error_before, advice = hopeless
+            if self.attempt > 1 and (known := status.known_failure()):
+                error_before, advice = known
                 log.error(
                     f"not tried again, since it would end as before: {error_before}\n{advice}"
                 )
@@ -163,12 +163,12 @@ class TrainingJob:
             try:
                 outcome = self._whole_run(log, status)
             except (BadInput, DamagedArtifact) as error:
-                status.fail(str(error), hopeless=not isinstance(error, NoGpu))
+                status.fail(str(error), permanent=not isinstance(error, NoGpu))
                 log.error(f"error: {error}")
                 return Outcome(str(error))
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
-                status.fail(text, hopeless=is_hopeless(error))
+                status.fail(text, permanent=is_permanent(error))
                 log.exception(f"error: {text}")
                 return Outcome(text)
             except BaseException:  # Ctrl-C
@@ -282,7 +282,7 @@ class TrainingJob:
         return nullcontext()
 
 
-def is_hopeless(error: Exception) -> bool:
+def is_permanent(error: Exception) -> bool:
     """Whether another attempt would end with the same error.
 
     A run repeats its computation exactly, so only errors of the machine or the network may pass:

@@ -3,10 +3,10 @@
 A status is a small JSON file (:meth:`noisyfl.core.artifacts.Results.status`): ``state``
 (``running``, ``interrupted`` or ``failed``), ``setting`` (the run in words), ``host``, ``process``,
 ``begun`` and ``updated`` (UTC, ISO 8601), ``rounds_done``, ``rounds`` and ``resumed_after``
-(rounds; null until the first round begins), ``seconds_left`` after ``updated`` (null until a round
-is done), ``error`` (one line, or null), ``hopeless_in`` (the Snakemake command that need not try
-it again, or null), ``log`` (a path, or null) and ``alone`` (the command that runs it again and
-nothing else). A whole run has no status.
+(rounds; null until the first round begins), ``accuracy`` on the test part (of 1; null until a round
+is evaluated), ``seconds_left`` after ``updated`` (null until a round is done), ``error`` (one line,
+or null), ``permanent`` (whether another attempt would end with the same error), ``log`` (a path, or
+null) and ``slurm_job`` (the id of the Slurm job that trains it, or null). A complete run has none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import shlex
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,10 @@ from noisyfl.core.paths import from_here
 from noisyfl.core.text import one_line
 
 WRITE_SECONDS = 10.0
-"""Shortest time between two writes of how many rounds are done."""
+"""Shortest time between two writes of how many rounds are done, once a run has trained for long."""
+
+WRITE_SHARE = 0.1
+"""Before that, this time as a share of the run's time so far."""
 
 BEAT_SECONDS = 60.0
 """Time between two writes that show that the run is alive, since a round may take hours."""
@@ -39,28 +42,17 @@ STATES = ("running", "interrupted", "failed")
 TEXT, COUNT, NUMBER, NOTHING = (str,), (int,), (int, float), (type(None),)
 
 KEYS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("state", "setting", "host", "begun", "updated", "alone"), TEXT),
-    **dict.fromkeys(("error", "hopeless_in", "log"), TEXT + NOTHING),
+    **dict.fromkeys(("state", "setting", "host", "begun", "updated"), TEXT),
+    **dict.fromkeys(("error", "log", "slurm_job"), TEXT + NOTHING),
     **dict.fromkeys(("rounds_done", "rounds", "resumed_after"), COUNT + NOTHING),
+    **dict.fromkeys(("seconds_left", "accuracy"), NUMBER + NOTHING),
     "process": COUNT,
-    "seconds_left": NUMBER + NOTHING,
+    "permanent": (bool,),
 }
 """The keys that every status has, and the types of their values."""
 
-VALUES = "NOISYFL_CONFIG"
-"""The environment variable with what is given with ``--config``, as words, in JSON."""
-
-CONFIGFILES = "NOISYFL_CONFIGFILES"
-"""The environment variable that tells Snakemake's jobs which ``--configfile`` it was given."""
-
-SNAKEFILE = "NOISYFL_SNAKEFILE"
-"""The environment variable that tells them which ``--snakefile`` it was given."""
-
 FOUND = ("Snakefile", "workflow/Snakefile")
 """Where Snakemake finds a workflow by itself."""
-
-COMMAND = "NOISYFL_COMMAND"
-"""The environment variable that tells Snakemake's jobs which command they belong to."""
 
 
 class RunStatus:
@@ -70,10 +62,9 @@ class RunStatus:
         path: where it lies.
         setting: the run in words.
         log: the run's log file, if it has one.
-        alone: the command that runs it again, and nothing else.
     """
 
-    def __init__(self, path: Path, setting: str, log: str | None, alone: str) -> None:
+    def __init__(self, path: Path, setting: str, log: str | None) -> None:
         self._path = path
         self._content: dict[str, Any] = {
             "state": "running",
@@ -84,12 +75,14 @@ class RunStatus:
             "rounds_done": None,
             "rounds": None,
             "resumed_after": None,
+            "accuracy": None,
             "error": None,
-            "hopeless_in": None,
+            "permanent": False,
             "log": log,
-            "alone": alone,
+            "slurm_job": os.environ.get("SLURM_JOB_ID"),
         }
         self._ends_at: float | None = None
+        self._begun = time.monotonic()
         self._written = 0.0
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -101,44 +94,57 @@ class RunStatus:
         with suppress(RuntimeError):  # a machine that has no thread left
             threading.Thread(target=self._beat, name="status", daemon=True).start()
 
-    def report(self, rounds_done: int, rounds: int, seconds_left: float | None = None) -> None:
+    def report(
+        self,
+        rounds_done: int,
+        rounds: int,
+        seconds_left: float | None = None,
+        accuracy: float | None = None,
+    ) -> None:
         """Note how many rounds are done. The first and the last report are written at once.
 
         Args:
             rounds_done: by this attempt and those before it.
             rounds: of the whole run.
             seconds_left: until the run is whole, if that is known yet.
+            accuracy: on the test part, if this round was evaluated.
         """
         now = time.monotonic()
         first = self._content["resumed_after"] is None
+        due = min(WRITE_SECONDS, WRITE_SHARE * (now - self._begun))
         with self._lock:
             if first:
                 self._content["resumed_after"] = rounds_done
             self._content |= {"rounds_done": rounds_done, "rounds": rounds}
+            if accuracy is not None:
+                self._content["accuracy"] = accuracy
             self._ends_at = None if seconds_left is None else now + seconds_left
-            if first or rounds_done == rounds or now - self._written >= WRITE_SECONDS:
+            if first or rounds_done == rounds or now - self._written >= due:
                 self._write()
 
     def interrupt(self) -> None:
         """Write that the run was asked to end; it goes on when it is started again."""
         self._end(state="interrupted")
 
-    def fail(self, error: str, hopeless: bool = False) -> None:
-        """Write that the run ended with an error, which is kept as one line."""
-        command = os.environ.get(COMMAND) if hopeless else None
-        # Kept here too, since Snakemake begins a run's log anew with each attempt.
-        self._content["traceback"] = traceback.format_exc() if command else None
-        self._end(state="failed", error=one_line(error), hopeless_in=command)
+    def fail(self, error: str, permanent: bool = False) -> None:
+        """Write that the run ended with an error, which is kept as one line.
 
-    def hopeless(self) -> tuple[str, str] | None:
-        """Why an earlier attempt of the same command failed, if this one would fail too.
+        Args:
+            error: why it failed.
+            permanent: whether another attempt would end with the same error.
+        """
+        # Kept here too, since Snakemake begins a run's log anew with each attempt.
+        self._content["traceback"] = traceback.format_exc() if permanent else None
+        self._end(state="failed", error=one_line(error), permanent=permanent)
+
+    def known_failure(self) -> tuple[str, str] | None:
+        """Why the attempt before this one failed, if this one would fail too.
 
         The reason is the error as one line, and Python's traceback.
         """
-        command = os.environ.get(COMMAND)
         with suppress(OSError, DamagedArtifact):  # then the run is simply tried
             before = read_status(self._path)
-            if before is not None and command is not None and before["hopeless_in"] == command:
+            if before is not None and before["state"] == "failed" and before["permanent"]:
                 return before["error"] or "", str(before.get("traceback") or "")
         return None
 
@@ -180,7 +186,7 @@ def read_status(path: Path) -> dict[str, Any] | None:
         return None
     for key, kinds in KEYS.items():
         value = found.get(key, ...)
-        if not isinstance(value, kinds) or isinstance(value, bool):
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             got = "nothing" if value is ... else repr(value)
             raise DamagedArtifact(f"{path}: not a status ({key}: got {got}); delete it")
     moments = []
@@ -211,64 +217,44 @@ def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str
     return found, damage
 
 
-def failure_text(setting: str, error: str, log: str | None, alone: str) -> str:
-    """The message about a run that failed: three lines."""
-    lines = [f"failed: {setting}: {error}", f"log: {log or 'none'}", f"again, alone: {alone}"]
+def failure_text(name: str, error: str, log: str | None, alone: str) -> str:
+    """The message about a job that failed: three lines."""
+    lines = [f"failed: {name}: {error}", f"log: {log or 'none'}", f"again, alone: {alone}"]
     return "\n".join([one_line(lines[0]), *(f"  {one_line(line)}" for line in lines[1:])])
 
 
-def tell_jobs(
-    paths: Iterable[Path | str],
-    values: Mapping[str, Any],
-    command: str | None,
-    snakefile: Path | str,
-) -> None:
-    """Tell every job that is started from this process its configuration and its command.
+def scale_words(
+    paths: Iterable[Path | str], values: Mapping[str, Any], snakefile: Path | str
+) -> list[str]:
+    """The words of a command line with which Snakemake takes a configuration.
 
     Args:
         paths: the configuration's files, as Snakemake was given them.
         values: what it was given with ``--config``.
-        command: a name for this Snakemake command; None in one of its jobs, which was told it.
         snakefile: the workflow's.
     """
-    if command is not None:
-        os.environ[COMMAND] = command
-        os.environ[VALUES] = json.dumps(
-            [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in values.items()]
-        )
-    os.environ[CONFIGFILES] = json.dumps(list(map(from_here, paths)))
-    os.environ[SNAKEFILE] = from_here(snakefile)
+    words = []
+    if values:
+        given = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in values.items()]
+        words += ["--config", *given]
+    if files := list(map(from_here, paths)):
+        words += ["--configfile", *files]
+    if (found := from_here(snakefile)) not in FOUND:
+        words += ["--snakefile", found]
+    return words
 
 
-def again_alone(results: Results, run: str, status: Mapping[str, Any]) -> str:
-    """The command with which Snakemake trains a run that failed. The command in its status is not
-    used: somebody else may have written the file.
-    """
-    return snakemake_alone(results.run(run).provenance, "--profile slurm" in status["alone"])
-
-
-def snakemake_alone(provenance: Path, on_slurm: bool) -> str:
-    """The command with which Snakemake trains one run, and makes nothing that depends on it.
-
-    It has the configuration that :func:`tell_jobs` was given, here or in the process that started
-    this one.
+def snakemake_alone(target: Path, options: Sequence[str], on_slurm: bool) -> str:
+    """The command with which Snakemake makes one file, and nothing that depends on it.
 
     Args:
-        provenance: the run's provenance file, as the rule ``train`` names it.
+        target: of a run its provenance, as the rule ``train`` names it.
+        options: of the configuration, see :func:`scale_words`.
         on_slurm: whether the command is to train on a cluster.
     """
     # The target comes first: --configfile takes a list, and would take it for another file.
-    words = ["snakemake", str(provenance), "--cores", "1"]
-    if on_slurm:
-        words += ["--profile", "slurm"]
-    if values := json.loads(os.environ.get(VALUES, "[]")):
-        words += ["--config", *values]
-    if configfiles := json.loads(os.environ.get(CONFIGFILES, "[]")):
-        words += ["--configfile", *configfiles]
-    snakefile = os.environ.get(SNAKEFILE, FOUND[0])
-    if snakefile not in FOUND:
-        words += ["--snakefile", snakefile]
-    return shlex.join(words)
+    profile = ["--profile", "slurm"] if on_slurm else []
+    return shlex.join(["snakemake", str(target), "--cores", "1", *profile, *options])
 
 
 def _now() -> str:

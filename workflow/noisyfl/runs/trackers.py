@@ -189,7 +189,9 @@ def tracking(
     def start(name: str) -> None:
         there[name] = TRACKERS[name](spec, results)
 
-    def report_and_write(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
+    def report_and_write(
+        rounds_done: int, rounds: int, seconds_left: float | None, accuracy: float | None
+    ) -> None:
         if seconds_left is not None:  # at the start a resumed run's rounds are already written
             row = federation.records.rounds[-1]
             numbers = {
@@ -199,7 +201,7 @@ def tracking(
             }
             for name, tracker in [*there.items()]:
                 attempt(name, tracker.write, row["round"], numbers)
-        report(rounds_done, rounds, seconds_left)
+        report(rounds_done, rounds, seconds_left, accuracy)
 
     finished = False
     for name in names:

@@ -37,11 +37,14 @@ NOT_EVALUATED = {
 
 T = TypeVar("T")
 
-Report = Callable[[int, int, float | None], None]
-"""Takes the rounds done, all rounds, and the seconds left, if these are known."""
+Report = Callable[[int, int, float | None, float | None], None]
+"""Takes the rounds done, all rounds, the seconds left, if these are known, and the accuracy on the
+test part, if the round was evaluated."""
 
 
-def unreported(rounds_done: int, rounds: int, seconds_left: float | None) -> None:
+def unreported(
+    rounds_done: int, rounds: int, seconds_left: float | None, accuracy: float | None
+) -> None:
     """Ignore the progress of a run: the :data:`Report` of a run that nobody follows."""
 
 
@@ -56,8 +59,7 @@ def simulate(
     """Run all rounds of a method, from the checkpoint if there is one.
 
     The last round is evaluated, and so is each that raises the count of evaluations due
-    (:meth:`noisyfl.simulation.schedule.Schedule.evaluations`). After each round, ``report`` is
-    called with how far the run is.
+    (:meth:`noisyfl.simulation.schedule.Schedule.evaluations`).
 
     Args:
         federation: before its first round.
@@ -65,7 +67,7 @@ def simulate(
         client: the method's client side.
         checkpoint: what the run resumes from, and is saved to.
         log: takes a line.
-        report: takes how many rounds are done, how many there are, and the seconds that are left.
+        report: is called after each round.
 
     Returns:
         ``finished``, or ``diverged`` if the global model was no longer finite; the rounds until
@@ -75,7 +77,7 @@ def simulate(
     total = server.rounds(federation)
     start, line = checkpoint.restore(federation, total)
     log(line)
-    report(start, total, None)
+    report(start, total, None, None)
     left = sum(server.counted_updates(round, federation) for round in range(start, total))
     spent = 0
     begun = time.perf_counter()
@@ -93,7 +95,8 @@ def simulate(
             f"test accuracy {measured}  {(round + 1 - start) / elapsed:.3g} rounds/s  "
             f"{left * elapsed / spent:.0f} s left"
         )
-        report(round + 1, total, left * elapsed / spent)
+        evaluated = None if math.isnan(accuracy) else accuracy
+        report(round + 1, total, left * elapsed / spent, evaluated)
         if not finite:
             log(f"diverged in round {round + 1}: the global model is not finite")
             return "diverged"

@@ -1,0 +1,376 @@
+"""The logger plugin: what it shows of Snakemake's records, and in a pipe and a terminal."""
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from snakemake.exceptions import LockException, format_exception_to_string
+from snakemake.settings.enums import Quietness
+from snakemake_interface_logger_plugins.common import LogEvent
+from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+
+from noisyfl.core.artifacts import Results, write_json
+from noisyfl.experiments.config import check_config
+from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.scale import Scale
+from small_paper import CONFIG, PAPER
+from small_repository import Repository, ended
+from small_status import status_with
+from snakemake_logger_plugin_noisyfl import LogHandler
+
+
+@pytest.fixture
+def scale(tmp_path):
+    (tmp_path / "paper.yaml").write_text(yaml.safe_dump(PAPER))
+    given = {**CONFIG, "results": str(tmp_path / "results"), "device": "cpu"}
+    config = check_config(given, "my.yaml")
+    plan = make_plan(config, tmp_path, "my.yaml")
+    return Scale(config, plan, Results(tmp_path / "reproduced"), "config/my.yaml")
+
+
+def handler(**settings):
+    names = ("dryrun", "verbose", "debug_dag", "show_failed_logs", "printshellcmds", "nocolor")
+    given = {**dict.fromkeys(names, False), "quiet": None, "stdout": False, **settings}
+    return LogHandler(SimpleNamespace(**given), None)
+
+
+def record(text, event=None, level=logging.INFO, **more):
+    return logging.makeLogRecord({"msg": text, "levelno": level, "event": event, **more})
+
+
+def of_job(scale, run, number=1, event=LogEvent.JOB_INFO, **more):
+    given = {
+        "jobid": number,
+        "rule_name": "train",
+        "rule_msg": None,
+        "output": [str(path) for path in scale.results.run(run).all()],
+        "log": [str(scale.results.log(run))],
+        "wildcards": {"run": run},
+    }
+    return record("a job", event, **{**given, **more})
+
+
+def start(made, scale, runs):
+    """The records with which Snakemake starts to train runs of the table."""
+    scale.part(SimpleNamespace(experiment="paper", name="one"))
+    for run in runs:
+        scale.train_inputs(run)
+    made.emit(record("Assuming unrestricted shared filesystem usage.", module="api"))
+    made.emit(record(None, noisyfl=scale))
+    cmd = "snakemake --cores 2 paper_one"
+    made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd=cmd))
+    made.emit(record("Building DAG of jobs..."))
+    made.emit(record("Provided cores: 2", LogEvent.RESOURCES_INFO, cores=2))
+    stats = {"train": len(runs), "table": 1, "paper_one": 1, "total": len(runs) + 2}
+    made.emit(record("Job stats", LogEvent.RUN_INFO, stats=stats))
+
+
+def test_snakemake_finds_the_plugin():
+    assert LoggerPluginRegistry().is_installed("noisyfl")
+
+
+def test_a_command_from_its_first_line_to_its_last(scale, capsys):
+    made, runs = handler(), list(scale.plan.runs)[:2]
+    start(made, scale, runs)
+    made.emit(record("Select jobs to execute..."))
+    made.emit(record("a warning", level=logging.WARNING))
+    for number, run in enumerate(runs):
+        made.emit(of_job(scale, run, number))
+        made.emit(record("Finished", LogEvent.JOB_FINISHED, job_id=number))
+    page = next(p for p in scale.files_of([scale.plan.tables["paper/one"]]) if p.suffix == ".md")
+    page.parent.mkdir(parents=True)
+    page.write_text("# Table 1\n\n| Method | clean |\n|---|---|\n| FedAvg | 51.1 |\n")
+    made.close()
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"3 jobs, 2 runs to train, about [\d,]+ \w+ on 2 cores", first)
+    table = ["Table 1", "", "Method  clean", "FedAvg   51.1", "", f"table: {page}"]
+    assert rest == ["a warning", *table]
+
+
+def test_a_failed_job_is_one_line_and_three_at_the_end(scale, capsys):
+    made, (run, other) = handler(), list(scale.plan.runs)[:2]
+    start(made, scale, [run, other])
+    write_json(scale.results.status(run), status_with(state="failed", error="ValueError: no"))
+    called = (
+        "CalledProcessError in file train.smk:\nCommand 'python x' died with <Signals.SIGKILL: 9>."
+    )
+    for number, one in enumerate((run, other)):
+        made.emit(of_job(scale, one, number))
+    for number, one in enumerate((run, other)):
+        error = f"RuleException:\n{called}"
+        exception = {"exception": "RuleException", "thread": number}
+        made.emit(record(error, LogEvent.ERROR, logging.ERROR, **exception))
+        made.emit(of_job(scale, one, number, LogEvent.JOB_ERROR, thread=number))
+    made.emit(record("Exiting because", level=logging.ERROR, module="job_scheduler"))
+    error = {"exception": "WorkflowError"}
+    made.emit(record("At least one job did not complete", LogEvent.ERROR, logging.ERROR, **error))
+    made.close()
+    lines = capsys.readouterr().err.splitlines()[1:]
+    failed = [
+        "failed: FedAvg, clean, seed 1: ValueError: no",
+        "failed: FedAvg, clean, seed 2: ended by the signal SIGKILL",
+    ]
+    assert lines[:3] == [*failed, "2 jobs failed:"]
+    assert lines[3::3] == failed
+    assert lines[4] == f"  log: {scale.results.log(run)}"
+    assert lines[5] == f"  again, alone: snakemake {scale.results.run(run).provenance} --cores 1"
+
+
+def test_an_interrupted_run_has_not_failed(scale, capsys):
+    made, (run, *_) = handler(), list(scale.plan.runs)
+    start(made, scale, [run])
+    made.emit(of_job(scale, run))
+    write_json(scale.results.status(run), status_with(state="interrupted"))
+    made.emit(of_job(scale, run, event=LogEvent.JOB_ERROR))
+    text = "Cancelling snakemake on user request."
+    made.emit(record(text, LogEvent.ERROR, logging.ERROR, exception="KeyboardInterrupt"))
+    made.close()
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "Interrupted: 1 run keeps its checkpoint; the same command goes on from there."
+    ]
+
+
+def test_what_sbatch_rejects_is_said_once(scale, capsys):
+    made, runs = handler(), list(scale.plan.runs)[:2]
+    start(made, scale, runs)
+    said = (
+        "SLURM sbatch failed. The error message was 'sbatch: error: Memory'.\n"
+        "    sbatch call:\n        sbatch --parsable --wrap='it'"
+    )
+    for number, run in enumerate(runs):
+        made.emit(of_job(scale, run, number))
+        made.emit(of_job(scale, run, number, LogEvent.JOB_ERROR, rule_msg=said))
+    made.close()
+    text = capsys.readouterr().err
+    assert text.splitlines()[1] == "sbatch rejects the job: 'sbatch: error: Memory'"
+    assert text.splitlines()[2] == "2 jobs failed:"
+
+
+def test_a_locked_folder_names_the_command_that_says_how_far_it_is(scale, capsys):
+    made = handler()
+    made.emit(record(None, noisyfl=scale))
+    made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd="snakemake"))
+    text = format_exception_to_string(LockException())
+    made.emit(record(text, LogEvent.ERROR, logging.ERROR, exception="LockException"))
+    made.close()
+    said = capsys.readouterr().err
+    assert said.startswith(f"{Path.cwd()} is locked: another Snakemake is at work there")
+    assert "`noisyfl progress --config config/my.yaml` says how far" in said
+    assert "--unlock" in said
+
+
+def test_a_wrong_target_names_the_nearest(scale, capsys):
+    made = handler()
+    made.emit(record(None, noisyfl=scale))
+    cmd = "snakemake --scheduler greedy paper_oen"
+    made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd=cmd))
+    text = "MissingRuleException:\nNo rule to produce paper_oen (if you use input functions ...)"
+    made.emit(record(text, LogEvent.ERROR, logging.ERROR, exception="MissingRuleException"))
+    made.close()
+    said = capsys.readouterr().err
+    assert said.startswith("no target is called 'paper_oen'; did you mean 'paper_one'?")
+
+
+def test_an_error_of_the_rules_is_its_message(scale, capsys):
+    made = handler()
+    text = (
+        'WorkflowError in file "/a/rules/common.smk", line 100:\n'
+        "executor: got slurm, and there is no command sbatch\n"
+        '  File "/a/rules/train.smk", line 4, in __onstart'
+    )
+    made.emit(record(text, LogEvent.ERROR, logging.ERROR, exception="WorkflowError"))
+    made.close()
+    assert capsys.readouterr().err == "executor: got slurm, and there is no command sbatch\n"
+
+
+def test_a_dry_run_counts_jobs_and_names_a_few(scale, capsys):
+    made, runs = handler(dryrun=True), list(scale.plan.runs)[:2]
+    start(made, scale, runs)
+    for number, run in enumerate(runs):
+        made.emit(of_job(scale, run, number))
+    made.close()
+    said = capsys.readouterr()
+    assert said.err == ""
+    lines = said.out.splitlines()
+    assert lines[0].startswith("3 jobs, 2 runs to train, ")
+    assert lines[1:5] == ["rule   jobs", "train     2", "table     1", "all       3"]
+    assert lines[-3:-1] == ["  FedAvg, clean, seed 1", "  FedAvg, clean, seed 2"]
+
+
+def test_nothing_to_be_done(scale, capsys):
+    made = handler()
+    made.emit(record(None, noisyfl=scale))
+    made.emit(record("Workflow has started!", LogEvent.WORKFLOW_STARTED, cmd="snakemake"))
+    made.emit(record("Building DAG of jobs..."))
+    made.emit(record("Nothing to be done (all requested files are present and up to date)."))
+    made.close()
+    assert capsys.readouterr().err == "Nothing to be done: all files are up to date.\n"
+
+
+def test_other_commands_say_what_snakemake_says(capsys):
+    made = handler()
+    made.emit(record("fedcorr\nfedrn", module="workflow"))  # --list
+    made.close()
+    assert capsys.readouterr().err == "fedcorr\nfedrn\n"
+
+
+def test_quiet_and_verbose(scale, capsys):
+    made, runs = handler(quiet={Quietness.ALL}), list(scale.plan.runs)[:1]
+    start(made, scale, runs)
+    made.close()
+    assert capsys.readouterr().err == ""
+    made = handler(verbose=True)
+    start(made, scale, runs)
+    made.close()
+    assert "Building DAG of jobs..." in capsys.readouterr().err
+
+
+# Snakemake itself.
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    return Repository(tmp_path_factory.mktemp("repository"))
+
+
+@pytest.mark.slow
+def test_in_a_pipe_there_are_lines_without_control_characters(repository):
+    run = repository.snakemake("tiny_one")
+    assert run.returncode == 0, run.stderr
+    assert not re.search(r"[\x00-\x08\x0b-\x1f]", run.stdout + run.stderr)
+    assert "6 jobs, 2 runs to train, about " in run.stderr
+    end = run.stderr.partition("Table one\n\n")[2].splitlines()
+    assert end[0].split() == ["Method", "noisy"]
+    assert re.fullmatch(r"FedAvg +\d+\.\d", end[1])
+    assert end[-2:] == [
+        "table: results/tiny/tables/tiny/one.md",
+        "explorer: results/tiny/explorer/tiny/one.html",
+    ]
+    again = repository.snakemake("tiny_one")
+    assert "Nothing to be done: all files are up to date.\nTable one\n" in again.stderr
+
+
+@pytest.mark.slow
+def test_another_logger_wins_and_without_the_plugin_snakemake_speaks(repository):
+    (repository.folder / "workflow" / "snakemake_logger_plugin_other").mkdir()
+    other = """
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+class LogHandler(LogHandlerBase):
+    writes_to_stream, writes_to_file, has_filter, has_formatter = True, False, True, True
+    needs_rulegraph = False
+    def emit(self, record):
+        print("OTHER", record.msg)
+"""
+    repository.write("workflow/snakemake_logger_plugin_other/__init__.py", other)
+    run = repository.snakemake("tiny_two", "-n", "--logger", "other")
+    assert "OTHER" in run.stdout
+    assert "rule   jobs" not in run.stdout
+    plugin = repository.folder / "workflow" / "snakemake_logger_plugin_noisyfl"
+    away = plugin.rename(plugin.with_name("away"))
+    # The installed package has one too, which this Python must not find.
+    code = (
+        "import runpy, sys; from importlib import util; real = util.find_spec;"
+        "util.find_spec = lambda name, *a: None if 'plugin_noisyfl' in name else real(name, *a);"
+        "sys.argv = ['snakemake', '-n', 'tiny_two', '--configfile', 'config/tiny.yaml'];"
+        "runpy.run_module('snakemake', run_name='__main__')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(repository.folder / "workflow")}
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=repository.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    away.rename(plugin)
+    assert said.returncode == 0, said.stderr
+    assert "Job stats:" in said.stdout + said.stderr
+
+
+class Terminal:
+    """Snakemake in a pseudo-terminal, as a person sees it."""
+
+    def __init__(self, repository, *arguments):
+        self.main, other = os.openpty()
+        environment = {**os.environ, "PYTHONPATH": str(repository.folder / "workflow")}
+        environment["TERM"] = "xterm"
+        environment.pop("SNAKEMAKE_OUTPUT_CACHE", None)
+        words = ["snakemake", "--cores", "2", *arguments, "--configfile", "config/tiny.yaml"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", *words],
+            cwd=repository.folder,
+            env=environment,
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            start_new_session=True,
+        )
+        os.close(other)
+        self.text = ""
+
+    def until(self, *words):
+        """Read until one of the words is there, or to the end."""
+        end = time.monotonic() + 600
+        while not any(word in self.text for word in words) and time.monotonic() < end:
+            try:
+                part = os.read(self.main, 10_000)
+            except OSError:  # the end of a pseudo-terminal
+                break
+            self.text += part.decode(errors="replace")
+        return self.text
+
+
+@pytest.mark.slow
+def test_in_a_terminal_there_is_a_bar_and_ctrl_c_is_no_error(repository):
+    undo = repository.edit(
+        "workflow/noisyfl/methods/fedprox.py",
+        'if self.prox_form == "norm":',
+        '__import__("time").sleep(60)\n        if self.prox_form == "norm":',
+    )
+    old = repository.edit("config/papers/tiny.yaml", "mu=0.1", "mu=0.7")
+    terminal = Terminal(repository, "tiny_one")
+    assert "FedProx, noisy  round 0 of 2" in terminal.until("round 0 of 2")
+    assert re.search(r"0 of 1 runs, \d other jobs, about \d+ seconds left", terminal.text)
+    for process in group(terminal.process.pid):
+        os.kill(process, signal.SIGINT)
+    said = terminal.until("the end that never comes")
+    assert terminal.process.wait() != 0
+    old()
+    undo()
+    end = said.rpartition("\x1b[?25h")[2]  # where the cursor is shown again
+    assert "Interrupted: 1 run keeps its checkpoint; the same command goes on from there." in end
+    assert "failed" not in end
+    assert "Traceback" not in said
+
+
+def group(process):
+    """A process and all that it has started, as a terminal's Ctrl-C reaches them."""
+    found = [process]
+    for each in found:  # which grows meanwhile
+        for children in Path(f"/proc/{each}/task").glob("*/children"):
+            found += map(int, children.read_text().split())
+    return found
+
+
+@pytest.mark.slow
+def test_a_killed_job_names_the_signal(repository):
+    undo = repository.edit(
+        "workflow/noisyfl/methods/fedprox.py",
+        'if self.prox_form == "norm":',
+        '__import__("os").kill(__import__("os").getpid(), 9)\n        if self.prox_form == "norm":',
+    )
+    old = repository.edit("config/papers/tiny.yaml", "mu=0.1", "mu=0.8")
+    run = ended(repository.start_snakemake("tiny_one"))
+    old()
+    undo()
+    assert run.returncode == 1
+    assert run.stderr.count("failed: FedProx, noisy: ended by the signal SIGKILL\n") == 2
+    assert "CalledProcessError" not in run.stderr
