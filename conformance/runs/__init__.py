@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-LAST, FEWER = 10, 4
+LAST, FEWER = 10, 6
 """Rounds at the end that are tested; fewer where a round's test takes seconds."""
 
 FEWEST_SEEDS = 3
