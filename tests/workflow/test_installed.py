@@ -49,7 +49,8 @@ def committed(*folders):
 def test_the_wheel_has_what_the_package_reads_and_nothing_else(installed):
     with zipfile.ZipFile(installed.wheel) as wheel:
         names = set(wheel.namelist())
-    own = {name.removeprefix("workflow/") for name in committed("workflow/noisyfl")}
+    packages = ("workflow/noisyfl", "workflow/snakemake_logger_plugin_noisyfl")
+    own = {name.removeprefix("workflow/") for name in committed(*packages)}
     folders = ("rules", "config", "profiles", "slurm", "reproduced")
     folders += tuple(f"workflow/{name}" for name in ("Snakefile", "scripts", "report", "reasons"))
     read = {f"noisyfl/repository/{name}" for name in committed("Snakefile", *folders)}
