@@ -49,6 +49,7 @@ use rule explorer as table_explorer with:
         FOLDER / "explorer" / "{target}.html",
     log:
         FOLDER / "logs" / "explorer" / "{target}.log",
+    localrule: True
     wildcard_constraints:
         target="[a-z0-9_]+(/[a-z0-9_]+)?",
     params:

@@ -13,6 +13,7 @@ NAMES_A_RUN = {
     "core/places.py",
     "core/text.py",
     "runs/__init__.py",
+    "runs/kept_labels.py",
     "specs/__init__.py",
     "specs/catalogue.py",
     "specs/identity.py",
@@ -20,8 +21,8 @@ NAMES_A_RUN = {
     "specs/sources.py",
     "specs/spec.py",
 }
-"""What training imports beside: the id of a run, which every checkpoint has beside the digest, and
-where files lie, and how messages are shown."""
+"""What training imports besides: the id of a run, which every checkpoint has next to the digest,
+where files lie, how messages are shown, and how the labels that a run found are written."""
 
 
 @pytest.fixture(scope="module")

@@ -219,7 +219,10 @@ def test_a_target_or_scale_that_there_is_not_names_the_nearest(repository):
     wrong = repository.snakemake("-n", "--config", "device=gpu")
     assert "device: got 'gpu', expected auto, cpu, cuda" in wrong.stdout + wrong.stderr
     wrong = repository.snakemake("-n", "--config", "data={download: maybe}")
-    assert "data.download: Input should be a valid boolean (got 'maybe')" in wrong.stdout + wrong.stderr
+    assert (
+        "data.download: Input should be a valid boolean (got 'maybe')"
+        in wrong.stdout + wrong.stderr
+    )
     assert repository.snakemake("-n", "--config", "data={download: true}").returncode == 0
     wrong = repository.snakemake("-n", config="config/tniy.yaml")
     assert "no file 'config/tniy.yaml'; did you mean 'config/tiny.yaml'?" in wrong.stderr
