@@ -49,9 +49,9 @@ use rule explorer as table_explorer with:
         FOLDER / "explorer" / "{target}.html",
     log:
         FOLDER / "logs" / "explorer" / "{target}.log",
-    localrule: True
     wildcard_constraints:
         target="[a-z0-9_]+(/[a-z0-9_]+)?",
+    localrule: True
     params:
         sources=PRINTING,
         content=lambda wildcards: explorer_content(SCALE.tables_of(wildcards.target)),
