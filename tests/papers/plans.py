@@ -37,7 +37,7 @@ def cells_of(table) -> Iterator[tuple[Heading, Heading, tuple[str, ...]]]:
 
 def number_of(table, row, column) -> Published | None:
     """The published number of a cell."""
-    labels = table.labels[table.rows.index(row)][table.columns.index(column)]
+    labels = table.cells[table.rows.index(row)][table.columns.index(column)].labels
     return by_labels().get(tuple(labels.get(key) for key in KEY))
 
 

@@ -28,7 +28,8 @@ def remarks(folder, text, *noise):
 
 def test_images_that_differ_are_not_remarked_on(tmp_path):
     for make in own_sets.FORMATS.values():
-        assert remarks(tmp_path, make(tmp_path)) == []
+        found = remarks(tmp_path, make(tmp_path))
+        assert [one for one in found if not one.endswith("not read")] == []  # MedMNIST's val part
 
 
 def link(old, new):
@@ -169,4 +170,4 @@ def test_planning_says_what_it_found_and_pages_have_it(tmp_path):
     assert "flips 0% of the labels of clients with 4 samples" in leaked + small
     (remarks,) = plan.remarks.values()
     assert sorted(remarks) == plan.warnings
-    assert plan.tables["mine/first"].remarks == ((remarks,),)
+    assert plan.tables["mine/first"].cells[0][0].remarks == tuple(remarks)
