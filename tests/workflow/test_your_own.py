@@ -82,8 +82,6 @@ def test_the_label_noise_takes_faint_images_for_one_class(monkeypatch):
     (given,) = noise.flip([np.full(10, 7)], np.array([0.4]), context)
     assert given.tolist() == [7] * 6 + [3] * 4
     with pytest.raises(BadInput, match=r"faint\.taken_for: Input should be greater than or equal"):
-        BadInput, match=r"faint\.taken_for: Input should be greater than or equal to 0"
-    ):
         LABEL_NOISES.build("faint(taken_for=-1)")
 
 
