@@ -134,3 +134,16 @@ def scale_options():
         return ""
     one = len(files) == 1
     return f"--configfile={files[0]}" if one else f"--configfile {' '.join(files)} --"
+
+
+def explorer_content(tables):
+    """What an explorer shows of some of the scale's tables, by name."""
+    return {
+        # Texts of users reach the report, whose scripts they must not end.
+        "scale": script_safe(
+            {"name": CONFIG_NAME, "config": CONFIG, "options": scale_options()}
+        ),
+        "layouts": [str(layout.root) for layout in SCALE.layouts],
+        "tables": [SCALE.text(table) for table in tables.values()],
+        "folders": SCALE.folders(*tables.values()),
+    }

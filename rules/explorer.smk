@@ -1,17 +1,4 @@
 # The explorer: tables in one page, in which every cell explains its value.
-def explorer_content(tables):
-    """What an explorer shows of some of the scale's tables, by name."""
-    return {
-        # Texts of users reach the report, whose scripts they must not end.
-        "scale": script_safe(
-            {"name": CONFIG_NAME, "config": CONFIG, "options": scale_options()}
-        ),
-        "layouts": [str(layout.root) for layout in SCALE.layouts],
-        "tables": [SCALE.text(table) for table in tables.values()],
-        "folders": SCALE.folders(*tables.values()),
-    }
-
-
 # All tables of the scale.
 rule explorer:
     input:
