@@ -1,13 +1,12 @@
 """Deep self-learning's prototypes, labels and loss on cases small enough to work out by hand."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from fakes import FakeModel
+from fakes import Answering, FakeModel
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
@@ -142,7 +141,7 @@ def test_what_is_reported():
     given = torch.tensor([0, 1, 1, 1])
     client = Client(0, torch.arange(4), given, torch.tensor([0, 0, 1, 1]))
     noted = []
-    federation = SimpleNamespace(report=lambda client, **estimates: noted.append(estimates))
+    federation = Answering(report=lambda client, **estimates: noted.append(estimates))
     update = Update(client, {}, {}, 4, 1, 0.0, 4, 4)
     smp().after_updates(0, [update], federation)
     assert noted == []

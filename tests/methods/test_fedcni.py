@@ -7,6 +7,7 @@ import pytest
 import torch
 from sklearn.mixture import GaussianMixture
 
+from fakes import Answering
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedcni import mixup_index, split
@@ -197,7 +198,7 @@ def test_a_split_is_reported_by_the_labels_that_it_was_made_with():
     written = method.epoch(client, turn(14, Outputs(logits, features))).targets[:, 0]
     seen = []
 
-    class Listening:
+    class Listening(Answering):
         def report_selection(self, client, clean):
             seen.append(client.labels)
 

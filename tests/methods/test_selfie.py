@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import entropy
 
+from fakes import Answering
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Turn
@@ -178,7 +178,7 @@ def test_how_many_losses_are_small(rate, size, kept):
 
 def test_what_is_kept_and_reported():
     client, noted = client_of(), []
-    federation = SimpleNamespace(
+    federation = Answering(
         report=lambda client, **estimates: noted.append(estimates),
         report_selection=lambda client, positions: noted.append(positions.tolist()),
     )
