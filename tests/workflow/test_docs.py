@@ -215,7 +215,7 @@ def test_the_first_table_comes_out(tmp_path):
     }
     assert {"tables/mine/robustness.html", "tables/mine/robustness.csv"} <= made
     assert {"figures/mine/curves.png", "figures/mine/noise.pdf"} <= made
-    assert (folder / "results/mine/explorer.html").exists()
+    assert (folder / "results/mine/explorer/mine.html").exists()
     header = "| Method | clean |"
     assert header in page
     assert header in (folder / "results/mine/tables/mine/robustness.md").read_text()
