@@ -33,6 +33,7 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.compare import SETTING
 from noisyfl.experiments.config import load_config
 from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.models import build_model
@@ -81,14 +82,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
             "partition": "dirichlet(alpha=0.5)",
             "label_noise": noise,
             "noise_level": "constant(level=0.4)",
-            "schedule": {
-                "rounds": 20,
-                "participation": 0.25,
-                "local_epochs": 5,
-                "batch_size": 20,
-                "learning_rate": 0.05,
-                "momentum": 0.5,
-            },
+            "schedule": SETTING["schedule"],
         }
         for noise in ("symmetric", "pair")
     },
