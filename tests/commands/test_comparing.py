@@ -13,6 +13,7 @@ import noisyfl
 from noisyfl.__main__ import main
 from noisyfl.analysis.compared import significance
 from noisyfl.commands import compare as module
+from noisyfl.methods import METHODS
 
 SMALL = {"clients": 4, "partition": "iid", "rounds": 2, "participation": 0.5, "local_epochs": 1}
 FLAGS = ["--clients", "4", "--partition", "iid", "--rounds", "2", "--participation", "0.5"]
@@ -39,7 +40,8 @@ def command(tmp_path, monkeypatch, capsys):
         main()
         return capsys.readouterr()
 
-    return run
+    yield run
+    METHODS.classes.pop("failing", None)
 
 
 def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monkeypatch):

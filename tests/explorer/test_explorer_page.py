@@ -368,7 +368,7 @@ def test_four_thousand_runs_open_in_two_seconds(browser, tmp_path, runs_in):
     assert "2000 cells in 100 tables" in visit.page.inner_text(".tally")
     assert "4000 of 4000 runs" in visit.show("#runs").inner_text(".tally")
     cell = "#cell?table=p%2Ft99&row=Row+4&column=C3"
-    assert "Row 4, C3" in visit.show(cell).inner_text("h1")
+    assert "Row 4 on digits, C3" in visit.show(cell).inner_text("h1")
     assert visit.complaints == []
     visit.context.close()
 
@@ -423,6 +423,6 @@ def test_without_published_numbers_no_word_is_said_of_them(browser, made, tmp_pa
     assert "brackets" not in visit.page.locator("main").inner_text()
     visit.show(CELL.replace("t1", "t2"))
     words = visit.page.locator("main").inner_text()
-    assert "A line a seed" in words
+    assert "One line per seed" in words
     assert "long dashes" not in words
     visit.context.close()
