@@ -10,7 +10,7 @@ import torch
 
 from conformance.simulation import method, tensor
 from conformance.steps import Code, Step, Values
-from noisyfl.methods.cfl import bipartition, similarities
+from noisyfl.methods.cfl import bipartition, cosine_matrix
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.updates import Update
 
@@ -57,7 +57,7 @@ class Groups(Step):
 
     def ours(self, given: Values) -> Values:
         changes = [tensor(change) for change in given["changes"]]
-        cosines = similarities(changes)
+        cosines = cosine_matrix(changes)
         larger, smaller = bipartition(cosines, "complete")
         reports: list[dict] = []
         federation: Any = SimpleNamespace(

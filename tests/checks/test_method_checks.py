@@ -11,7 +11,7 @@ import torch
 from pydantic import PrivateAttr
 
 from noisyfl.checks import method as checks
-from noisyfl.checks.small_run import spec_of, train
+from noisyfl.checks.small_run import spec_of, train_small
 from noisyfl.core import plugins
 from noisyfl.core.artifacts import read_json, read_table
 from noisyfl.core.options import BadInput, option
@@ -180,7 +180,7 @@ def test_a_sound_method_of_a_plugin_passes_all(tmp_path):
     (tmp_path / "mine.py").write_text(PARTS)
     plugins.load([str(tmp_path / "mine.py")])
     said = []
-    assert checks.check("halves(factor=0.25)", said.append)
+    assert checks.check_all("halves(factor=0.25)", said.append)
     assert [line[:8] for line in said] == ["ok      "] * len(checks.CHECKS)
     assert said[0] == "ok      what it declares: 1 option"
     assert torch.get_default_dtype() == torch.float32
@@ -190,7 +190,7 @@ def test_a_sound_method_of_a_plugin_passes_all(tmp_path):
 def test_all_that_is_wrong_is_said_one_line_each():
     METHODS.register("planted")(OnTheHost)
     said = []
-    assert not checks.check("planted", said.append)
+    assert not checks.check_all("planted", said.append)
     assert [line.split()[0] for line in said] == ["ok", "ok", "ok", "FAILED"]
     assert not any("\n" in line for line in said)
 
@@ -205,7 +205,7 @@ class Failing(Sound):
 def test_an_error_of_the_method_is_told_once_with_its_line():
     METHODS.register("planted")(Failing)
     said = []
-    assert not checks.check("planted", said.append)
+    assert not checks.check_all("planted", said.append)
     line = inspect.getsourcelines(Failing.losses)[1] + 1
     where = f"{__file__}, line {line}: KeyError: 'weight'"
     assert said[1] == f"FAILED  a run of a few rounds: {where}"
@@ -219,7 +219,7 @@ def test_the_example_of_the_page_is_a_plugin_that_trains(tmp_path, data):
     plugins.load([str(tmp_path / "my_parts.py")])
     method = {"name": "confident", "power": 1}
     checks.declares(method, data, tmp_path)
-    files = train(spec_of(method, model="one_layer(width=32)"), data, tmp_path)
+    files = train_small(spec_of(method, model="one_layer(width=32)"), data, tmp_path)
     rounds = read_table(files.rounds)[0].to_pylist()
     assert rounds[-1]["test_accuracy"] > rounds[0]["test_accuracy"]
     assert list(read_json(files.provenance)["plugins"]) == ["my_parts.py"]

@@ -44,7 +44,7 @@ def test_what_does_not_hold_is_said_and_the_speed_too(monkeypatch):
         raise selftest.Failed("0.classifier.bias is 1.0e-02 apart")
 
     monkeypatch.setattr(selftest, "check_captures", lambda device, model: "as it should be")
-    monkeypatch.setattr(selftest, "check_method", wrong)
+    monkeypatch.setattr(selftest, "compare_rounds", wrong)
     monkeypatch.setattr(selftest, "check_slots", wrong)
     monkeypatch.setattr(selftest, "check_batch_norm", lambda device: "as it should be")
     lines = []
@@ -60,7 +60,7 @@ def test_checks_end_where_the_time_does(monkeypatch):
     monkeypatch.setattr(selftest, "check_captures", lambda device, model: "as it should be")
     for name in ("check_batch_norm", "check_products", "check_slots"):
         monkeypatch.setattr(selftest, name, lambda device: "as it should be")
-    monkeypatch.setattr(timing, "measure", lambda device, say: None)
+    monkeypatch.setattr(timing, "show_speeds", lambda device, say: None)
     lines = []
     assert selftest.selftest("cpu", lines.append, ["rofl"], ["cnn"], minutes=2.5)
     assert lines[-2:] == [
@@ -117,7 +117,7 @@ def test_the_provenance_has_what_a_gpu_was_used_for(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 3 * 2**30)
     facts = {"cudnn": 91002, "peak_gpu_memory_mb": 3072.0}
-    assert gpu.facts_of(torch.device("cuda")) == facts
+    assert gpu.gpu_facts(torch.device("cuda")) == facts
 
 
 def test_mps_is_known_by_its_pipe(tmp_path, monkeypatch):

@@ -90,7 +90,7 @@ def test_the_folder_of_a_file_does_not_matter_and_its_text_does_while_revision_i
 
 def test_an_installed_package_is_loaded_and_named_with_its_version(package):
     folder = package()
-    (found,) = plugins.find([])
+    (found,) = plugins.find_plugins([])
     assert (found.name, found.version, found.modules) == (
         "noise-of-ours",
         "2.1",
@@ -100,7 +100,7 @@ def test_an_installed_package_is_loaded_and_named_with_its_version(package):
     module = LABEL_NOISES.get("own").__module__
     assert plugins.facts_of([module])["noise-of-ours"] == {"version": "2.1", "sha256": found.sha256}
     (folder / "other.py").write_text("x = 1\n")
-    assert plugins.find([])[0].sha256 != found.sha256
+    assert plugins.find_plugins([])[0].sha256 != found.sha256
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_two_plugins_of_one_name_are_refused_naming_both(tmp_path):
     (tmp_path / "folder").mkdir()
     twin = file_of(tmp_path / "folder")
     with pytest.raises(BadInput, match=r"got .*/mine\.py and .*/folder/mine\.py, expected plugins"):
-        plugins.find([file, twin])
+        plugins.find_plugins([file, twin])
 
 
 def test_a_file_that_has_changed_since_it_was_loaded_is_refused(tmp_path):
@@ -207,14 +207,14 @@ def test_what_is_no_python_file_is_refused(tmp_path, given, monkeypatch):
     (tmp_path / "folder").mkdir()
     (tmp_path / "text.txt").write_text(OWN)
     with pytest.raises(BadInput, match=f"plugins: got '{given}', expected a Python file"):
-        plugins.find([given])
+        plugins.find_plugins([given])
 
 
 def test_paths_start_in_the_working_folder_and_may_have_variables(tmp_path, monkeypatch):
     file_of(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OWN_FOLDER", str(tmp_path))
-    (one,) = plugins.find(["mine.py", "./mine.py", "$OWN_FOLDER/mine.py"])
+    (one,) = plugins.find_plugins(["mine.py", "./mine.py", "$OWN_FOLDER/mine.py"])
     content = OWN.encode()
     framed = f"mine.py {len(content)}\n".encode() + content
     assert one.sha256 == hashlib.sha256(framed).hexdigest()

@@ -15,7 +15,7 @@ from noisyfl.analysis.runs import read_run
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.figures import lid_scores, partitions, style
-from noisyfl.figures.draw import FIRST_TRIAL, KINDS, draw_figure, origin
+from noisyfl.figures.draw import FIRST_TRIAL, KINDS, draw_figure, figure_origin
 
 NAMES = ("lid", "cumulative_lid")
 
@@ -296,7 +296,7 @@ def test_grid_removes_what_it_does_not_need():
 def test_a_figure_says_below_what_it_is_of(cells, words):
     rows, columns = [{"name": "FedAvg"}], [{"name": "one"}, {"name": "two"}]
     figure = described({"kind": "by_round", "rows": rows, "columns": columns, "cells": cells})
-    assert origin(figure) == words
+    assert figure_origin(figure) == words
     drawn = style.new_figure(2)
     style.stamp(drawn, words)
     assert [text.get_text() for text in drawn.texts] == [words]
@@ -307,12 +307,12 @@ def test_a_figure_says_below_what_it_is_of(cells, words):
 def test_a_figure_of_the_first_trial_alone_says_so(kind, figures):
     given, _ = figures[kind]
     assert len(given["cells"][0][0]) == 2
-    words = origin(described({**figures["common"], "kind": kind, **given}))
+    words = figure_origin(described({**figures["common"], "kind": kind, **given}))
     assert words == "noisyfl · p/f · scale tiny · 1 trial"
 
 
 def test_a_figure_without_runs_tells_of_no_trials():
-    assert origin(described({"kind": "class_counts"})) == "noisyfl · p/f · scale tiny"
+    assert figure_origin(described({"kind": "class_counts"})) == "noisyfl · p/f · scale tiny"
 
 
 @pytest.mark.slow

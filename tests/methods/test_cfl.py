@@ -14,7 +14,7 @@ from noisy_digits import SETTING
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.methods import METHODS
-from noisyfl.methods.cfl import bipartition, similarities
+from noisyfl.methods.cfl import bipartition, cosine_matrix
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.rounds import simulate
@@ -29,7 +29,7 @@ def cfl(**options):
 
 def random_similarity(count, seed):
     changes = torch.randn(count, 6, generator=torch.Generator().manual_seed(seed))
-    return similarities(list(changes)), changes
+    return cosine_matrix(list(changes)), changes
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -72,7 +72,7 @@ def test_equal_groups_are_ordered_by_their_first_element():
 
 def test_changes_that_are_nothing_or_not_finite_have_no_direction():
     changes = [torch.zeros(2), torch.tensor([math.nan, 1.0]), torch.tensor([3.0, 4.0])]
-    similarity = np.array(similarities(changes))
+    similarity = np.array(cosine_matrix(changes))
     assert similarity[2, 2] == pytest.approx(1)
     assert np.count_nonzero(similarity) == 1
 

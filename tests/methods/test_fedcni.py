@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 from fakes import Answering
 from noisy_digits import run_on_digits
 from noisyfl.methods import METHODS
-from noisyfl.methods.fedcni import mixup_index, split
+from noisyfl.methods.fedcni import mixup_index, split_by_similarity
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.estimates import mean_by_class
@@ -55,7 +55,7 @@ def test_a_split_is_that_of_a_mixture_a_class(scaled):
     features, true, given = draw()
     outputs = Outputs(torch.zeros(90, 4, dtype=torch.float64), features)
     _, similarity = fedcni().compared(outputs, given)
-    clean = split(similarity, given, scaled)
+    clean = split_by_similarity(similarity, given, scaled)
     for c in range(3):
         own = similarity[given == c, c].numpy()[:, None]
         if scaled:
@@ -66,18 +66,20 @@ def test_a_split_is_that_of_a_mixture_a_class(scaled):
     assert float((clean == (given == true)).double().mean()) > 0.9
     # The order of the samples does not matter.
     order = torch.from_numpy(np.random.default_rng(0).permutation(90))
-    assert torch.equal(split(similarity[order], given[order], scaled), clean[order])
+    assert torch.equal(split_by_similarity(similarity[order], given[order], scaled), clean[order])
 
 
 def test_few_or_equal_samples_are_clean():
     similarity = torch.tensor([[0.1, 0.0], [0.9, 0], [0.2, 0]] + [[0.0, 0.5]] * 5)
     labels = torch.tensor([0] * 3 + [1] * 5)
-    assert bool(split(similarity, labels, True).all())
-    assert bool(split(torch.full_like(similarity, math.nan), labels, True).all())
+    assert bool(split_by_similarity(similarity, labels, True).all())
+    assert bool(split_by_similarity(torch.full_like(similarity, math.nan), labels, True).all())
     # A fourth sample, and the class is split.
     similarity = torch.cat([similarity, torch.tensor([[0.91, 0.0]])])
     labels = torch.cat([labels, torch.tensor([0])])
-    assert split(similarity, labels, True).tolist() == [False, True, False] + [True] * 6
+    assert (
+        split_by_similarity(similarity, labels, True).tolist() == [False, True, False] + [True] * 6
+    )
 
 
 def test_thresholds_are_equations_7_and_8():

@@ -17,8 +17,8 @@ from noisyfl.methods.fedgr import (
     RIGHT,
     TARGETS,
     TEACHER,
-    clean_probability,
     followed,
+    small_loss_probability,
 )
 from noisyfl.simulation.outputs import Outputs
 from noisyfl.simulation.updates import Batch
@@ -97,7 +97,7 @@ def test_the_mixture_is_of_all_participants_samples_or_of_a_clients_own():
     assert federation.reports[1]["estimated_noise_level"] == 1
     method("fedgr", sieve="client").after_updates(0, updates, federation)
     assert federation.selected[1] == [True] * 4 + [False]
-    assert clean_probability(torch.tensor([0.1, torch.nan]), 20).tolist() == [1, 1]
+    assert small_loss_probability(torch.tensor([0.1, torch.nan]), 20).tolist() == [1, 1]
 
 
 def test_losses_are_running_means_and_guesses_stay_until_others_are_sure():

@@ -17,7 +17,7 @@ from noisyfl.methods.fedrg import (
     PROJECTOR,
     contrast,
     descend,
-    leaves,
+    leaf_copies,
     project,
 )
 from noisyfl.simulation.outputs import Outputs
@@ -132,7 +132,7 @@ def test_weights_in_the_memory_descend_as_the_model_does():
     weight = start.clone().requires_grad_()
     optimizer = SGD({"w": weight}, schedule)
     for _ in range(3):
-        trained = leaves(memory, ["w"])
+        trained = leaf_copies(memory, ["w"])
         descend((trained["w"] ** 3).sum(), trained, memory)
         optimizer.step((weight**3).sum())
     torch.testing.assert_close(memory["w"], weight.detach())

@@ -11,7 +11,7 @@ from scipy.stats import entropy
 from fakes import FakeFederation
 from noisy_digits import SOME_CLIENTS, run_on_digits
 from noisyfl.methods import METHODS
-from noisyfl.methods.josrc import divergence, symmetric_divergence
+from noisyfl.methods.josrc import js_divergence, symmetric_divergence
 from noisyfl.simulation.client_side import Turn
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.outputs import Outputs
@@ -30,13 +30,13 @@ def distributions(n, seed):
 def test_divergences_are_scipys_to_base_2():
     one, other = distributions(6, 0), distributions(6, 1)
     expected = [jensenshannon(p, q, base=2) ** 2 for p, q in zip(one, other, strict=True)]
-    assert divergence(one, other).tolist() == pytest.approx(expected)
+    assert js_divergence(one, other).tolist() == pytest.approx(expected)
     expected = [
         entropy(p, q, base=2) + entropy(q, p, base=2) for p, q in zip(one, other, strict=True)
     ]
     assert symmetric_divergence(one.log(), other.log()).tolist() == pytest.approx(expected)
     corners = torch.eye(2)
-    assert divergence(corners, corners.flip(0)).tolist() == [1.0, 1.0]
+    assert js_divergence(corners, corners.flip(0)).tolist() == [1.0, 1.0]
 
 
 def test_thresholds_rise_to_the_end_of_the_warm_up_and_of_the_run():

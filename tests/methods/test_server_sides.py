@@ -29,7 +29,7 @@ def test_parameters_are_the_trainable_weights(name):
     networks = Networks(build_model(name, (32, 32, 3), 4, 1, number) for number in range(2))
     trainable = dict(networks.named_parameters())
     everything = networks.state_dict()
-    assert aggregation.parameters(everything) == list(trainable)
+    assert aggregation.trainable_names(everything) == list(trainable)
     vector = aggregation.flat(everything)
     assert torch.equal(vector, aggregation.flat(trainable))
     doubled = aggregation.replaced(everything, 2 * vector)

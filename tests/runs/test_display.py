@@ -9,7 +9,7 @@ import time
 import pytest
 
 from noisyfl.runs import display
-from noisyfl.runs.display import Display, Progress, RunInTraining, duration
+from noisyfl.runs.display import Display, Progress, RunInTraining, rough_duration
 
 RUNS = [RunInTraining("FedAvg, clean, seed 1", 3, 20, 0.612), RunInTraining("Krum, clean, seed 1")]
 SHOWN = Progress(7, 18, 95, RUNS, "12 of 27 jobs")
@@ -37,7 +37,7 @@ def test_progress_in_one_line():
     ],
 )
 def test_a_time_in_words(seconds, words):
-    assert duration(seconds) == words
+    assert rough_duration(seconds) == words
 
 
 def test_a_file_gets_lines_that_say_something_new_and_nothing_else(monkeypatch):

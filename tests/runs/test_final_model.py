@@ -11,9 +11,9 @@ from noisyfl.commands.runs import evaluate_runs
 from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.parts import read_part
-from noisyfl.runs.final_model import load_model
+from noisyfl.runs.final_model import load_model_file
 from noisyfl.specs.identity import identity
-from small_runs import SMALL, inputs, spec_of, train
+from small_runs import SMALL, inputs, spec_of, train_small
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 
@@ -27,7 +27,7 @@ def kept(data, tmp_path_factory):
         spec = spec_of({"name": method, **SMALL.get(method, {})})
         found[method] = (
             root,
-            train(spec, data, root, keep_model=True),
+            train_small(spec, data, root, keep_model=True),
         )
     return found
 
@@ -74,7 +74,7 @@ def test_evaluating_a_run_gives_its_accuracy_again_to_the_last_digit(method, kep
 
 def test_a_method_that_is_tested_by_clients_models_keeps_none(data, tmp_path):
     log = []
-    files = train(spec_of("distributed"), data, tmp_path, log.append, keep_model=True)
+    files = train_small(spec_of("distributed"), data, tmp_path, log.append, keep_model=True)
     assert not files.model.exists()
     assert "no model kept: the clients' own ones are tested" in log
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
     _, files = kept["fedavg"]
     with pytest.raises(BadInput, match="expected a run's artifact"):
         evaluate_runs(["0" * 16], tmp_path, [], download=False, device="cpu")
-    without = train(spec_of("fedavg", seed=4), data, tmp_path)
+    without = train_small(spec_of("fedavg", seed=4), data, tmp_path)
     with pytest.raises(BadInput, match=r"model\.safetensors: there is none.*--keep-models"):
         evaluate_runs([without.folder.name], tmp_path, [], download=False, device="cpu")
     whole = files.model.read_bytes()
@@ -91,7 +91,7 @@ def test_what_cannot_be_evaluated_is_named(kept, data, tmp_path):
     for content in (whole[:-100], b"", b"x" * 50):
         damaged.write_bytes(content)
         with pytest.raises(DamagedArtifact, match="not a model that a run has kept"):
-            load_model(damaged)
+            load_model_file(damaged)
 
 
 def test_a_model_is_linked_from_the_store(kept, data, tmp_path):

@@ -19,7 +19,7 @@ def test_the_model_and_the_instructions_of_the_first_core_are_noted(tmp_path, mo
     path = tmp_path / "cpuinfo"
     path.write_text(INTEL)
     monkeypatch.setattr(processor, "CPUINFO", path)
-    assert processor.facts() == {
+    assert processor.processor_facts() == {
         "processor": "A Processor @ 2.00GHz",
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "instruction_sets": ["amx_bf16", "avx", "avx2", "fma"],
@@ -32,5 +32,5 @@ def test_a_system_that_does_not_say_is_no_obstacle(tmp_path, monkeypatch, text):
     if text is not None:
         path.write_text(text)
     monkeypatch.setattr(processor, "CPUINFO", path)
-    found = processor.facts()
+    found = processor.processor_facts()
     assert (found["processor"], found["instruction_sets"]) == (None, [])

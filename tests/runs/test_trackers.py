@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from noisyfl.checks.small_run import SETTING, content, spec_of, train, train_in_pieces
+from noisyfl.checks.small_run import SETTING, content, spec_of, train_in_pieces, train_small
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import config
 from noisyfl.runs import trackers
@@ -19,7 +19,7 @@ COLUMNS = ("test_accuracy", "train_loss", "bytes_down", "participants")
 @pytest.fixture(scope="module")
 def plain(data, tmp_path_factory):
     """The files of a run without trackers."""
-    return train(SPEC, data, tmp_path_factory.mktemp("plain"))
+    return train_small(SPEC, data, tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def tracked(data, tmp_path, monkeypatch, plain):
         monkeypatch.delenv(name, raising=False)
 
     def run(*names, log=lambda line: None):
-        files = train(SPEC, data, tmp_path, log, trackers=names, results=tmp_path)
+        files = train_small(SPEC, data, tmp_path, log, trackers=names, results=tmp_path)
         assert content(files) == content(plain)
         return tmp_path
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyfl.simulation.client_side import Around, ClientSide, Side
+from noisyfl.simulation.client_side import ClientSide, ClientSideWrapper, Side
 
 HOOKS = [
     name
@@ -19,7 +19,7 @@ def test_a_hook_is_the_other_ones(hook):
             return lambda *given: (name, *given)
 
     count = getattr(ClientSide, hook).__code__.co_argcount - 1
-    side = Around.model_construct(side=Other())
+    side = ClientSideWrapper.model_construct(side=Other())
     answer = getattr(side, hook)(*range(count))
     expected = None if hook in ("before_round", "after_updates") else (hook, *range(count))
     assert answer == expected

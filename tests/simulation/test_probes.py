@@ -27,7 +27,7 @@ from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import Probe, canonical_run, check_run
-from small_runs import METHODS, SETTING, SMALL, VARIED, by_name, inputs, spec_of, train
+from small_runs import METHODS, SETTING, SMALL, VARIED, by_name, inputs, spec_of, train_small
 
 ALL = ["features", "local_models", "samples"]
 ROFL = {"name": "rofl", **SMALL["rofl"]}
@@ -131,7 +131,7 @@ def test_probes_leave_every_method_as_it_is(method, data, tmp_path):
     federation, *sides = federation_of(method, data, tmp_path)
     held = copy.deepcopy(untouched(federation))
     before = {(row["round"], row["client"]): dict(row) for row in federation.records.clients}
-    probes.measure(ALL, federation, *sides)
+    probes.run_probes(ALL, federation, *sides)
     assert equal(held, untouched(federation))
 
     rows = {(row["round"], row["client"]): row for row in federation.records.clients}
@@ -154,8 +154,8 @@ def test_probes_leave_every_method_as_it_is(method, data, tmp_path):
 @pytest.mark.parametrize("method", ["fedavg", ROFL], ids=str)
 @pytest.mark.slow
 def test_a_run_with_probes_is_the_run_without(method, data, tmp_path):
-    plain = train(spec_of(method), data, tmp_path / "plain")
-    probed = train(spec_of(method, probes=ALL), data, tmp_path / "probed")
+    plain = train_small(spec_of(method), data, tmp_path / "plain")
+    probed = train_small(spec_of(method, probes=ALL), data, tmp_path / "probed")
     one, other = (read_table(run.rounds)[0].drop_columns(["seconds"]) for run in (plain, probed))
     assert one.equals(other)
     before, after = (pd.read_parquet(files.clients) for files in (plain, probed))
@@ -173,7 +173,7 @@ def test_a_run_with_probes_is_the_run_without(method, data, tmp_path):
 
 def test_a_diverged_run_has_no_probes(data, tmp_path):
     schedule = {**SETTING["schedule"], "learning_rate": 1e12}
-    files = train(spec_of("fedavg", schedule=schedule, probes=ALL), data, tmp_path)
+    files = train_small(spec_of("fedavg", schedule=schedule, probes=ALL), data, tmp_path)
     assert json.loads(files.provenance.read_text())["status"] == "diverged"
     assert len(read_table(files.clients)[0]) == 0
 
@@ -185,8 +185,8 @@ def test_a_run_stopped_before_or_while_it_is_probed_ends_the_same(
     method, data, tmp_path, monkeypatch
 ):
     spec = spec_of(method, probes=ALL)
-    whole = train(spec, data, tmp_path / "whole")
-    measure, calls = probes.measure, []
+    whole = train_small(spec, data, tmp_path / "whole")
+    measure, calls = probes.run_probes, []
 
     def stopped(*given):
         calls.append(given)
@@ -196,11 +196,11 @@ def test_a_run_stopped_before_or_while_it_is_probed_ends_the_same(
         if len(calls) == 2:
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(probes, "measure", stopped)
+    monkeypatch.setattr(probes, "run_probes", stopped)
     for _ in range(2):
         with pytest.raises(Interrupted, match="after round 8"):
-            train(spec, data, tmp_path / "pieces")
-    pieces = train(spec, data, tmp_path / "pieces")
+            train_small(spec, data, tmp_path / "pieces")
+    pieces = train_small(spec, data, tmp_path / "pieces")
     assert len(calls) == 3
     assert read_table(pieces.clients)[0].equals(read_table(whole.clients)[0])
     one, other = (read_table(f.rounds)[0].drop_columns(["seconds"]) for f in (whole, pieces))
@@ -216,7 +216,7 @@ def test_both_executors_measure_the_same(method, data, tmp_path):
         rows = []
         for executor in ("loop", "fast"):
             federation, *sides = federation_of(method, data, tmp_path, executor)
-            probes.measure(ALL, federation, *sides)
+            probes.run_probes(ALL, federation, *sides)
             rows.append([r for r in federation.records.clients if r["round"] == 8])
     finally:
         torch.set_default_dtype(default)
@@ -233,7 +233,7 @@ def test_both_executors_measure_the_same(method, data, tmp_path):
 @pytest.mark.parametrize("executor", ["loop", "fast"])
 def test_local_models_are_those_of_one_more_local_update(executor, data, tmp_path):
     federation, server, side = federation_of("fedavg", data, tmp_path, executor)
-    rows = probes.local_models(federation, server, side)
+    rows = probes.probe_local_models(federation, server, side)
     assert list(rows) == [client.id for client in federation.clients]
     tasks = [Task(client, federation.weights) for client in federation.clients]
     test = federation.executor.test
@@ -271,7 +271,7 @@ def test_two_networks_answer_as_they_are_tested(data, tmp_path):
     for tested in ("first", "mean"):
         method = {"name": "coteaching", "ramp_rounds": 2, "tested": tested}
         federation, *sides = federation_of(method, data, tmp_path)
-        rows = probes.local_models(federation, *sides)
+        rows = probes.probe_local_models(federation, *sides)
         answers[tested] = np.stack([row["random_image_output"] for row in rows.values()])
     assert np.allclose(answers["mean"].sum(1), 1)
     assert not np.allclose(answers["first"], answers["mean"])
@@ -320,7 +320,7 @@ def test_features_are_those_of_local_models_beside_the_centroids(data, tmp_path,
     monkeypatch.setattr(probes, "SAMPLES", 150)
     federation, server, side = federation_of(ROFL, data, tmp_path)
     centroids = federation.state["centroids"].numpy()
-    rows = probes.features(federation, server, side)
+    rows = probes.probe_features(federation, server, side)
     assert len(rows) == 3
     updates = {update.client.id: update for update in again(federation, server, side)}
     picked = []
@@ -350,7 +350,7 @@ def again(federation, server, side):
 
 def test_a_method_without_centroids_has_none(data, tmp_path):
     federation, *sides = federation_of("fedavg", data, tmp_path)
-    rows = probes.features(federation, *sides)
+    rows = probes.probe_features(federation, *sides)
     assert all(row["class_centroid"] is None for row in rows.values())
     assert sum(len(row["feature_sample"]) for row in rows.values()) <= probes.SAMPLES
 
@@ -362,7 +362,7 @@ def test_training_accuracy_tells_the_noise_level(data, tmp_path):
     noise = "client_linear(low=0.0, high=0.8)"
     given = {"schedule": schedule, "partition": "iid(clients=6)", "noise_level": noise}
     federation, *sides = federation_of("fedavg", data, tmp_path, **given)
-    rows = probes.local_models(federation, *sides)
+    rows = probes.probe_local_models(federation, *sides)
     levels = [client.noise_level for client in federation.clients]
     accuracy = [rows[client.id]["local_train_accuracy"] for client in federation.clients]
     assert pearsonr(levels, accuracy).statistic < -0.9

@@ -24,7 +24,7 @@ from noisyfl.simulation.rounds import (
     confusion_matrix,
     top_accuracy,
 )
-from small_runs import SETTING, SMALL, inputs, spec_of, train
+from small_runs import SETTING, SMALL, inputs, spec_of, train_small
 
 SHARES = (
     *("label_precision", "label_recall"),
@@ -111,7 +111,7 @@ def test_nothing_is_said_of_selections_where_nobody_knows_the_true_labels(data):
 @pytest.mark.slow
 def test_a_selecting_method_has_its_clients_precision_in_each_round(name, data, tmp_path):
     """Of FedNoiL, which picks in each local epoch, over all of its picks."""
-    files = train(spec_of({"name": name, **SMALL[name]}), data, tmp_path)
+    files = train_small(spec_of({"name": name, **SMALL[name]}), data, tmp_path)
     clients, rounds = pd.read_parquet(files.clients), pd.read_parquet(files.rounds)
     picked = clients.dropna(subset=["label_precision"])
     assert picked.groupby("round").size().tolist() == rounds["participants"].tolist() == [3] * 8
@@ -123,7 +123,7 @@ def test_a_selecting_method_has_its_clients_precision_in_each_round(name, data, 
 
 
 def test_in_co_teachings_first_round_nothing_is_left_out(data, tmp_path):
-    files = train(spec_of({"name": "coteaching", **SMALL["coteaching"]}), data, tmp_path)
+    files = train_small(spec_of({"name": "coteaching", **SMALL["coteaching"]}), data, tmp_path)
     rounds = pd.read_parquet(files.rounds)
     assert np.isnan(rounds["noise_detection_precision"][0])
     assert rounds["noise_detection_recall"][0] == 0
@@ -153,7 +153,7 @@ def test_balanced_accuracy_is_scikit_learns():
 
 
 def test_the_last_evaluation_leaves_its_confusion_matrix(data, tmp_path):
-    files = train(spec_of("fedavg"), data, tmp_path)
+    files = train_small(spec_of("fedavg"), data, tmp_path)
     run = read_run(files.folder.name, files)
     *others, last = pd.read_parquet(files.rounds)["confusion"]
     assert all(matrix is None for matrix in others)
@@ -166,7 +166,7 @@ def test_the_last_evaluation_leaves_its_confusion_matrix(data, tmp_path):
 
 def test_top5_accuracy_is_that_of_the_same_evaluations(data, tmp_path):
     schedule = {**SETTING["schedule"], "evaluate_every": 3}
-    files = train(spec_of("fedavg", schedule=schedule), data, tmp_path)
+    files = train_small(spec_of("fedavg", schedule=schedule), data, tmp_path)
     rounds = pd.read_parquet(files.rounds)
     evaluated = rounds["test_accuracy"].notna()
     assert evaluated.tolist() == rounds["test_top5_accuracy"].notna().tolist()

@@ -18,7 +18,7 @@ from noisyfl.simulation.losses import cross_entropy
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Epoch
 from outside import Sound
-from small_runs import SETTING, spec_of, train
+from small_runs import SETTING, spec_of, train_small
 
 pytestmark = pytest.mark.usefixtures("forgotten")
 
@@ -130,7 +130,7 @@ def test_numbers_of_numpy_are_written_down(data, tmp_path):
 
     planted(after_round=after_round, exchange=lambda self, updates, federation: np.arange(2))
     schedule = {**SETTING["schedule"], "rounds": 1}
-    files = train(spec_of("planted", schedule=schedule), data, tmp_path)
+    files = train_small(spec_of("planted", schedule=schedule), data, tmp_path)
     (row,) = read_table(files.rounds)[0].to_pylist()
     assert (row["bytes_down"], row["bytes_up"]) == (0, 8)
     clients = read_table(files.clients)[0].to_pylist()

@@ -32,7 +32,7 @@ from small_runs import (
     inputs,
     name_of,
     spec_of,
-    train,
+    train_small,
 )
 
 FORGETTING = [row for row in METHODS if row.get("name") in LOSSES]
@@ -52,7 +52,7 @@ def undisturbed(data, tmp_path_factory):
 
     @cache
     def trained(run):
-        return train(specs[run], data, tmp_path_factory.mktemp(run))
+        return train_small(specs[run], data, tmp_path_factory.mktemp(run))
 
     specs = {identity(spec_of(method)): spec_of(method) for method in METHODS}
     return lambda spec: trained(identity(spec))
@@ -76,11 +76,11 @@ def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path, undistu
     first = content(undisturbed(spec))
     torch.manual_seed(99)
     np.random.seed(99)
-    assert first == content(train(spec, data, tmp_path / "again"))
+    assert first == content(train_small(spec, data, tmp_path / "again"))
 
 
 def test_another_seed_is_another_run(data, tmp_path, undisturbed):
-    other = train(spec_of("fedavg", seed=4), data, tmp_path)
+    other = train_small(spec_of("fedavg", seed=4), data, tmp_path)
     losses = [
         read_table(files.rounds)[0]["test_loss"].to_pylist()
         for files in (undisturbed(spec_of("fedavg")), other)
@@ -101,9 +101,9 @@ def test_provenance_names_the_machine_that_began_the_run(data, tmp_path, monkeyp
         patch.setattr("noisyfl.runs.train._machine", lambda device: gpu)
         patch.setattr(Checkpoint, "after_round", lambda self, *_: self._ask_to_end(15, None))
         with pytest.raises(Interrupted):
-            train(spec, data, pieces, checkpoint_seconds=0)
+            train_small(spec, data, pieces, checkpoint_seconds=0)
     lines = []
-    files = train(spec, data, pieces, log=lines.append)
+    files = train_small(spec, data, pieces, log=lines.append)
     there = "resuming after round 1, trained elsewhere until then (NVIDIA H200, 2.11.0+cu130)"
     assert there in lines
     provenance = read_provenance(files.provenance, identity(spec))
@@ -135,7 +135,7 @@ def test_sigterm_in_the_middle_of_rounds_changes_nothing(
     for _ in range(40):
         left = int(rng.integers(1, 30 + 30 * interruptions))  # a round may be longer
         try:
-            files = train(spec, data, tmp_path / "pieces", checkpoint_seconds=0)
+            files = train_small(spec, data, tmp_path / "pieces", checkpoint_seconds=0)
             break
         except Interrupted:
             interruptions += 1
@@ -228,7 +228,7 @@ def test_runs_killed_at_random_moments_end_the_same(data, tmp_path, undisturbed)
 def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
     spec = spec_of("fedavg")
     path = tmp_path / "run.pt"
-    whole = content(train(spec, data, tmp_path / "whole"))
+    whole = content(train_small(spec, data, tmp_path / "whole"))
 
     def interrupt(spec):
         with monkeypatch.context() as patch:
@@ -238,11 +238,11 @@ def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
                 lambda self, rounds, federation: self._ask_to_end(signal.SIGTERM, None),
             )
             with pytest.raises(Interrupted):
-                train(spec, data, tmp_path)
+                train_small(spec, data, tmp_path)
 
     interrupt(spec_of("fedprox"))
     lines = []
-    assert whole == content(train(spec, data, tmp_path, lines.append))
+    assert whole == content(train_small(spec, data, tmp_path, lines.append))
     aside = path.with_suffix(".refused")
     assert f"checkpoint of another spec, method set aside as {aside}; starting over" in lines
     assert aside.exists()
@@ -252,19 +252,19 @@ def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch):
         lines = []
         with monkeypatch.context() as patch:
             patch.setattr(f"noisyfl.runs.train.{digest}", lambda *parts: "another")
-            train(spec, data, tmp_path, lines.append)
+            train_small(spec, data, tmp_path, lines.append)
         assert f"checkpoint of another {part} set aside as {aside}; starting over" in lines
 
     path.write_bytes(b"half a checkpo")
     lines = []
-    train(spec, data, tmp_path, lines.append)
+    train_small(spec, data, tmp_path, lines.append)
     assert any(line.startswith("checkpoint damaged (File is not a zip file)") for line in lines)
     assert path.with_suffix(".damaged").read_bytes() == b"half a checkpo"
 
 
 def test_divergence_is_a_result(data, tmp_path):
     spec = spec_of("fedavg", schedule={**SETTING["schedule"], "learning_rate": 1e12})
-    files = train(spec, data, tmp_path)
+    files = train_small(spec, data, tmp_path)
     assert json.loads(files.provenance.read_text())["status"] == "diverged"
     rounds = read_table(files.rounds)[0].to_pylist()
     assert 1 <= len(rounds) < 8
@@ -273,7 +273,7 @@ def test_divergence_is_a_result(data, tmp_path):
 
 def test_methods_in_one_setting_see_the_same_clients(data, tmp_path):
     levels = [
-        read_table(train(spec_of(method), data, tmp_path / method).rounds)[0][
+        read_table(train_small(spec_of(method), data, tmp_path / method).rounds)[0][
             "participants_noise_level"
         ].to_pylist()
         for method in ("fedavg", "fedprox", "oracle")
@@ -293,13 +293,13 @@ def test_mixup_changes_no_participant(data, tmp_path):
             "finetuning_rounds": 0,
             switch: False,
         }
-        files = train(spec_of(method), data, tmp_path / str(number))
+        files = train_small(spec_of(method), data, tmp_path / str(number))
         levels.append(read_table(files.rounds)[0]["participants_noise_level"].to_pylist())
     assert levels[0] == levels[1] == levels[2]
 
 
 def test_what_a_round_counts(data, tmp_path):
-    files = train(spec_of("fedavg", partition="iid(clients=6)"), data, tmp_path)
+    files = train_small(spec_of("fedavg", partition="iid(clients=6)"), data, tmp_path)
     table, _ = read_table(files.rounds)
     assert table.schema.remove_metadata() == pa.schema(list(ROUND_COLUMNS.items()))
     rounds = table.to_pylist()
@@ -317,12 +317,12 @@ def test_what_a_round_counts(data, tmp_path):
 
 def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
     schedule = {**SETTING["schedule"], "evaluate_every": 3}
-    accuracy = read_table(train(spec_of("fedavg", schedule=schedule), data, tmp_path / "a").rounds)[
-        0
-    ]["test_accuracy"].to_pylist()
+    accuracy = read_table(
+        train_small(spec_of("fedavg", schedule=schedule), data, tmp_path / "a").rounds
+    )[0]["test_accuracy"].to_pylist()
     assert [x is not None for x in accuracy] == [False, False, True] * 2 + [False, True]
     # FedCorr's 12 one-client rounds are worth 4 ordinary ones: evaluated as often, not 12 times.
-    files = train(spec_of(FEDCORR), data, tmp_path / "b")
+    files = train_small(spec_of(FEDCORR), data, tmp_path / "b")
     rounds = read_table(files.rounds)[0].to_pylist()
     assert rounds[-1]["ordinary_rounds"] == 8
     evaluated = [row["round"] for row in rounds if row["test_accuracy"] is not None]
@@ -333,7 +333,7 @@ def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
 
 
 def test_fedcorr_writes_down_what_it_estimates(data, tmp_path):
-    files = train(spec_of(FEDCORR), data, tmp_path)
+    files = train_small(spec_of(FEDCORR), data, tmp_path)
     clients = read_table(files.clients)[0]
     assert set(clients.column_names) == {
         "round",
@@ -392,6 +392,6 @@ def test_a_full_disk_leaves_no_half_artifact_and_is_waited_for(data, tmp_path, m
 
         patch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
         patch.setattr("noisyfl.runs.train.Checkpoint.pause", make_room)
-        train(spec, data, tmp_path)
+        train_small(spec, data, tmp_path)
     assert found == [["spec.json"]]
     assert all(path.exists() for path in files.all())

@@ -5,7 +5,7 @@ from torch import nn
 
 from noisyfl.checks import selftest
 from noisyfl.checks.fake_gpu import DEVICE, FakeGpu
-from noisyfl.checks.fast import PARTITION, SCHEDULE, compare, rounds_of
+from noisyfl.checks.fast import PARTITION, SCHEDULE, compare_with_loop, rounds_of
 from noisyfl.data.augmentation import augment
 from noisyfl.methods.estimators import mixture
 from noisyfl.models.cnn import Cnn
@@ -16,8 +16,8 @@ GPUS = ["fake", *(["real"] if torch.cuda.is_available() else [])]
 
 
 def check_method(method, data, folder, monkeypatch):
-    """See :func:`compare`."""
-    compare(method, data, folder)
+    """See :func:`compare_with_loop`."""
+    compare_with_loop(method, data, folder)
 
 
 def check_normalized(method, data, folder, monkeypatch):
@@ -30,7 +30,7 @@ def check_normalized(method, data, folder, monkeypatch):
         return network
 
     monkeypatch.setattr(Cnn, "build", normalized)
-    compare(method, data, folder)
+    compare_with_loop(method, data, folder)
 
 
 def check_streams(method, data, folder, monkeypatch):

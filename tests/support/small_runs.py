@@ -4,10 +4,10 @@ from collections import defaultdict
 
 import pytest
 
-from noisyfl.checks.small_run import SETTING, federation_of, inputs, spec_of, train
+from noisyfl.checks.small_run import SETTING, federation_of, inputs, spec_of, train_small
 from noisyfl.specs.catalogue import methods
 
-__all__ = ["SETTING", "federation_of", "inputs", "spec_of", "train"]
+__all__ = ["SETTING", "federation_of", "inputs", "spec_of", "train_small"]
 
 SMALL = defaultdict(
     dict,

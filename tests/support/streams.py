@@ -10,7 +10,7 @@ from collections import defaultdict
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from noisyfl.checks.fake_gpu import is_on_gpu, place
+from noisyfl.checks.fake_gpu import innermost_line, is_on_gpu
 from noisyfl.checks.recorded_graphs import Operations, storage, tensors_in, written
 
 
@@ -69,7 +69,7 @@ class Streams(Operations):
             self._shared[block["owner"]].add(held)
 
     def _race(self, words):
-        raise Race(f"{words}, at {place()}")
+        raise Race(f"{words}, at {innermost_line()}")
 
     def _allocate(self, tensor, stream, tick, name):
         shared = self._shared[stream]

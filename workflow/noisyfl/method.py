@@ -10,11 +10,11 @@ from noisyfl.simulation.aggregation import (
     middle,
     nonempty,
     numbers,
-    parameters,
     plain_mean,
     replaced,
+    trainable_names,
 )
-from noisyfl.simulation.client_side import Around, ClientSide, Cost, Side, Turn
+from noisyfl.simulation.client_side import ClientSide, ClientSideWrapper, Cost, Side, Turn
 from noisyfl.simulation.clients import Client, known_noise_levels, mean_noise_level
 from noisyfl.simulation.estimates import mean_by_class, product
 from noisyfl.simulation.federation import Federation
@@ -35,10 +35,10 @@ from noisyfl.simulation.weights import Weights, average, size_in_bytes, to_devic
 
 __all__ = [
     "METHODS",
-    "Around",
     "Batch",
     "Client",
     "ClientSide",
+    "ClientSideWrapper",
     "Cost",
     "Epoch",
     "Federation",
@@ -72,7 +72,6 @@ __all__ = [
     "nonempty",
     "numbers",
     "option",
-    "parameters",
     "plain_mean",
     "product",
     "proximal_weights",
@@ -84,6 +83,7 @@ __all__ = [
     "stream",
     "sweep",
     "to_device",
+    "trainable_names",
     "uniform",
     "without_single",
 ]

@@ -45,9 +45,9 @@ from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
 from noisyfl.runs.final_model import FinalModel
-from noisyfl.runs.final_model import load_model as model_in
+from noisyfl.runs.final_model import load_model_file as model_in
 from noisyfl.runs.job import TrainingJob
-from noisyfl.specs.catalogue import methods, summary
+from noisyfl.specs.catalogue import method_summary, methods
 from noisyfl.specs.identity import identity
 from noisyfl.specs.published import read_published
 from noisyfl.specs.spec import canonical_run, check_run, describe_run
@@ -62,7 +62,7 @@ Transform = Callable[[Tensor], Tensor]
 """What is done to an image, as torchvision's transforms: float32 [channels, height, width]."""
 
 
-class Images(Dataset[tuple[Any, ...]]):
+class LabelledImages(Dataset[tuple[Any, ...]]):
     """Images with labels: an item is ``(image, given label, true label)``, or of the test part
     ``(image, label)``.
 
@@ -103,7 +103,7 @@ class Images(Dataset[tuple[Any, ...]]):
 
 
 @dataclass(frozen=True)
-class Federation:
+class FederatedData:
     """A noisy partition with the images of its dataset.
 
     Attributes:
@@ -130,7 +130,7 @@ class Federation:
         """The share of each client's given labels that are wrong, [clients]; NaN if not known."""
         return self.partition.realised
 
-    def client(self, number: int, transform: Transform | None = None) -> Images:
+    def client(self, number: int, transform: Transform | None = None) -> LabelledImages:
         """The samples of a client, with the labels that it is given and the true ones.
 
         Args:
@@ -143,16 +143,16 @@ class Federation:
         if not 0 <= number < len(self):
             raise BadInput(f"client: got {number!r}, expected 0 to {len(self) - 1}")
         one = self.partition.clients[number]
-        return Images(self.train, one.samples, (one.given_label, one.true_label), transform)
+        return LabelledImages(self.train, one.samples, (one.given_label, one.true_label), transform)
 
-    def test(self, transform: Transform | None = None) -> Images:
+    def test(self, transform: Transform | None = None) -> LabelledImages:
         """The test part, with its labels.
 
         Args:
             transform: of an image.
         """
         part = self.test_part
-        return Images(part, np.arange(len(part.labels)), (part.labels,), transform)
+        return LabelledImages(part, np.arange(len(part.labels)), (part.labels,), transform)
 
 
 def plan(scale: str | Path, results: str | Path = "results") -> Plan:
@@ -244,7 +244,7 @@ def load_partition(
     results: str | Path = "results",
     data: Folders = "data",
     download: bool = False,
-) -> Federation:
+) -> FederatedData:
     """A noisy partition: clients with their images, given labels and true labels.
 
     Args:
@@ -260,7 +260,7 @@ def load_partition(
     own = OwnFiles(_folders(data), Path(results))
     parts = prepared(found.spec["dataset"], own, download)
     train, test = map(read_part, parts)
-    return Federation(found, train, test)
+    return FederatedData(found, train, test)
 
 
 def train(
@@ -282,7 +282,7 @@ def train(
         data: the folders of data files.
         download: fetch official files that are missing.
         device: ``auto``, ``cpu``, ``cuda``, ...
-        keep_model: write the model that it ends with, too, which :func:`load_model` reads.
+        keep_model: write the model that it ends with, too, which :func:`load_model_file` reads.
         echo: print what happens.
 
     Warns:
@@ -406,7 +406,7 @@ def load_methods() -> pd.DataFrame:
     return pd.DataFrame(
         {
             "method": name,
-            "title": summary(name),
+            "title": method_summary(name),
             "server": one.is_server,
             "client": one.is_client,
             "networks": one.networks,

@@ -164,7 +164,9 @@ class FakeGpu(Operations):
     def wait(self, what: str) -> None:
         """The host waits for the stream."""
         if self._sync_mode == ERROR:
-            raise RuntimeError(f"called a synchronizing CUDA operation: {what} at {place()}")
+            raise RuntimeError(
+                f"called a synchronizing CUDA operation: {what} at {innermost_line()}"
+            )
         self.host |= self.current.waited
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -259,7 +261,7 @@ def _new_tensor(gpu: FakeGpu, tensor: Tensor, *args: Any, **kwargs: Any) -> Tens
 def _of_host(tensor: Tensor) -> Any:
     """The tensor, if numpy can read it."""
     if is_on_gpu(tensor):
-        raise TypeError(f"can't convert {DEVICE} device type tensor to numpy at {place()}")
+        raise TypeError(f"can't convert {DEVICE} device type tensor to numpy at {innermost_line()}")
     return tensor
 
 
@@ -299,7 +301,7 @@ def _refuse_beside(name: str, tensors: list[Tensor]) -> None:
 def _refuse(name: str) -> None:
     raise RuntimeError(
         f"Expected all tensors to be on the same device, but found {DEVICE} and cpu: {name} at "
-        f"{place()}"
+        f"{innermost_line()}"
     )
 
 
@@ -323,7 +325,7 @@ def _rounded(value: Any) -> Any:
     return ((value.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
-def place() -> str:
+def innermost_line() -> str:
     """The innermost line of what is neither torch's nor part of this GPU."""
     watching = (sys.modules[each.__module__].__file__ for each in Operations.__subclasses__())
     skipped = (*NOT_NAMED, *map(str, watching))

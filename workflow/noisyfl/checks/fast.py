@@ -102,7 +102,7 @@ def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
         yield DEVICE, {**options, "capturing": gpu.graphs}
 
 
-class Compared(NamedTuple):
+class LoopAndUsage(NamedTuple):
     """A small run on both executors.
 
     Attributes:
@@ -114,7 +114,9 @@ class Compared(NamedTuple):
     usage: Usage
 
 
-def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> Compared:
+def compare_with_loop(
+    method: Method, data: Results, folder: Path, kind: Gpu = "fake"
+) -> LoopAndUsage:
     """Check that the fast executor on a GPU ends with what the loop on a CPU ends with, in float64;
     and that nothing mixes devices, waits where it may not, or cannot be captured.
 
@@ -133,4 +135,4 @@ def compare(method: Method, data: Results, folder: Path, kind: Gpu = "fake") -> 
         if not usage.captured:
             raise Failed("nothing was captured")
         check_alike(loop, quick, tolerance)
-    return Compared(loop, usage)
+    return LoopAndUsage(loop, usage)

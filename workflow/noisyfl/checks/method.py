@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
-from noisyfl.checks.fast import compare
+from noisyfl.checks.fast import compare_with_loop
 from noisyfl.checks.small_run import (
     SETTING,
     Failed,
@@ -25,8 +25,8 @@ from noisyfl.checks.small_run import (
     prepare_digits,
     spec_of,
     torch_as_it_was,
-    train,
     train_in_pieces,
+    train_small,
 )
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.options import check_keys
@@ -48,7 +48,7 @@ MEASURES = ("rounds", "visits", "local_epochs", "clients")
 Check = Callable[[Method, Results, Path], str]
 
 
-def check(method: str, say: Callable[[str], None] = print) -> bool:
+def check_all(method: str, say: Callable[[str], None] = print) -> bool:
     """Make all checks of a method, and return whether they hold.
 
     Args:
@@ -106,7 +106,7 @@ def declares(method: Method, data: Results, folder: Path) -> str:
 def trains(method: Method, data: Results, folder: Path) -> str:
     """A run of a few rounds is finished, with numbers in every row."""
     spec = spec_of(method, schedule={**SETTING["schedule"], "rounds": 4, "evaluate_every": 2})
-    files = train(spec, data, folder)
+    files = train_small(spec, data, folder)
     if (status := read_json(files.provenance)["status"]) != "finished":
         raise Failed(f"the run is {status}")
     rounds = read_table(files.rounds)[0].to_pylist()
@@ -128,7 +128,7 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
         whole: the same run, if it has been trained without interruption.
     """
     spec = spec_of(method)
-    expected = content(whole or train(spec, data, folder / "whole"))
+    expected = content(whole or train_small(spec, data, folder / "whole"))
     # Torch's and numpy's own generators may stand anywhere when a run goes on.
     torch.manual_seed(99)
     np.random.seed(99)
@@ -159,7 +159,7 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
 def agrees(method: Method, data: Results, folder: Path) -> str:
     """The fast executor on a GPU that is not there computes what the loop on a CPU does."""
     with torch_as_it_was():
-        usage = compare(method, data, folder).usage
+        usage = compare_with_loop(method, data, folder).usage
     return f"the same; {usage.captured} steps captured"
 
 

@@ -75,7 +75,7 @@ class Recorder(Operations):
         outputs = func(*args, **kwargs)
         results = [
             out.detach() if torch.is_tensor(out) and storage(out) not in given else None
-            for out in leaves(outputs)
+            for out in flattened(outputs)
         ]
         self.fresh |= {storage(result) for result in results if result is not None}
         # A storage that is freed would lend its address to another one.
@@ -93,7 +93,7 @@ class Recorder(Operations):
     def again(self) -> None:
         """Repeat the operations on the tensors that they were recorded with."""
         for func, args, kwargs, results in self.operations:
-            outputs = leaves(func(*args, **kwargs))
+            outputs = flattened(func(*args, **kwargs))
             for output, result in zip(outputs, results, strict=True):
                 if result is not None:
                     result.copy_(output)
@@ -155,13 +155,13 @@ def tensors_in(values: Any) -> list[Tensor]:
     return found
 
 
-def leaves(values: Any) -> list[Any]:
+def flattened(values: Any) -> list[Any]:
     """All that is in lists, tuples and dictionaries, in order."""
     if isinstance(values, dict):
         values = values.values()
     elif not isinstance(values, list | tuple):
         return [values]
-    return [leaf for value in values for leaf in leaves(value)]
+    return [leaf for value in values for leaf in flattened(value)]
 
 
 def storage(tensor: Tensor) -> int:

@@ -110,7 +110,7 @@ def selftest(
                 kind = "" if isinstance(error, Failed | BadInput) else f"{type(error).__name__}: "
                 say(f"FAILED  {title}: {kind}{' '.join(str(error).split())}")
     with torch_as_it_was():
-        timing.measure(where, say)
+        timing.show_speeds(where, say)
     if left_out:
         say(f"not decided, as {minutes:g} minutes are over: {'; '.join(left_out)}")
     if failed:
@@ -133,7 +133,7 @@ def _checks(names: Sequence[str], models: Sequence[str]) -> Iterator[tuple[str, 
     for model in models:
         yield f"{model}, captured", partial(check_captures, model=model)
     for name in names:
-        yield f"{name}, loop on the CPU against fast", partial(check_method, method=name)
+        yield f"{name}, loop on the CPU against fast", partial(compare_rounds, method=name)
 
 
 # ---------------------------------------------------------------- the checks
@@ -168,7 +168,9 @@ def check_captures(device: torch.device, model: str) -> str:
     return f"{usage.captured} steps captured, {usage.eager} as they are"
 
 
-def check_method(device: torch.device, method: str, setting: Mapping[str, Any] = NO_CHANGES) -> str:
+def compare_rounds(
+    device: torch.device, method: str, setting: Mapping[str, Any] = NO_CHANGES
+) -> str:
     """Compare a method's rounds by the loop, on the CPU, with those by the fast executor on the
     device, in float64.
     """
@@ -184,7 +186,7 @@ def check_method(device: torch.device, method: str, setting: Mapping[str, Any] =
 
 def check_batch_norm(device: torch.device) -> str:
     """Compare rounds of a model with batch normalisation, its running statistics included."""
-    return check_method(device, "fedavg", BATCH_NORM)
+    return compare_rounds(device, "fedavg", BATCH_NORM)
 
 
 def check_products(device: torch.device) -> str:

@@ -178,7 +178,7 @@ def inputs(spec: Mapping[str, Any], data: Results) -> tuple[Path, Path, Path]:
     return data.data("digits", "train"), data.data("digits", "test"), partition
 
 
-def train(
+def train_small(
     spec: Mapping[str, Any],
     data: Results,
     root: Path,
@@ -216,11 +216,11 @@ def train_in_pieces(
         for interruptions in range(most - 1):
             METHODS.forget_built()
             try:
-                return train(spec, data, root, checkpoint_seconds=0, **options), interruptions
+                return train_small(spec, data, root, checkpoint_seconds=0, **options), interruptions
             except Interrupted:
                 if (root / "runs").exists():
                     raise RuntimeError("a run that is not whole has left an artifact") from None
-        return train(spec, data, root, checkpoint_seconds=0, **options), most - 1
+        return train_small(spec, data, root, checkpoint_seconds=0, **options), most - 1
 
 
 def content(files: RunFiles) -> dict[str, Any]:

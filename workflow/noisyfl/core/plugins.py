@@ -81,7 +81,7 @@ def facts_of(modules: Iterable[str]) -> dict[str, dict[str, str]]:
     return {name: plugin.facts() for name, plugin in sorted(found.items())}
 
 
-def find(files: Iterable[str]) -> list[Plugin]:
+def find_plugins(files: Iterable[str]) -> list[Plugin]:
     """The plugins that are installed, and those in files, without importing any.
 
     Args:
@@ -106,13 +106,13 @@ def load(files: Iterable[str]) -> None:
     """Import the plugins that are installed, and those in files, each once in a process.
 
     Args:
-        files: as :func:`find` takes them.
+        files: as :func:`find_plugins` takes them.
 
     Raises:
         BadInput: a plugin cannot be found or imported, or takes a name that is taken; names the
             line of it. Or its file has changed since it was imported here.
     """
-    for plugin in find(files):
+    for plugin in find_plugins(files):
         before = next((_loaded[name] for name in plugin.modules if name in _loaded), None)
         if before is None:
             with _all_or_nothing(plugin):

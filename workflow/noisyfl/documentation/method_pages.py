@@ -18,7 +18,7 @@ from noisyfl.documentation.subject_pages import notes, rows_about
 from noisyfl.pages.markdown import from_docstring
 from noisyfl.pages.reasons import MethodReasons, Reason, method_reasons, subjects
 from noisyfl.simulation.client_side import Side
-from noisyfl.specs.catalogue import methods, summary
+from noisyfl.specs.catalogue import method_summary, methods
 
 NUMBERS = r"[A-Z]?\d+(?:\.\d+)*(?:(?:, | and | to )\d+)*"
 
@@ -49,7 +49,7 @@ def index() -> str:
     ]
     for family, members in families().items():
         lines += ["", f"## {family[0].upper()}{family[1:]}", ""]
-        rows = [(f"[`{one.name}`]({one.name}.md)", summary(one.name)) for one in members]
+        rows = [(f"[`{one.name}`]({one.name}.md)", method_summary(one.name)) for one in members]
         lines += table(("method", "what it does"), rows)
     return "\n".join(lines) + "\n"
 

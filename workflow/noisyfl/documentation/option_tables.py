@@ -33,7 +33,7 @@ from noisyfl.methods import METHODS
 from noisyfl.pages.reasons import method_reasons
 from noisyfl.simulation.client_side import Side
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.specs.catalogue import methods, summary
+from noisyfl.specs.catalogue import method_summary, methods
 from noisyfl.specs.published import read_published
 
 MARK = re.compile(
@@ -152,7 +152,7 @@ def method_rows() -> list[tuple[str, str]]:
     """The methods of each family, with their sources."""
     rows = []
     for family, members in families().items():
-        heads = {one.name: summary(one.name).split(":")[0] for one in members}
+        heads = {one.name: method_summary(one.name).split(":")[0] for one in members}
         listed = ", ".join(f"`{name}`: {head}" for name, head in heads.items())
         rows.append((family, listed.replace(", `", "; `")))
     return rows

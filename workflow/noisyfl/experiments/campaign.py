@@ -24,7 +24,7 @@ from noisyfl.experiments.progress import Pace, RunProgress, read_progress
 from noisyfl.experiments.scale import Scale
 from noisyfl.experiments.targets import name_of, runs_of
 from noisyfl.runs.devices import has_gpu
-from noisyfl.runs.display import Progress, RunInTraining, duration
+from noisyfl.runs.display import Progress, RunInTraining, rough_duration
 from noisyfl.runs.status import failure_text, read_status, snakemake_alone
 from noisyfl.specs.cost import likely_seconds
 from noisyfl.specs.descriptions import TableDescription
@@ -122,7 +122,7 @@ class Campaign:
         hours = self._gpu_hours()
         if hours is None or (not self._remote and hours[1] < LONG_HOURS):
             cores = "core" if self._at_once == 1 else "cores"
-            parts.append(f"{duration(self._seconds_left())} on {self._at_once:,} {cores}")
+            parts.append(f"{rough_duration(self._seconds_left())} on {self._at_once:,} {cores}")
             return ", ".join(parts)
         time = f"{_rounded(hours[0])} to {_rounded(hours[1])} H100 hours"
         parts.append(time if hours[1] > 1 else "less than 1 H100 hour")

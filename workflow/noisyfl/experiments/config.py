@@ -13,7 +13,7 @@ from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find, reading, within
 from noisyfl.core.places import ROOT
-from noisyfl.core.plugins import find as find_plugins
+from noisyfl.core.plugins import find_plugins as find_plugins
 from noisyfl.core.typed import choices_of
 from noisyfl.data.roots import checked_folder
 from noisyfl.experiments.configuration import Configuration

@@ -21,7 +21,7 @@ from noisyfl.experiments.configuration import Configuration
 from noisyfl.experiments.experiment import Experiment
 from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.simulation.schedule import Schedule
-from noisyfl.specs.catalogue import methods, summary
+from noisyfl.specs.catalogue import method_summary, methods
 
 Schema = dict[str, Any]
 
@@ -79,7 +79,7 @@ def component_schemas() -> Schema:
             "type": "object",
             "additionalProperties": False,
             "properties": {
-                name: {**_options(one), "description": summary(name)}
+                name: {**_options(one), "description": method_summary(name)}
                 for name, one in methods().items()
             },
             # A combination has the options of its second method.
@@ -109,7 +109,7 @@ def _component(registry: Registry) -> Schema:
 
 def _method() -> Schema:
     """A method, as text or as a mapping, or two methods that are combined."""
-    found = _named(methods().values(), {name: summary(name) for name in methods()})
+    found = _named(methods().values(), {name: method_summary(name) for name in methods()})
     called = rf"({'|'.join(methods())})\s*(\(.*\))?"
     found.append({"type": "string", "pattern": rf"^\s*{called}\s*\+\s*{called}\s*$"})
     parts = {"type": "array", "minItems": 2, "maxItems": 2, "items": {"$ref": "#/$defs/method"}}

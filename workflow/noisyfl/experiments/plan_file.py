@@ -167,7 +167,7 @@ class PlanFile:
         digest.update(DIGESTS.read_bytes())
         # Syntax trees, of which methods' digests are made, are printed otherwise by others.
         digest.update(".".join(platform.python_version_tuple()[:2]).encode())
-        for plugin in plugins.find(self.config["plugins"]):
+        for plugin in plugins.find_plugins(self.config["plugins"]):
             digest.update(f"{plugin} {plugin.sha256}".encode())
         known = experiment_files(self.config, self.experiments)
         used = [known[name] for name in sorted(self.config["experiments"]) if name in known]

@@ -58,12 +58,12 @@ def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
             curves[metric] = pack(x, METRICS[metric].factor * y)
     return {
         "curves": curves,
-        "relabelled": {name: curve for name in RELABELLED if (curve := by_round(run, name))},
+        "relabelled": {name: curve for name in RELABELLED if (curve := share_by_round(run, name))},
         "estimates": {name: last for name in ESTIMATES if (last := last_by_client(run, name))},
     }
 
 
-def by_round(run: Run, column: str) -> list[str]:
+def share_by_round(run: Run, column: str) -> list[str]:
     """The curve of a share, in percent, as its mean over clients by round; empty without values."""
     work, mean, *_ = spread_over_clients(run, column)
     return pack(work, 100 * mean) if len(work) else []
@@ -85,7 +85,7 @@ def last_by_client(run: Run, column: str) -> dict[str, str]:
     }
 
 
-def partition_file(identity: str, layouts: Sequence[Results]) -> Path | None:
+def stored_partition(identity: str, layouts: Sequence[Results]) -> Path | None:
     """The file of a noisy partition, in the first of the layouts that has it; None if none does."""
     return next((p for one in layouts if (p := one.partition(identity)).exists()), None)
 

@@ -96,7 +96,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     wanted = dict.fromkeys(
         identity(run.spec["noisy_partition"]) for n, run in enumerate(shown) if n in first
     )
-    found = {one: curves.partition_file(one, sources.layouts) for one in wanted}
+    found = {one: curves.stored_partition(one, sources.layouts) for one in wanted}
     details = {
         "runs": [curves.details(run, tables.metrics_of[run.id]) for run in shown],
         "partitions": {one: curves.partition(path) for one, path in found.items() if path},

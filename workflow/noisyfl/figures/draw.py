@@ -51,7 +51,7 @@ def draw_figure(
         style.fold_titles(figure)
         if description.footer:
             left_out = f" · {len(diverged)} of {len(runs)} runs diverged" if diverged else ""
-            style.stamp(figure, origin(description) + left_out)
+            style.stamp(figure, figure_origin(description) + left_out)
         style.save(figure, png, pdf)
 
 
@@ -64,7 +64,7 @@ def _diverged(description: FigureDescription, runs: Mapping[str, RunFiles]) -> s
     return {run for run, found in read_runs(runs).items() if found.diverged}
 
 
-def origin(description: FigureDescription) -> str:
+def figure_origin(description: FigureDescription) -> str:
     """Where a figure comes from, for readers who see it alone: experiment, scale and trials.
 
     The trials are those that are drawn of a cell.

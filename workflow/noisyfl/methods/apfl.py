@@ -25,7 +25,7 @@ RATE = "apfl_rate"
 model; and the rate at which the share changes in the round."""
 
 
-class Personal(fl.Around):
+class Personal(fl.ClientSideWrapper):
     """The client side of APFL, around another client side, its partner.
 
     Attributes:
@@ -43,11 +43,13 @@ class Personal(fl.Around):
         Once a round, the share alpha takes a step of gradient descent on the mixture's loss:
         alpha <- alpha - rate (df/dalpha + shrinkage alpha), kept between 0 and 1.
         """
-        shared = self.side.loss(Part(model, 0, self.side.networks), part_of(batch, "shared "))
+        shared = self.side.loss(
+            Subnetwork(model, 0, self.side.networks), batch_of_loss(batch, "shared ")
+        )
         held = batch.memory[ALPHA]
         alpha = held.detach().clone().requires_grad_(self.adaptive)
         mixture = Mixture(model, self.side.networks, alpha)
-        mixed = self.side.loss(mixture, part_of(batch, "private "))
+        mixed = self.side.loss(mixture, batch_of_loss(batch, "private "))
         if self.adaptive:
             (slope,) = torch.autograd.grad(mixed, [alpha], retain_graph=True)
             with torch.no_grad():
@@ -103,7 +105,7 @@ class Personal(fl.Around):
         learns = epoch.learns
         if learns:
             names = (learns,) if isinstance(learns, str) else learns
-            learns = (*names, *(shifted(name, self.side.networks) for name in names))
+            learns = (*names, *(shifted_name(name, self.side.networks) for name in names))
         extras = {**epoch.extras, RATE: rates}
         return dataclasses.replace(epoch, extras=extras, learns=learns)
 
@@ -212,7 +214,7 @@ class Wrapped(Personal):
 # ---------------------------------------------------------------- parts of a model
 
 
-class Part(fl.LocalModel):
+class Subnetwork(fl.LocalModel):
     """Some networks of a model, presented as a model of their own.
 
     Args:
@@ -223,7 +225,7 @@ class Part(fl.LocalModel):
         self._whole = model
         self._first = first
         names = {
-            shifted(name, -first): name
+            shifted_name(name, -first): name
             for name in model.weights
             if first <= network_of(name) < first + count
         }
@@ -242,7 +244,7 @@ class Part(fl.LocalModel):
         return self._whole.look(images, self._first + network, evaluating=evaluating)
 
 
-class Mixture(Part):
+class Mixture(Subnetwork):
     """The private part of a model, whose outputs are mixed with those of the shared part.
 
     Args:
@@ -287,7 +289,7 @@ def network_of(name: str) -> int:
     return int(name.partition(".")[0])
 
 
-def shifted(name: str, by: int) -> str:
+def shifted_name(name: str, by: int) -> str:
     """The name of the same weight in the network whose number is higher by ``by``."""
     number, dot, rest = name.partition(".")
     return f"{int(number) + by}{dot}{rest}"
@@ -306,10 +308,10 @@ def private_copy(weights: fl.Weights) -> fl.Weights:
     """The weights of w under the names of v."""
     shared, private = halves(weights)
     count = network_of(next(iter(private)))
-    return {shifted(name, count): value for name, value in shared.items()}
+    return {shifted_name(name, count): value for name, value in shared.items()}
 
 
-def part_of(batch: fl.Batch, kind: str) -> fl.Batch:
+def batch_of_loss(batch: fl.Batch, kind: str) -> fl.Batch:
     """The batch with the memory of only one of the two losses; tensors are shared, not copied."""
     return dataclasses.replace(batch, memory=entries_of(batch.memory, kind))
 

@@ -93,7 +93,7 @@ class ClusteredFL(fl.ServerSide):
         if self.rule == "larger":
             kept = updates
             if len(updates) >= self.smallest:
-                larger, _ = bipartition(similarities(changes), self.linkage)
+                larger, _ = bipartition(cosine_matrix(changes), self.linkage)
                 kept = [updates[i] for i in larger]
             for update in updates:
                 inside = any(update is one for one in kept)
@@ -144,7 +144,7 @@ class ClusteredFL(fl.ServerSide):
             or not max(norms) > self.eps2 * unit
         ):
             return []
-        similarity = similarities(changes)
+        similarity = cosine_matrix(changes)
         larger, smaller = bipartition(similarity, self.linkage)
         across = max(similarity[i][j] for i in larger for j in smaller)
         if self.gamma_max is not None and not math.sqrt((1 - across) / 2) > self.gamma_max:
@@ -160,7 +160,7 @@ class ClusteredFL(fl.ServerSide):
         return [float(update.size) for update in updates]
 
 
-def similarities(changes: list[Tensor]) -> list[list[float]]:
+def cosine_matrix(changes: list[Tensor]) -> list[list[float]]:
     """The cosine of each pair; 0 where a change is zero or not finite."""
     rows = torch.stack(changes).double()
     rows = rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-30)

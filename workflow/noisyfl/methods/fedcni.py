@@ -120,7 +120,7 @@ class FedCNI(fl.ClientSide):
         client.labels = client.state.pop("written", client.labels)
         outputs = turn.outputs("detection", 0, self.detection_view)
         prototypes, similarity = self.compared(outputs, client.labels)
-        clean = split(similarity, client.labels, self.scaled)
+        clean = split_by_similarity(similarity, client.labels, self.scaled)
         late = turn.round + 1 >= self.pseudo_label_round
         if late and self.dynamic_confidence:
             client.state["thresholds"] = self.thresholds(outputs, client, clean)
@@ -255,7 +255,7 @@ class FedCNI(fl.ClientSide):
                 federation.report_labels(client, guess)
 
 
-def split(similarity: Tensor, labels: Tensor, scaled: bool) -> Tensor:
+def split_by_similarity(similarity: Tensor, labels: Tensor, scaled: bool) -> Tensor:
     """Which samples are clean, bool [samples]: in each class, those that the mixture assigns to the
     component of higher similarity. If a class has few samples, or all are equally similar (as under
     a model that diverged), all of them are clean.

@@ -60,7 +60,7 @@ class Continued(fl.ServerSide):
         return round >= self.first.ends(federation)[1]
 
 
-class MixedUp(fl.Around):
+class MixedUp(fl.ClientSideWrapper):
     """Another method's client side, which learns from mixup's images and labels.
 
     Its loss on the mixed images is computed with each of the two labels, and both losses are added

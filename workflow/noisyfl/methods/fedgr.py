@@ -194,7 +194,7 @@ class FedGR(fl.ServerSide, fl.ClientSide):
             guesses = float((guess != NONE).double().mean())
             if noise_of(client) > self.noisy_client and guesses < self.few_guesses:
                 return received
-        return moved(teacher, received, self.revised_share)
+        return moved_towards(teacher, received, self.revised_share)
 
     # ---------------------------------------------------------------- a local update
 
@@ -207,7 +207,7 @@ class FedGR(fl.ServerSide, fl.ClientSide):
         held = {
             NAMED + name: fl.to_device(weight, trained[name].device)
             for name, weight in teacher.items()
-            if name in fl.parameters(trained)
+            if name in fl.trainable_names(trained)
         }
         if TARGETS in client.state:
             held[TARGETS] = client.state[TARGETS]
@@ -240,11 +240,11 @@ class FedGR(fl.ServerSide, fl.ClientSide):
         loss = self.label_loss(outputs.logits, batch)
         if self.feature_weight:
             features = model.received(weak).features
-            away = divergence(features, outputs.features, self.feature_temperature)
+            away = kl_divergence(features, outputs.features, self.feature_temperature)
             loss = loss + self.feature_weight * away
         if TARGETS in batch.memory:
             taught = batch.memory[TARGETS][batch.positions]
-            away = divergence(taught, outputs.logits, self.temperature)
+            away = kl_divergence(taught, outputs.logits, self.temperature)
             loss = loss + self.teacher_weight * away
         return loss
 
@@ -274,12 +274,12 @@ class FedGR(fl.ServerSide, fl.ClientSide):
         values = [update.client.state[LOSSES].double() for update in updates]
         steps = ITERATIONS[self.sieve]
         if self.sieve == "participants":
-            together = clean_probability(torch.cat(values), steps)
+            together = small_loss_probability(torch.cat(values), steps)
             right = together.split([len(some) for some in values])
             sent = BYTES * sum(len(some) for some in values)
             federation.exchange(down=sent, up=sent)
         else:
-            right = tuple(clean_probability(some, steps) for some in values)
+            right = tuple(small_loss_probability(some, steps) for some in values)
         for update, probability in zip(updates, right, strict=True):
             client = update.client
             client.state[RIGHT] = probability
@@ -298,10 +298,10 @@ def followed(teacher: fl.Weights, update: fl.Update, shares: list[float]) -> fl.
     """
     if not shares:
         return teacher
-    trained = {name: update.memory[NAMED + name] for name in fl.parameters(update.weights)}
+    trained = {name: update.memory[NAMED + name] for name in fl.trainable_names(update.weights)}
     way = 1 - math.prod(1 - share for share in shares)
-    buffers = moved(teacher, update.weights, way)
-    return {**buffers, **moved(trained, update.weights, shares[-1])}
+    buffers = moved_towards(teacher, update.weights, way)
+    return {**buffers, **moved_towards(trained, update.weights, shares[-1])}
 
 
 def noise_of(client: fl.Client) -> float:
@@ -309,7 +309,7 @@ def noise_of(client: fl.Client) -> float:
     return float((client.state[RIGHT] < SURE).double().mean())
 
 
-def clean_probability(losses: Tensor, steps: int) -> Tensor:
+def small_loss_probability(losses: Tensor, steps: int) -> Tensor:
     """float64 [n], the probability of the lower component given each mean loss [n], of a mixture
     that is fitted in so many steps; all 1 if a loss is not finite.
     """
@@ -319,7 +319,7 @@ def clean_probability(losses: Tensor, steps: int) -> Tensor:
     return mixture.posterior(losses[None])[0, :, 0]
 
 
-def moved(weights: fl.Weights, target: fl.Weights, share: float) -> fl.Weights:
+def moved_towards(weights: fl.Weights, target: fl.Weights, share: float) -> fl.Weights:
     """Weights moved towards others by a share of the way; counters become the others'."""
     return {
         name: fl.to_device(weight, target[name].device).lerp(target[name], share)
@@ -339,7 +339,7 @@ def follow(model: fl.LocalModel, batch: fl.Batch) -> None:
     torch._foreach_add_(teacher, way)
 
 
-def divergence(target: Tensor, logits: Tensor, temperature: float) -> Tensor:
+def kl_divergence(target: Tensor, logits: Tensor, temperature: float) -> Tensor:
     """Mean KL(softmax(target / T) || softmax(logits / T)) over [n, width], a scalar."""
     log_target = (target / temperature).log_softmax(1)
     away = log_target.exp() * (log_target - (logits / temperature).log_softmax(1))

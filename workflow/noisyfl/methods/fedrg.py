@@ -258,7 +258,7 @@ class FedRG(SymmetricCrossEntropy):
         """The contrast of all views, in one pass, so that both share batch normalisation."""
         features = model(torch.cat(batch.views)).features
         names = [name for name in batch.memory if name.startswith(PROJECTOR)]
-        trained = leaves(batch.memory, names)
+        trained = leaf_copies(batch.memory, names)
         loss = contrast(project(features, trained), self.contrast_temperature)
         descend(loss, trained, batch.memory)
         return loss
@@ -267,7 +267,7 @@ class FedRG(SymmetricCrossEntropy):
         """The loss of the labels, on which the noise absorption matrix descends, too; its rows are
         then made to sum to 1 again.
         """
-        trained = leaves(batch.memory, [ABSORPTION])
+        trained = leaf_copies(batch.memory, [ABSORPTION])
         seen = (logits.softmax(1) @ trained[ABSORPTION]).gather(1, batch.target[:, None])[:, 0]
         noisy = (~clean).to(seen.dtype)
         absorbed = -((seen + 1e-12).log() * noisy).sum() / (noisy.sum() + 1e-8)
@@ -329,7 +329,7 @@ def velocities(weights: fl.Weights) -> fl.Weights:
     return {VELOCITY + name: torch.zeros_like(weight) for name, weight in weights.items()}
 
 
-def leaves(memory: fl.Memory, names: Iterable[str]) -> fl.Weights:
+def leaf_copies(memory: fl.Memory, names: Iterable[str]) -> fl.Weights:
     """Copies of weights in the memory, for a gradient; the memory itself is changed later on."""
     return {name: memory[name].clone().requires_grad_() for name in names}
 
@@ -339,7 +339,7 @@ def descend(loss: Tensor, trained: fl.Weights, memory: fl.Memory) -> None:
 
     Args:
         loss: of which the model's weights need the gradient, too.
-        trained: what :func:`leaves` gave, which the loss was computed with.
+        trained: what :func:`leaf_copies` gave, which the loss was computed with.
         memory: has the weights, their momentum, and ``sgd`` [3]: learning rate, momentum, decay.
     """
     gradients = torch.autograd.grad(loss, list(trained.values()), retain_graph=True)

@@ -114,7 +114,7 @@ class JoSRC(fl.ClientSide):
         first, second = (model(view).logits for view in batch.views)
         given = self._smoothed(batch.target, first)
         with torch.no_grad():
-            clean = 1 - divergence(first.softmax(1), given) >= batch["threshold"]
+            clean = 1 - js_divergence(first.softmax(1), given) >= batch["threshold"]
             batch.memory["clean"][batch.positions] = clean
         if "warm-up" in batch:
             return fl.mean_where(
@@ -168,7 +168,7 @@ def _move_teacher(model: fl.LocalModel, share: Tensor) -> None:
     torch._foreach_add_(teacher, way)
 
 
-def divergence(one: Tensor, other: Tensor) -> Tensor:
+def js_divergence(one: Tensor, other: Tensor) -> Tensor:
     """Jensen-Shannon divergence to base 2, from 0 to 1, of distributions [n, classes]: [n]."""
     mixed = torch.special.entr((one + other) / 2)
     apart = mixed - (torch.special.entr(one) + torch.special.entr(other)) / 2

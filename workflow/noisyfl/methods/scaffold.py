@@ -98,7 +98,7 @@ class Scaffold(fl.ServerSide, fl.ClientSide):
         """Bytes of a model and of a control variate for each participant, in each direction."""
         down, up = super().exchange(updates, federation)
         weights = federation.weights
-        control = fl.size_in_bytes(weights, fl.parameters(weights)) * len(updates)
+        control = fl.size_in_bytes(weights, fl.trainable_names(weights)) * len(updates)
         return down + control, up + control
 
 

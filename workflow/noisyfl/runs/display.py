@@ -90,7 +90,7 @@ class Progress:
         words = [f"{self.done:,} of {self.total:,} runs"] if self.total else []
         words += [self.note] if self.note else []
         if self.seconds_left is not None:
-            words.append(f"{duration(self.seconds_left)} left")
+            words.append(f"{rough_duration(self.seconds_left)} left")
         return ", ".join(words)
 
     def line(self) -> str:
@@ -251,7 +251,7 @@ def _child_output(stream: TextIO, say: Callable[[str], None]) -> Iterator[TextIO
             terminal.close()
 
 
-def duration(seconds: float) -> str:
+def rough_duration(seconds: float) -> str:
     """A time in words, as exactly as an estimate deserves: ``about 4 minutes``."""
     if seconds < 50:
         return f"about {max(10, 10 * round(seconds / 10))} seconds"

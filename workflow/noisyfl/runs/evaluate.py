@@ -7,7 +7,7 @@ from typing import Any
 from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_json
 from noisyfl.data.augmentation.augment import View
 from noisyfl.data.datasets.dataset import Part, dataset
-from noisyfl.runs.final_model import FinalModel, read_model
+from noisyfl.runs.final_model import FinalModel, read_model_file
 from noisyfl.runs.train import EXECUTORS, choose_device
 from noisyfl.simulation.encoded import images_of
 from noisyfl.simulation.outputs import Predictor
@@ -30,7 +30,7 @@ def evaluate_model(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
         DamagedArtifact: a file is damaged, or the model is another run's.
     """
     spec, where = read_json(files.spec), choose_device(device)
-    facts, weights = read_model(files.model)
+    facts, weights = read_model_file(files.model)
     if facts["run"] != identity(spec):
         raise DamagedArtifact(
             f"{files.model}: expected the run {identity(spec)}, got {facts['run']}"

@@ -98,19 +98,21 @@ def _untrained(model: Mapping[str, Any]) -> dict[str, Any]:
     return {"pretrained": "none"} if "pretrained" in model else {}
 
 
-def load_model(path: Path | str) -> FinalModel:
+def load_model_file(path: Path | str) -> FinalModel:
     """Read a model that :func:`save_model` has written.
 
     Raises:
         DamagedArtifact: the file is damaged, or was not written by :func:`save_model`.
         FileNotFoundError: there is no such file.
     """
-    facts, weights = read_model(Path(path))
+    facts, weights = read_model_file(Path(path))
     return FinalModel(facts, weights)
 
 
-def read_model(path: Path) -> tuple[dict[str, Any], Weights]:
-    """A file's facts about its model, and the weights on the host; raises as :func:`load_model`."""
+def read_model_file(path: Path) -> tuple[dict[str, Any], Weights]:
+    """A file's facts about its model, and its weights on the host; raises as
+    :func:`load_model_file`.
+    """
     if not path.exists():
         raise FileNotFoundError(path)
     try:

@@ -46,7 +46,7 @@ def start_anew(device: torch.device) -> None:
     torch.cuda.reset_peak_memory_stats(device)
 
 
-def facts_of(device: torch.device) -> dict[str, Any]:
+def gpu_facts(device: torch.device) -> dict[str, Any]:
     """For the provenance: cuDNN's version and the most GPU memory that torch reserved for tensors;
     both None on a CPU.
     """

@@ -21,7 +21,7 @@ def device_name() -> str:
     return f"{platform.machine()} CPU, {os.cpu_count()} cores"
 
 
-def facts() -> dict[str, Any]:
+def processor_facts() -> dict[str, Any]:
     """For the provenance: ``processor``, the model as its maker calls it (None if the system does
     not say); ``cpu_capability``, the instructions for which torch chose its own code; and
     ``instruction_sets``, by which oneDNN chooses its code for convolutions (empty if unknown).

@@ -22,7 +22,7 @@ SHOWN = (("cnn", 20), ("cnn4conv", 50), ("resnet18", 10))
 """Models and batch sizes whose speed the self-test says; a CPU's only of the first."""
 
 
-def measure(device: torch.device, say: Callable[[str], None]) -> None:
+def show_speeds(device: torch.device, say: Callable[[str], None]) -> None:
     """Say how fast the fast executor trains some models."""
     on_gpu = device.type == "cuda"
     for model, batch_size in SHOWN if on_gpu else SHOWN[:1]:

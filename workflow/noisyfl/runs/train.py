@@ -44,7 +44,7 @@ from noisyfl.simulation.fast import FastExecutor
 from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
 from noisyfl.simulation.ledger import Ledger
 from noisyfl.simulation.model import Networks
-from noisyfl.simulation.rounds import Report, simulate, unreported, with_room
+from noisyfl.simulation.rounds import Report, retry_in_smaller_groups, simulate, unreported
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods_digest
@@ -220,7 +220,9 @@ def train_run(
     if finished and (probed := spec.get("probes", [])):
         log(f"measuring {', '.join(probed)}")
         with checkpoint.guard(server.rounds(federation), federation):
-            with_room(federation, partial(probes.measure, probed, federation, server, client))
+            retry_in_smaller_groups(
+                federation, partial(probes.run_probes, probed, federation, server, client)
+            )
 
     provenance = {
         "status": status,
@@ -277,9 +279,9 @@ def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, An
         "numpy": numpy.__version__,
         "pyarrow": pa.__version__,
         **_machine(device),
-        **processor.facts(),
+        **processor.processor_facts(),
         **federation.executor.facts(),
-        **gpu.facts_of(device),
+        **gpu.gpu_facts(device),
         "training_seconds": sum(row["seconds"] for row in rounds),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

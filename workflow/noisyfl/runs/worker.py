@@ -17,7 +17,7 @@ from noisyfl.core.plugins import load
 from noisyfl.runs.job import TrainingJob
 
 
-def main(plugins: Sequence[str]) -> None:
+def train_named(plugins: Sequence[str]) -> None:
     """Train the runs that standard input names.
 
     Args:
@@ -32,4 +32,4 @@ def main(plugins: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    train_named(sys.argv[1:])

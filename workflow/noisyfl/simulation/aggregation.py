@@ -15,7 +15,7 @@ BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 """The last parts of the names of a model's buffers, all of them batch normalisation's."""
 
 
-def parameters(weights: Weights) -> list[str]:
+def trainable_names(weights: Weights) -> list[str]:
     """The names of the trainable weights among all, in the order of ``LocalModel.weights``."""
     return [name for name in weights if name.rpartition(".")[2] not in BUFFERS]
 
@@ -27,7 +27,7 @@ def numbers(weights: Weights) -> list[str]:
 
 def flat(weights: Weights, names: Sequence[str] | None = None) -> Tensor:
     """One vector [numbers] of the named weights; by default of the trainable ones."""
-    chosen = parameters(weights) if names is None else names
+    chosen = trainable_names(weights) if names is None else names
     return torch.cat([weights[name].reshape(-1) for name in chosen])
 
 
@@ -42,7 +42,7 @@ def replaced(weights: Weights, vector: Tensor, names: Sequence[str] | None = Non
         vector: float [numbers], as :func:`flat` gives it for the same names.
         names: of the weights that are in the vector; None: of all parameters.
     """
-    chosen = parameters(weights) if names is None else names
+    chosen = trainable_names(weights) if names is None else names
     parts = vector.split([weights[name].numel() for name in chosen])
     changed = {
         name: part.view(weights[name].shape).clone()

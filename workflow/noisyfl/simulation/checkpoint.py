@@ -94,7 +94,7 @@ class Checkpoint:
                 aside = self._aside("refused")
                 what = ", ".join(differing)
                 return 0, f"checkpoint of another {what} set aside as {aside}; starting over"
-            check_content(content, federation, total)
+            check_state(content, federation, total)
         except Exception as error:
             if may_pass(error) or _of_the_gpu(error):
                 raise
@@ -270,7 +270,7 @@ class Checkpoint:
         self._cost = self._saved - begun
 
 
-def check_content(content: Mapping[str, Any], federation: Federation, total: int) -> None:
+def check_state(content: Mapping[str, Any], federation: Federation, total: int) -> None:
     """Check that what a checkpoint holds can be the state of a federation between two rounds.
 
     Args:

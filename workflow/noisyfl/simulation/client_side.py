@@ -216,7 +216,7 @@ class ClientSide(Side):
         return federation.state.get("centroids")
 
 
-class Around(ClientSide):
+class ClientSideWrapper(ClientSide):
     """A client side around another one: whatever it does not define itself, the other one does.
 
     Attributes:

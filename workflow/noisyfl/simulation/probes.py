@@ -55,7 +55,7 @@ class Probe:
     measure: Callable[[Federation, ServerSide, ClientSide], Rows]
 
 
-def measure(
+def run_probes(
     names: Sequence[str], federation: Federation, server: ServerSide, side: ClientSide
 ) -> None:
     """Run the named probes on a federation whose rounds are done, and record what they measure."""
@@ -75,7 +75,7 @@ def columns(names: Sequence[str]) -> dict[str, pa.DataType]:
 # -------------------------------------------------------------------- what is measured
 
 
-def local_models(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
+def probe_local_models(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
     """Each client's model after one more local update: its accuracies, and its output on an image
     of pure noise (FedRN, Figures 1, 4 and 5).
     """
@@ -121,7 +121,7 @@ def samples(federation: Federation, server: ServerSide, side: ClientSide) -> Row
     return rows
 
 
-def features(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
+def probe_features(federation: Federation, server: ServerSide, side: ClientSide) -> Rows:
     """The features of some of the last participants' samples, drawn at random, by their models
     after one more local update; and the class centroids that the method keeps (RoFL, Figure 4).
     """
@@ -154,7 +154,7 @@ PROBES = {
             "feature_vector": VECTORS,
             "class_centroid": VECTORS,
         },
-        features,
+        probe_features,
     ),
     "local_models": Probe(
         {
@@ -164,7 +164,7 @@ PROBES = {
             "local_true_accuracy": pa.float64(),
             "random_image_output": NUMBERS,
         },
-        local_models,
+        probe_local_models,
     ),
     "samples": Probe(
         {

@@ -83,7 +83,7 @@ def simulate(
     begun = time.perf_counter()
     for round in range(start, total):
         with checkpoint.guard(round, federation):
-            finite, evaluation, counted = with_room(
+            finite, evaluation, counted = retry_in_smaller_groups(
                 federation, partial(_round, federation, server, client, round, total)
             )
         left, spent = left - counted, spent + counted
@@ -104,7 +104,7 @@ def simulate(
     return "finished"
 
 
-def with_room(federation: Federation, work: Callable[[], T]) -> T:
+def retry_in_smaller_groups(federation: Federation, work: Callable[[], T]) -> T:
     """Do what changes a federation; if the device runs out of memory, start anew with fewer clients
     at a time.
 

@@ -22,7 +22,7 @@ def methods() -> dict[str, type[Side]]:
     return dict(sorted(METHODS.classes.items()))
 
 
-def summary(method: str) -> str:
+def method_summary(method: str) -> str:
     """The first sentence of the module that a method is in."""
     module = inspect.getmodule(methods()[method])
     paragraph = " ".join((inspect.getdoc(module) or "").split("\n\n")[0].split())
