@@ -114,7 +114,7 @@ def test_bars_join_what_is_not_told_apart_and_the_bracket_is_as_long_as_it_takes
 
 def test_what_chance_explains_is_one_group():
     figure = drawn([[0.5, 0.6, 0.5], [0.6, 0.5, 0.6], [0.55, 0.55, 0.4]])
-    assert "no row is told apart from another" in figure.get_supxlabel()
+    assert "no row differs significantly from another" in figure.get_supxlabel()
     (bar,) = [line.get_xdata() for line in figure.axes[0].lines if line.get_linewidth() == 3]
     # Places 3, 1, 2; then 1, 3, 2; then 2, 1, 3 of a, b and c.
     assert bar == pytest.approx([5 / 3, 7 / 3], abs=0.1)

@@ -1,6 +1,6 @@
 """A GPU that is not there: its tensors live on the CPU, and know that they would be on a GPU.
 
-Their values are real, so that whole runs can be held against others. As on a GPU, an operation on
+Their values are real, so that complete runs can be compared. As on a GPU, an operation on
 tensors of both devices raises, and while ``torch.cuda.set_sync_debug_mode`` is ``error``, so does
 one that the host would have to wait for; both name the line of noisyfl. torch's own functions are
 called as they are, with their checks of arguments: it is the driver below them that is fake.
@@ -293,7 +293,7 @@ def is_on_gpu(tensor: Tensor) -> bool:
 
 
 def _refuse_beside(name: str, tensors: list[Tensor]) -> None:
-    """Raise if tensors of the CPU may not stand beside those of the GPU."""
+    """Raise if tensors of the CPU may not be combined with those of the GPU."""
     if any(each.ndim or name in SCALARS_REFUSED for each in tensors if not is_on_gpu(each)):
         _refuse(name)
 

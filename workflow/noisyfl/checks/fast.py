@@ -1,4 +1,4 @@
-"""The fast executor on a GPU held against the loop on a CPU, whether a GPU is there or not."""
+"""The fast executor on a GPU compared with the loop on a CPU, whether a GPU is there or not."""
 
 from __future__ import annotations
 

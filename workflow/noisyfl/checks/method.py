@@ -65,7 +65,7 @@ def check_all(method: str, say: Callable[[str], None] = print) -> bool:
             try:
                 say(f"ok      {title}: {one(method, data, own)}")
             except Exception as error:
-                # Whatever goes wrong is a finding, and the other checks go on.
+                # Any error is a finding, and the other checks go on.
                 is_told = isinstance(error, Failed)
                 words = str(error) if is_told else with_line(error, files.__contains__)
                 say(f"FAILED  {title}: {'the same' if words in failed else words}")
@@ -78,7 +78,7 @@ def declares(method: Method, data: Results, folder: Path) -> str:
 
     Args:
         data: is not needed.
-        folder: likewise.
+        folder: the second folder.
     """
     options = 0
     for part in split_method(method):

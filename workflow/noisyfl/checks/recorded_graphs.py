@@ -1,6 +1,6 @@
 """CUDA graphs on a CPU: a capture records operations and undoes them, a replay repeats those alone.
 
-A replay runs on the recorded tensors, and no Python of the work. What a real capture refuses (the
+A replay runs on the recorded tensors, and no Python of the work. What a real capture rejects (the
 host reading a tensor, a size that depends on values) raises here too.
 """
 
@@ -78,7 +78,7 @@ class Recorder(Operations):
             for out in flattened(outputs)
         ]
         self.fresh |= {storage(result) for result in results if result is not None}
-        # A storage that is freed would lend its address to another one.
+        # A storage that is freed would lend its address to another storage.
         self.alive.append(outputs)
         if func._schema.is_mutable or any(result is not None for result in results):
             self.operations.append((func, *tree_map(_detached, (args, kwargs)), results))
@@ -128,8 +128,8 @@ def written(func: Any, name: str, args: Any, kwargs: Any) -> Iterator[Tensor]:
 
     Args:
         name: of it, without its namespace.
-        args: what it is called with.
-        kwargs: likewise, by name.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
     """
     schema = func._schema.arguments
     values = [*zip(schema, args, strict=False)]

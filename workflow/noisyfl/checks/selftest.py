@@ -105,7 +105,7 @@ def selftest(
             try:
                 say(f"ok      {title}: {check(where)}")
             except Exception as error:
-                # Whatever goes wrong here is a finding, and the other checks go on.
+                # Any error here is a finding, and the other checks go on.
                 failed += 1
                 kind = "" if isinstance(error, Failed | BadInput) else f"{type(error).__name__}: "
                 say(f"FAILED  {title}: {kind}{' '.join(str(error).split())}")
@@ -270,7 +270,7 @@ def check_no_waiting(device: torch.device) -> str:
     return "the host went ahead"
 
 
-# ---------------------------------------------------------------- what the checks are made of
+# ---------------------------------------------------------------- parts of the checks
 
 
 @cache

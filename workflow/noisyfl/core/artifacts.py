@@ -2,7 +2,7 @@
 
 Tables are Parquet files that pandas or DuckDB can read, with a JSON text under the metadata key
 ``noisyfl`` that says what made them. A file appears under its name only when it is complete, and a
-table whose content does not match its checksum is refused.
+table whose content does not match its checksum raises an error.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class RunFiles:
 
     @property
     def labels(self) -> Path:
-        """What the run found of each sample's label, if it was asked for; likewise."""
+        """What the run found of each sample's label, if asked for; not part of the artifact."""
         return self.folder / "labels.parquet"
 
     def all(self) -> list[Path]:
@@ -272,7 +272,7 @@ def remedy(path: Path) -> str:
 
 
 def checksum(table: pa.Table) -> str:
-    """SHA-256 of a table's column names, types and values, whatever its chunks and compression."""
+    """SHA-256 of a table's column names, types and values, without chunks and compression."""
     digest = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
         digest.update(f"{name}:{_type_name(column.type)}:{len(column)};".encode())

@@ -36,7 +36,7 @@ YAML11_NUMBERS = {
 
 
 class _Loader(FASTEST):
-    """A loader that refuses a key given twice in a mapping, of which PyYAML's own takes the last
+    """A loader that rejects a key given twice in a mapping, of which PyYAML's own takes the last
     value, and numbers that are others in the current version of YAML.
     """
 
@@ -120,7 +120,7 @@ def typed(value: Any) -> Any:
 
 
 def _check_nesting(text: str, path: Path) -> None:
-    """Refuse, before the values are made, what would exhaust the stack: deep nesting, and a value
+    """Reject, before the values are made, what would exhaust the stack: deep nesting, and a value
     that is within itself.
     """
     open_: list[str | None] = []  # the anchors of the collections that an event is in
@@ -142,7 +142,7 @@ def _check_nesting(text: str, path: Path) -> None:
 
 
 def check_values(content: Any, where: str) -> None:
-    """Check that content is made of text, numbers, true, false, null, lists and mappings.
+    """Check that content consists of text, numbers, true, false, null, lists and mappings.
 
     Raises:
         BadInput: a key is not text, a number is not finite or too large, a value is a date, or

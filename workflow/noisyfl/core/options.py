@@ -81,7 +81,7 @@ def not_utf8(path: object, error: UnicodeDecodeError) -> BadInput:
 
 @contextlib.contextmanager
 def permitted() -> Iterator[None]:
-    """Raise a :class:`BadInput` where the system refuses to read or to write a file or folder."""
+    """Raise a :class:`BadInput` where the system cannot read or write a file or folder."""
     try:
         yield
     except OSError as error:
@@ -153,7 +153,7 @@ def option(
 
 
 def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known word that is closest to a word in any case; empty if none is close."""
+    """The known word that is closest to a word, ignoring case; empty if none is close."""
     words = {str(one).casefold(): str(one) for one in known}
     close = difflib.get_close_matches(word[:100].casefold(), words, 1, cutoff)
     return words[close[0]] if close else ""

@@ -119,8 +119,7 @@ def load(files: Iterable[str]) -> None:
                 _import(plugin)
         elif before.sha256 != plugin.sha256:
             raise BadInput(
-                f"plugin {plugin}: it has changed since this process has loaded it; start Python "
-                "anew"
+                f"plugin {plugin}: it has changed since this process has loaded it; restart Python"
             )
 
 
@@ -138,12 +137,11 @@ def naming_the_line(is_own: Callable[[str], bool], of: str = "") -> Iterator[Non
 
 
 def with_line(error: Exception | SystemExit, is_own: Callable[[str], bool]) -> str:
-    """An error in one line: the innermost file and line that are one's own, its type, and what it
-    says.
+    """An error in one line: the innermost file and line of the user, its type, and what it says.
 
     Args:
         error: what was raised.
-        is_own: whether a file is one's own.
+        is_own: whether a file belongs to the user.
     """
     if isinstance(error, SyntaxError):
         place, why = f"{error.filename}, line {error.lineno}: ", str(error.msg)
@@ -201,7 +199,7 @@ def _in_file(file: str) -> Plugin:
 
 
 def _digest(paths: Iterable[Path]) -> str:
-    """SHA-256 of files, whatever folder they are in."""
+    """SHA-256 of files, independent of their folder."""
     digest = hashlib.sha256()
     for path in paths:
         content = path.read_bytes()

@@ -213,7 +213,7 @@ class Registry(Generic[C]):
         return self._built[key]
 
     def forget_built(self) -> None:
-        """Build components anew from now on, so that nothing is left of what they keep."""
+        """Build components again from now on, so that nothing is left of what they keep."""
         self._built.clear()
 
 

@@ -36,8 +36,8 @@ RELABELLED = {
 
 ESTIMATES = {
     "estimated_noise_level": "estimated noise level",
-    "clean_share": "share not called clean",
-    "called_noisy": "called noisy",
+    "clean_share": "share not selected as clean",
+    "called_noisy": "flagged as noisy",
 }
 """Columns of ``clients`` that hold estimates of a client's noise."""
 
@@ -72,7 +72,7 @@ def share_by_round(run: Run, column: str) -> list[str]:
 def last_by_client(run: Run, column: str) -> dict[str, str]:
     """The last value of each client, in percent; empty if the run lacks the column.
 
-    ``clean_share`` is turned into the share that is not called clean.
+    ``clean_share`` is turned into the share that is not selected as clean.
     """
     last = last_values(run, column, run.spec["noisy_partition"]["partition"]["clients"])
     order = np.flatnonzero(~np.isnan(last))

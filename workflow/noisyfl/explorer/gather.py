@@ -33,7 +33,7 @@ TOTALS = ("bytes_down", "bytes_up")
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """What a page is made of.
+    """What a page shows.
 
     Attributes:
         scale: the name of the scale.
@@ -66,7 +66,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     """Collect what the page shows at once, and what it shows of single cells.
 
     Raises:
-        DamagedArtifact: a file of a run or a partition is damaged, or belongs to another one.
+        DamagedArtifact: a file of a run or a partition is damaged, or belongs to a different one.
     """
     runs = {run: read_run(run, files) for run, files in sources.runs.items()}
     plan = {**sources.plan, **{run: found.spec for run, found in runs.items()}}
@@ -115,7 +115,7 @@ def failures(layouts: Sequence[Results]) -> dict[str, str]:
 
 
 def run_to_json(run: Run, spec: int) -> dict[str, Any]:
-    """What the page tells of a run; ``spec`` is the number of its spec."""
+    """What the page shows of a run; ``spec`` is the number of its spec."""
     accuracies = list(run.accuracies)
     return {
         "id": run.id,

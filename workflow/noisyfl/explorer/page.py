@@ -39,7 +39,7 @@ def write_explorer(sources: Sources, path: Path) -> None:
     """Write the page of a scale.
 
     Raises:
-        DamagedArtifact: a file of a run or a partition is damaged, or belongs to another one.
+        DamagedArtifact: a file of a run or a partition is damaged, or belongs to a different one.
     """
     index, details = gather(sources)
     index["fidelity"] = fidelity_link(path)

@@ -111,7 +111,9 @@ def _in_words(ranking: Ranking) -> str:
     rows = len(ranking.ranks)
     columns = f"{ranking.settings} column{'s' if ranking.settings > 1 else ''}"
     p = f"p = {ranking.p_value:.2g}" if ranking.p_value >= 1e-4 else "p < 0.0001"
-    verdict = "" if ranking.p_value < ranking.level else ": no row is told apart from another"
+    verdict = (
+        "" if ranking.p_value < ranking.level else ": no row differs significantly from another"
+    )
     return (
         f"average rank over {columns}, 1 is best; "
         f"Friedman's χ²({rows - 1}) = {ranking.statistic:.1f}, {p}{verdict}"

@@ -76,7 +76,7 @@ RC: Any = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw with Matplotlib's defaults and the house style, whatever the user has configured."""
+    """Draw with Matplotlib's defaults and the house style, ignoring the user's settings."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(RC)

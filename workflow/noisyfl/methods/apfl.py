@@ -164,7 +164,7 @@ class Apfl(fl.ServerSide, Personal):
     networks = 2
     predicts_by_features = False
     cost = fl.Cost(effort=1.2, models_kept=1)
-    refuses: ClassVar = {"models_kept": "keeps models of its own, and apfl cannot mix those"}
+    cannot_wrap: ClassVar = {"models_kept": "keeps models of its own, and apfl cannot mix those"}
 
     def with_partner(self, partner: fl.Side) -> tuple[fl.ServerSide, fl.ClientSide]:
         """This server side, and a client side with the partner's loss on w and on the mixture."""

@@ -17,7 +17,7 @@ class Centralized(fl.ServerSide):
     clients cost, and counts for as many: with a fifth of the clients in an ordinary round, it is
     five of them. By default there are as many rounds as the federation's budget pays for. The
     schedule's ``rounds`` are set to that number, for client sides that depend on the share of
-    rounds done. Momentum starts anew in each round, as in a local update.
+    rounds done. Momentum starts at zero in each round, as in a local update.
     """
 
     revision = 2

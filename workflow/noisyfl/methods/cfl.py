@@ -29,8 +29,8 @@ class ClusteredFL(fl.ServerSide):
     begin in one cluster. The model that counts, and is tested, is that of the cluster with the most
     clients.
 
-    The rule ``larger`` splits anew in every round, whatever the norms, and averages the larger
-    group alone.
+    The rule ``larger`` splits again in every round, without regard to the norms, and averages the
+    larger group alone.
     """
 
     reference = (

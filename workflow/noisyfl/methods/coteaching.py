@@ -42,7 +42,7 @@ class CoTeaching(ForgetRate):
     """Each network learns from the samples of a batch whose losses the other finds smallest.
 
     Algorithm 1; an epoch of its forget-rate ramp is a round here, and the server averages the
-    clients' first networks with each other, and likewise the second ones. The label precision and
+    clients' first networks with each other, and the second ones too. The label precision and
     recall of a round are those of the first network's picks in the last local epoch.
     """
 

@@ -35,7 +35,7 @@ class DivideMix(fl.ClientSide):
     with the other's split, the first one before the second.
 
     A local epoch of the schedule is two of the simulation, one for each network. A step has
-    ``batch_size`` samples taken for clean, and as many of the others, each in two views. Labels are
+    ``batch_size`` samples selected as clean, and as many others, each in two views. Labels are
     guessed in four passes, one for each view of each part, so that batch normalisation sees what it
     sees in the codes; the mixed images are one pass. Warm-up and ramp count rounds. Where a split
     leaves one side empty, the network learns all labels as in the warm-up.
@@ -91,8 +91,8 @@ class DivideMix(fl.ClientSide):
     )
     momentum: Literal["update", "epoch"] = fl.option(
         "update",
-        doc="after the warm-up, where momentum starts anew: in a local update, or for each network "
-        "in each local epoch (FedRN's code)",
+        doc="after the warm-up, where momentum starts at zero: in a local update, or for each "
+        "network in each local epoch (FedRN's code)",
     )
     tested: Literal["sum", "mean", "first"] = fl.option(
         "sum",

@@ -45,7 +45,7 @@ class FedCNI(fl.ClientSide):
     )
     aggregation_round: int = fl.option(
         15,
-        doc="T_s2: the first round, from 1, that weighs clients anew (Eq. 14)",
+        doc="T_s2: the first round, from 1, that reweighs clients (Eq. 14)",
         at_least=0,
         share_of=("rounds", 100),
     )
@@ -73,7 +73,8 @@ class FedCNI(fl.ClientSide):
         True, doc="fit mixtures to similarities scaled to [0, 1] in each class, else as they are"
     )
     write_back: bool = fl.option(
-        False, doc="keep pseudo-labels as labels (Algorithm 1), else guess anew each epoch (Eq. 10)"
+        False,
+        doc="keep pseudo-labels as labels (Algorithm 1), else guess again each epoch (Eq. 10)",
     )
 
     dynamic_confidence: bool = fl.option(
@@ -112,7 +113,7 @@ class FedCNI(fl.ClientSide):
         return begins
 
     def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
-        """Split the samples, label the noisy ones anew, and choose mixup's indices.
+        """Split the samples, relabel the noisy ones, and choose mixup's indices.
 
         Targets are [samples, 2]: the label to learn, and whether the sample is noisy. A step holds
         its samples, followed, if there is mixup, by the samples that they are mixed with.
@@ -157,7 +158,7 @@ class FedCNI(fl.ClientSide):
         Args:
             outputs: of the client's model on all of its samples, in their order.
             client: whose thresholds these are.
-            clean: the samples that are taken for clean, bool [samples].
+            clean: the samples that are selected as clean, bool [samples].
         """
         confidence, predicted = outputs.logits.softmax(1).max(1)
         before = client.state.get("thresholds")
@@ -177,7 +178,7 @@ class FedCNI(fl.ClientSide):
         Args:
             similarity: of each sample's features and each prototype, float [samples, classes].
             client: whose samples these are.
-            clean: those that are taken for clean, bool [samples].
+            clean: those that are selected as clean, bool [samples].
         """
         nearest, guess = similarity.max(1)
         thresholds = client.state.get("thresholds")

@@ -45,7 +45,7 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
     )
     relabel_ratio: float = fl.option(
         0.5,
-        doc="pi: largest share of the samples taken for noisy that an iteration relabels",
+        doc="pi: largest share of the samples flagged as noisy that an iteration relabels",
         at_least=0,
         at_most=1,
     )
@@ -84,7 +84,7 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
     )
     finetuning_relabels: Literal["noisy_clients", "above_threshold"] = fl.option(
         "noisy_clients",
-        doc="whose labels finetuning corrects: clients the last mixture called noisy (code), or "
+        doc="whose labels finetuning corrects: clients that the last mixture flagged (code), or "
         "those above clean_threshold (Algorithm 1)",
     )
 
@@ -123,7 +123,7 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
     }
 
     partner = "server"
-    refuses: ClassVar = {
+    cannot_wrap: ClassVar = {
         "own_batches": "decides its own batches, by what it learns from its first round on, in "
         "which fedcorr trains",
         "pools_samples": "pools all samples before the first round, and fedcorr compares clients",
@@ -332,7 +332,7 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
     def _relabel(self, round: int, wrong: list[Tensor], federation: fl.Federation) -> None:
         """Give the noisy clients' least credible samples the global model's label (Eqs. 6, 7).
 
-        ``wrong`` are, for each client, bool [samples], those that its mixture takes for noisy.
+        ``wrong`` are, for each client, bool [samples], those that its mixture flags as noisy.
         """
         noisy = [client for client in federation.clients if client.state["noisy"]]
         for client, outputs in federation.ask(noisy, "relabelling"):

@@ -31,7 +31,7 @@ FILTER_BYTES = 3 * 2 * 8
 class FedDiv(fl.ServerSide, fl.ClientSide):
     """A client's losses under the received model are split by the federation's filter. If more than
     a few are noisy, it learns from the clean ones and from those that the received model labels
-    anew with confidence, as far as its own debiased prediction agrees, which is asked before each
+    again with confidence, as far as its own debiased prediction agrees, which is asked before each
     local epoch. The filter is the mean of the clients' mixtures, each fitted to its losses under
     its own model after a local update. Filter and biases begin after the warm-up (Algorithm 1), so
     that the first round of filtering is the second after it.
@@ -58,7 +58,7 @@ class FedDiv(fl.ServerSide, fl.ClientSide):
         0.1, doc="share of noisy samples up to which a client learns all of them", at_least=0
     )
     confidence: float = fl.option(
-        0.75, doc="zeta: probability from which a noisy sample is labelled anew", at_least=0
+        0.75, doc="zeta: probability from which a noisy sample is relabelled", at_least=0
     )
     debias: float = fl.option(0.5, doc="xi: of the local model's bias (Eq. 9)", at_least=0)
     bias_momentum: float = fl.option(
@@ -93,9 +93,9 @@ class FedDiv(fl.ServerSide, fl.ClientSide):
             if level <= self.clean_client:
                 continue
             sureness, guessed = outputs.logits.softmax(1).max(1)
-            anew = ~clean & (sureness >= self.confidence)
-            client.state |= {CANDIDATES: clean | anew, GUESSED: guessed}
-            client.labels = torch.where(anew, guessed, client.given)
+            relabelled = ~clean & (sureness >= self.confidence)
+            client.state |= {CANDIDATES: clean | relabelled, GUESSED: guessed}
+            client.labels = torch.where(relabelled, guessed, client.given)
 
     def losses_to_filter(self, logits: Tensor, labels: Tensor) -> Tensor:
         """float64 [samples], see the option ``filter_losses``."""

@@ -25,8 +25,8 @@ LEAST = 1e-8
 @fl.METHODS.register("fedfixer")
 class FedFixer(fl.ServerSide, fl.ClientSide):
     """A local update begins with both models as the global one. Of each batch the personal model
-    learns what the global one takes for clean, then the global model what the personal one takes
-    for clean, and each is pulled towards the other. A sample is clean whose cross-entropy is at
+    learns what the global one selects as clean, then the global model what the personal one selects
+    as clean, and each is pulled towards the other. A sample is clean whose cross-entropy is at
     most the mean over all classes in the place of its label.
 
     The loss is cross-entropy less beta times that mean (confidence regulariser). beta grows from 0,

@@ -31,7 +31,7 @@ with 0.45.
 class FedNoiL(fl.ServerSide, fl.ClientSide):
     """A round (Algorithm 1): all clients get the global model and send back the sum of its
     confidences in their labels; the participants are drawn by these sums. In each local epoch a
-    participant draws its labelled samples by their confidences anew, and learns the others from
+    participant draws its labelled samples again by their confidences, and learns the others from
     pseudo-labels of the global model, as in FixMatch.
 
     Both draws are without replacement. Confidences and pseudo-labels are those of the model that
@@ -311,7 +311,7 @@ def side_by_side(
 
     Args:
         labelled: positions, at least one, in the order in which steps take them.
-        unlabelled: positions of the others, likewise.
+        unlabelled: positions of the others, in the order in which steps take them.
         size: samples of a step, as ``batch`` counts them; the last step takes what is left.
         batch: which samples ``size`` counts, the ``labelled`` ones or ``all``.
     """

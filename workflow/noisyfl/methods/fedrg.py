@@ -47,7 +47,7 @@ it is in the federation's state."""
 
 BODY, CLEAN = "body", "clean"
 """Keys in a client's state during a round: the names of all weights but the classifier's; and bool
-[samples], which samples are taken for clean."""
+[samples], which samples are selected as clean."""
 
 VELOCITY = "velocity of "
 """Beginning of the name of a weight's momentum in the memory."""
@@ -158,7 +158,7 @@ class FedRG(SymmetricCrossEntropy):
                 client.state[CLEAN] = self.clean(mixture, gamma, client.labels)
 
     def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
-        """What the round trains or moves beside the model; momentum starts anew with each update.
+        """What the round trains or moves beside the model; each update starts without momentum.
 
         In the pretraining the projector's weights; then the noise absorption matrix, the mixture,
         and which samples were clean when last seen.
@@ -290,7 +290,7 @@ class FedRG(SymmetricCrossEntropy):
         self, round: int, updates: list[fl.Update], federation: fl.Federation
     ) -> None:
         """Average the projectors, or a shared noise absorption matrix, as FedAvg does the models;
-        keep what is a client's own, and report which samples it took for clean.
+        keep what is a client's own, and report which samples it selected as clean.
         """
         for update in updates:
             for name in (BODY, CLEAN):
@@ -366,7 +366,7 @@ def project(features: Tensor, weights: fl.Weights) -> Tensor:
 
 def contrast(projected: Tensor, temperature: float) -> Tensor:
     """The pretraining's loss, a scalar, of projections [2n, output], of which the first n are of
-    one view and the others of the other one.
+    the first view and the others of the second.
     """
     sphere = normalize(projected, dim=1)
     similar = sphere @ sphere.T / temperature

@@ -17,7 +17,7 @@ class JointOpt(fl.ClientSide):
 
     The softmax outputs of training are kept, the last ones of each sample. After each local epoch
     from ``start_round`` on, a sample's label is their mean (the paper's soft labels); until then it
-    is the given one. The second stage of the paper, training anew on the labels found, is left out,
+    is the given one. The second stage of the paper, retraining on the labels found, is left out,
     as in the papers that run it in a federation.
     """
 

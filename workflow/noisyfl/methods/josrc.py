@@ -87,7 +87,7 @@ class JoSRC(fl.ClientSide):
     # ---------------------------------------------------------------- the local update
 
     def memory(self, client: fl.Client, federation: fl.Federation) -> fl.Memory:
-        """``clean`` [samples], whether a sample was taken for clean when it was last seen."""
+        """``clean`` [samples], whether a sample was selected as clean when it was last seen."""
         return {"clean": torch.zeros_like(client.labels, dtype=torch.bool)}
 
     def epoch(self, client: fl.Client, turn: fl.Turn) -> fl.Epoch:
@@ -142,7 +142,7 @@ class JoSRC(fl.ClientSide):
     def after_updates(
         self, round: int, updates: list[fl.Update], federation: fl.Federation
     ) -> None:
-        """Report which samples were taken for clean, and discard the local teachers.
+        """Report which samples were selected as clean, and discard the local teachers.
 
         Each local model gets the global model's teacher, still the initial one, so that no server's
         rule sees a difference between teachers; their bytes are not counted.

@@ -14,7 +14,7 @@ import noisyfl.method as fl
 @fl.METHODS.register("krum")
 class Krum(fl.ServerSide):
     """Of n local models the m whose squared distances to their n - f - 2 nearest others have the
-    smallest sums (Section 4) are averaged, whatever their sizes.
+    smallest sums (Section 4) are averaged, without regard to their sizes.
 
     Distances are over the trainable weights of all networks of a model, so that its networks stay
     together; buffers are averaged over the chosen. FedNoiL names neither f nor m. The defaults

@@ -21,7 +21,7 @@ than this (code).
 class MaskedOptim(FedELC):
     """Of a noisy client's batch only the samples with the smallest losses hold their label logits
     near the given labels, and what it sends is between the received model and its own. Each tensor
-    of the global model is the geometric median of the local ones', whatever their sizes.
+    of the global model is the geometric median of the local ones', without regard to their sizes.
     """
 
     reference = (

@@ -9,7 +9,7 @@ import noisyfl.method as fl
 
 @fl.METHODS.register("median")
 class Median(fl.ServerSide):
-    """The median of the local models in each coordinate, whatever their sizes (Definition 1).
+    """The unweighted median of the local models in each coordinate (Definition 1).
 
     Between the local models of an even number of clients it is the mean of the two in the middle.
     Buffers are treated like parameters.

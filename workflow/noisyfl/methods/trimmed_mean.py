@@ -10,7 +10,7 @@ import noisyfl.method as fl
 @fl.METHODS.register("trimmed_mean")
 class TrimmedMean(fl.ServerSide):
     """The mean of the local models in each coordinate without the largest and the smallest share
-    beta, whatever the models' sizes (Definition 2). Buffers are treated like parameters.
+    beta, without regard to the models' sizes (Definition 2). Buffers are treated like parameters.
     """
 
     reference = (

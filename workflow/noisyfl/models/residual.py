@@ -12,7 +12,7 @@ class ResNet(torchvision_resnet.ResNet):
     """torchvision's ResNet with its last layer replaced by ``classifier``.
 
     Args:
-        block: the kind of residual block that the network is made of.
+        block: the kind of residual block that the network consists of.
         layers: number of blocks in each of the four stages.
     """
 

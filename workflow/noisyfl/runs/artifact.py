@@ -92,16 +92,16 @@ def _table(run: str, path: Path) -> pa.Table:
 def _check_rounds(rounds: pa.Table, provenance: Mapping[str, Any], files: RunFiles) -> None:
     """Raise :class:`DamagedArtifact` unless the table has every round and shares are shares."""
 
-    def refuse(why: str) -> DamagedArtifact:
+    def damaged(why: str) -> DamagedArtifact:
         return DamagedArtifact(f"{files.rounds}: {why}; {remedy(files.rounds)}")
 
     expected = provenance["rounds"]
     numbers = to_numpy(rounds["round"].combine_chunks()) if len(rounds) else np.empty(0)
     if len(rounds) != expected or not np.array_equal(numbers, np.arange(1, expected + 1)):
-        raise refuse(f"expected the rounds 1 to {expected}, found {len(rounds)}")
+        raise damaged(f"expected the rounds 1 to {expected}, found {len(rounds)}")
     for name in SHARES:
         if name in rounds.column_names:
             ends = pc.min_max(rounds[name]).as_py()
             for value in ends.values():
                 if value is not None and not 0 <= value <= 1:
-                    raise refuse(f"{name}: got {value!r}, expected a share from 0 to 1")
+                    raise damaged(f"{name}: got {value!r}, expected a share from 0 to 1")

@@ -44,7 +44,7 @@ class RunInTraining:
     Attributes:
         name: what it is called.
         rounds_done: complete rounds; None before the first.
-        rounds: of the whole run; None before the first is known.
+        rounds: of the complete run; None before the first is known.
         accuracy: on the test part, of 1, in the last round that was evaluated; None if none was.
     """
 

@@ -132,7 +132,7 @@ class TrainingJob:
 
     @property
     def done(self) -> bool:
-        """Whether the run is whole, with all that is to be kept of it in any case."""
+        """Whether the run is whole, with all that is always kept of it."""
         files = self.run_files
         return files.whole() and (files.labels.exists() or not self.keep_labels)
 
@@ -147,7 +147,7 @@ class TrainingJob:
         return RunStatus(path, describe_run(self.spec), self.log)
 
     def run(self, echo: bool = False) -> Outcome:
-        """Train the run, or wait for another process that does; a whole run is not trained again.
+        """Train the run, or wait for another process that does; a complete run is not retrained.
 
         Args:
             echo: print to standard output what the log says, but for errors.
@@ -195,7 +195,7 @@ class TrainingJob:
             whole = self._is_stored(log)
             if not whole or (self.keep_labels and not stored.labels.exists()):
                 status.begin()
-                # Whoever has read the artifact of a whole run finds it as it was.
+                # Whoever has read the artifact of a complete run finds it as it was.
                 files = RunFiles(stored.folder / "again") if whole else stored
                 outcome = self._train(log, status, files)
                 if outcome.interrupted:
@@ -209,16 +209,16 @@ class TrainingJob:
             return Outcome()
 
     def _is_stored(self, log: logging.Logger) -> bool:
-        """Whether the store has the run, whole and not to be trained anew.
+        """Whether the store has the run, complete and not to be retrained.
 
-        If it is damaged or to be trained anew, its provenance is removed, so that it is not whole.
+        If it is damaged or to be retrained, its provenance is removed, so that it is not whole.
         """
         run = identity(self.spec)
         stored = Results(Path(self.results)).stored(run)
         if not stored.whole():
             return False
         if must_train_again(run, stored.provenance):
-            log.info(f"{stored.folder} has the run, and it is trained anew as was asked for")
+            log.info(f"{stored.folder} has the run, and it is trained again as requested")
         else:
             try:
                 verify(run, stored)
@@ -233,7 +233,7 @@ class TrainingJob:
         return False
 
     def _train(self, log: logging.Logger, status: RunStatus, files: RunFiles) -> Outcome:
-        # A method edited since the spec was made is another one than the spec's revision names.
+        # A method edited since the spec was made is not the revision that the spec names.
         check_run(self.spec, "spec")
         layout, run = Results(Path(self.results)), identity(self.spec)
         partition = self.spec["noisy_partition"]

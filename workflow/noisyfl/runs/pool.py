@@ -53,7 +53,7 @@ def train_all(
 
 
 class _Worker(threading.Thread):
-    """A thread that hands jobs to a process, and starts another one if that is killed."""
+    """A thread that hands jobs to a process, and starts another process if that is killed."""
 
     def __init__(
         self,

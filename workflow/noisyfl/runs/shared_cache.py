@@ -41,5 +41,5 @@ def _problem_of(folder: Path) -> str:
         return "it is no folder"
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return "you may not write to it"
-    # With the sticky bit, no user could replace what another one has left half stored.
+    # With the sticky bit, no user could replace what another user has left half stored.
     return "it has the sticky bit (chmod -t removes it)" if mode & stat.S_ISVTX else ""

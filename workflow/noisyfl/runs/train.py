@@ -76,7 +76,7 @@ def choose_device(name: str) -> torch.device:
         here = " (Slurm job with a GPU)" if gpu.slurm_promised_gpu() else ""
         raise gpu.NoGpu(f"device: got {name!r}, but torch sees no GPU on {platform.node()}{here}")
     if device.type == "cuda" and device.index is None:
-        # torch's functions for memory refuse a GPU without its index.
+        # torch's functions for memory reject a GPU without its index.
         device = torch.device("cuda", torch.cuda.current_device())
     if device.type == "cpu":
         torch.set_num_threads(1)

@@ -59,7 +59,7 @@ class Turn:
         return stream(self.seed, *self._name(purpose))
 
     def torch_seed(self, purpose: str) -> int:
-        """A seed for torch's own generator, likewise the turn's own for a purpose."""
+        """A seed for torch's own generator, also the turn's own for a purpose."""
         return torch_seed(self.seed, *self._name(purpose))
 
     def _name(self, purpose: str) -> tuple[str | int, ...]:
@@ -97,8 +97,8 @@ class Side(Component):
         predicts_by_features: whether a client side's :meth:`ClientSide.predict` reads features; if
             not, it may be given features of width 0.
         pools_samples: whether it begins by giving all clients' samples to one.
-        refuses: which methods may not stand behind it, by the attribute that they declare; for
-            each, why.
+        cannot_wrap: which methods it cannot be combined with, by the attribute that they declare;
+            for each, why.
     """
 
     reference: ClassVar[Annotated[str, Field(min_length=1)]]
@@ -112,7 +112,7 @@ class Side(Component):
     own_batches: ClassVar[bool] = False
     predicts_by_features: ClassVar[bool] = False
     pools_samples: ClassVar[bool] = False
-    refuses: ClassVar[dict[Literal["models_kept", "own_batches", "pools_samples"], str]] = {}
+    cannot_wrap: ClassVar[dict[Literal["models_kept", "own_batches", "pools_samples"], str]] = {}
 
     def later(self, federation: Federation) -> dict[str, int]:
         """The parts of the method that do not begin with the first round: for each, by its name,
@@ -217,83 +217,83 @@ class ClientSide(Side):
 
 
 class ClientSideWrapper(ClientSide):
-    """A client side around another one: whatever it does not define itself, the other one does.
+    """A client side that passes each hook to another client side, unless a subclass overrides it.
 
     Attributes:
-        side: the other one.
+        side: the wrapped client side.
     """
 
     side: ClientSide
 
     @property
     def networks(self) -> int:  # type: ignore[override]
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.networks
 
     @property
     def by_sample(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.by_sample
 
     @property
     def predicts_by_features(self) -> bool:  # type: ignore[override]
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.predicts_by_features
 
     def later(self, federation: Federation) -> dict[str, int]:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.later(federation)
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
-        """The other one's."""
+        """The wrapped side's."""
         self.side.before_round(round, participants, federation)
 
     def received(self, client: Client, weights: Weights, federation: Federation) -> Weights:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.received(client, weights, federation)
 
     def local_schedule(self, round: int, schedule: Schedule) -> Schedule:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.local_schedule(round, schedule)
 
     def epochs_of_round(self, round: int, schedule: Schedule) -> int:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.epochs_of_round(round, schedule)
 
     def memory(self, client: Client, federation: Federation) -> Memory:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.memory(client, federation)
 
     def positions(self, client: Client) -> np.ndarray:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.positions(client)
 
     def epoch(self, client: Client, turn: Turn) -> Epoch:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.epoch(client, turn)
 
     def loss(self, model: LocalModel, batch: Batch) -> Tensor:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.loss(model, batch)
 
     def losses(self, logits: Tensor, target: Tensor) -> Tensor:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.losses(logits, target)
 
     def size(self, client: Client) -> float:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.size(client)
 
     def after_updates(self, round: int, updates: list[Update], federation: Federation) -> None:
-        """The other one's."""
+        """The wrapped side's."""
         self.side.after_updates(round, updates, federation)
 
     def predict(self, outputs: list[Outputs], client: Client | None) -> Tensor:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.predict(outputs, client)
 
     def centroids(self, federation: Federation) -> Tensor | None:
-        """The other one's."""
+        """The wrapped side's."""
         return self.side.centroids(federation)
 
 

@@ -64,7 +64,7 @@ class FastExecutor(LoopExecutor):
         on_gpu = device.type == "cuda"
         small = min(view.shape[:2]) <= SMALL_IMAGE
         if not on_gpu:
-            # oneDNN prepares every convolution anew, which takes longer than the convolution
+            # oneDNN prepares every convolution again, which takes longer than the convolution
             # itself if there are few pixels.
             torch.backends.mkldnn.enabled = not small  # type: ignore[assignment]
         large = max(view.shape[:2]) > LARGE_IMAGE

@@ -248,8 +248,8 @@ class Federation:
         self.records.estimates[client.id].update(numbers)
 
     def report_selection(self, client: Client, flags: torch.Tensor) -> None:
-        """Record which samples of a client the method takes for clean; the others count as detected
-        noisy ones. A method that selects several times in a round calls it each time.
+        """Record which samples of a client the method selects as clean; the others count as
+        detected noisy ones. A method that selects several times in a round calls it each time.
 
         The selection is compared with the labels that the client trains on when it is reported: a
         label that was corrected before, and rightly, is clean. Where the true labels are not known,
@@ -257,12 +257,12 @@ class Federation:
 
         Args:
             client: whose samples.
-            flags: bool [samples], whether each is taken for clean.
+            flags: bool [samples], whether each is selected as clean.
 
         Raises:
             BadInput: they are something else, such as positions.
         """
-        expected = "flags: whether each of the client's samples is taken for clean"
+        expected = "flags: whether each of the client's samples is selected as clean"
         check_tensor(flags, client.labels.shape, "report_selection", expected, torch.bool)
         if self.records.ledger is not None:
             self.records.ledger.select(client, flags)
@@ -429,7 +429,7 @@ class Records:
         self.estimates: defaultdict[int, dict[str, float]] = defaultdict(dict)
 
     def forget_notes(self) -> None:
-        """Start the notes of a round anew."""
+        """Reset the counters for a round."""
         self.forward = self.backward = self.down = self.up = 0
         self.selections.clear()
         self.estimates.clear()

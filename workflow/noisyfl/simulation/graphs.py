@@ -26,7 +26,7 @@ that all libraries have chosen their algorithms; and of each slot, so that they 
 workspaces there."""
 
 CHECKS = 2
-"""How many replays of a key are compared with the work itself in any case. One does not suffice,
+"""How many replays of a key are compared with the work itself at least. One does not suffice,
 since what Python computed during the capture is still right then."""
 
 TREMBLING = 10
@@ -112,10 +112,10 @@ class CudaGraphs:
         except RuntimeError:
             self._failed = graph  # kept alive, since torch may ask it about every allocation
             # Until torch knows that the capture is over it frees no cached memory. Some versions
-            # end it themselves, and refuse to do it twice; older ones call it otherwise.
+            # end it themselves, and fail to do it twice; older ones call it otherwise.
             with suppress(RuntimeError, AttributeError):
                 torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), self._pool)
-            # The random generator still takes itself to be captured, and would refuse the next
+            # The random generator still takes itself to be captured, and would reject the next
             # dropout that is not; an empty capture that ends well sets it right.
             with suppress(RuntimeError), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "The CUDA Graph is empty")

@@ -1,4 +1,4 @@
-"""The differentiable terms that local losses are made of."""
+"""The differentiable terms that local losses are sums of."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ def simulate(
 
 
 def retry_in_smaller_groups(federation: Federation, work: Callable[[], T]) -> T:
-    """Do what changes a federation; if the device runs out of memory, start anew with fewer clients
-    at a time.
+    """Do what changes a federation; if the device runs out of memory, start again with fewer
+    clients at a time.
 
     What the failed attempt changed is undone, which is possible because a round replaces what it
     changes, and writes to no tensor in place.

@@ -36,7 +36,7 @@ class ServerSide(Side):
         self, round: int, client: ClientSide, federation: Federation
     ) -> tuple[ServerSide, ClientSide]:
         """The sides that carry out a round: this server side and ``client``, unless the method
-        turns into another one during the run.
+        turns into another method during the run.
 
         These sides select, train, combine and are tested. The number of rounds, the stage that is
         recorded for each and the local updates that it counts for come from the run's own server

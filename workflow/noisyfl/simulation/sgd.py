@@ -46,7 +46,7 @@ class SGD:
         self.reset(schedule)
 
     def reset(self, schedule: Schedule) -> None:
-        """Take a schedule, and start anew with a momentum of zero."""
+        """Take a schedule, and start with a momentum of zero."""
         self.schedule = schedule
         self.reads: tuple[float | None, ...] = (
             schedule.momentum,

@@ -139,7 +139,7 @@ class StreamSlot:
         return held[: len(like)] if name in self._by_sample else held
 
     def forget_momentum(self) -> None:
-        """Start the optimizer anew, without momentum."""
+        """Reset the optimizer: no momentum."""
         self._optimizer.reset(self._optimizer.schedule)
 
     def finish(self, task: Task, size: float) -> tuple[Update, Tensor]:
@@ -215,7 +215,7 @@ class StreamSlot:
         batch: Batch,
         learns: str | tuple[str, ...],
     ) -> Replay | None:
-        """Capture a step on copies of the batch's tensors, which later steps fill anew."""
+        """Capture a step on copies of the batch's tensors, which later steps fill again."""
         held = Batch(
             views=tuple(view.clone() for view in batch.views),
             positions=batch.positions.clone(),
@@ -242,7 +242,7 @@ class StreamSlot:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            # The end of a broken capture fails too; what was refused first says why.
+            # The end of a broken capture fails too; the first error says why.
             first = error.__context__ if isinstance(error.__context__, RuntimeError) else error
             reason = str(first).partition("\n")[0]
             self._graphs.give_up(key, f"{words} cannot be captured as a CUDA graph ({reason})")

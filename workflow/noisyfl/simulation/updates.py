@@ -22,10 +22,10 @@ class Epoch:
     """One local epoch, decided before it starts, so that an executor knows every shape.
 
     Attributes:
-        steps: one int64 array a step, positions among the client's samples; others are refused
-            with a :class:`BadInput`.
+        steps: one int64 array a step, positions among the client's samples; others raise a
+            :class:`BadInput`.
         targets: [samples, ...], what the loss calls the target of every sample of the client.
-        extras: whatever else the loss needs, by name: one value or array for each step. Everything
+        extras: what else the loss needs, by name: one value or array for each step. Everything
             that changes from step to step or from round to round has to be passed here, since an
             executor may trace the loss once and repeat it.
         views: how the images of a step are shown, each as
@@ -33,9 +33,9 @@ class Epoch:
             views of the same images.
         learns: the prefix, or several, of the names of the weights that are trained; by default
             all weights are.
-        fresh_momentum: whether momentum starts anew with this epoch, and not only with the local
-            update.
-        repeatable: whether steps of equal shapes do the same work, whatever the values; if not, an
+        fresh_momentum: whether momentum starts at zero with this epoch, and not only with the
+            local update.
+        repeatable: whether steps of equal shapes do the same work for all values; if not, an
             executor does not trace them.
     """
 

@@ -79,7 +79,7 @@ def _combined(parts: list[dict[str, Any]]) -> dict[str, Any]:
             f"{first}+{second}: {second} is a client side and a server side that need "
             f"each other, so it cannot stand behind {first}"
         )
-    for trait, why in methods()[first].refuses.items():
+    for trait, why in methods()[first].cannot_wrap.items():
         if getattr(behind.cost if hasattr(behind.cost, trait) else behind, trait):
             raise BadInput(f"{first}+{second}: {second} {why}")
     if first == "fedavg":

@@ -2,7 +2,7 @@
 
 The fits equal those of scikit-learn's ``GaussianMixture(2)`` (full covariance, initialised by
 k-means), but are made for many problems at a time and on any device. The start is not drawn: in one
-dimension the best split into two clusters can be found exactly. k-means often ends in another one.
+dimension the best split into two clusters can be found exactly; k-means often ends in another.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def fit_two(
     and both means are that value, so that every value is low; scikit-learn would put the empty
     component's mean at 0. A problem without values has means 0 and equal weights.
 
-    A GPU computes all iterations, whatever the values, so that the host does not wait for it; those
+    A GPU computes all iterations for all values, so that the host does not wait for it; those
     after a problem's last one leave it as it is.
 
     Args:
         values: [problems, n].
         mask: bool [problems, n], which values count; all by default.
         tolerance: stop once the mean log-likelihood of a value changes by less.
-        max_iterations: stop after so many iterations in any case.
+        max_iterations: never do more iterations than this.
         regularisation: added to the variances.
         check: whether the values are looked at first, which a loss cannot do, since the host waits
             for it; values that are not finite then make a mixture that is not.
