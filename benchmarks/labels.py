@@ -108,7 +108,8 @@ def specs(data: Path, results: Path) -> Iterator[tuple[str, str, dict[str, Any]]
     with the first seed come first.
     """
     config = load_config(ROOT / "config" / "reduced.yaml")
-    make = RunSpecs(config, OwnFiles(data, results), "reduced", "labels", {})
+    own = OwnFiles(data, results)
+    make = RunSpecs(config.overlay, config.allow_years, own, "reduced", "labels", {})
     for seed in SEEDS:
         for method in METHODS:
             for name, setting in SETTINGS.items():

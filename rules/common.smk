@@ -4,9 +4,7 @@ import sys
 from os import environ
 from os.path import relpath
 
-from snakemake.utils import update_config
-
-from noisyfl.core.checked_yaml import read_yaml, typed
+from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.disk_space import check_room
 from noisyfl.experiments.config import check_config, published_files
 from noisyfl.experiments.plan_file import PlanFile
@@ -24,8 +22,6 @@ if IMPORTED:
     CONFIG_NAME = f"the configuration of module {workflow.modifier.namespace}"
 elif workflow.config_settings.config:
     CONFIG_NAME += " and --config"
-    # Within a mapping or a list Snakemake takes all that it is given there for text.
-    update_config(config, typed(workflow.config_settings.config))
 IN_A_JOB = "--target-jobs" in sys.argv
 
 try:
@@ -122,7 +118,7 @@ def run_minutes(wildcards, attempt):
     more than the configuration allows.
     """
     asked = int(SCALE.estimate(wildcards.run).asked_seconds / 60 * attempt)
-    return min(asked, SCALE.config["most_minutes"] or asked)
+    return min(asked, SCALE.config.most_minutes or asked)
 
 
 def scale_options():
@@ -141,7 +137,11 @@ def explorer_content(tables):
     return {
         # Texts of users reach the report, whose scripts they must not end.
         "scale": script_safe(
-            {"name": CONFIG_NAME, "config": CONFIG, "options": scale_options()}
+            {
+                "name": CONFIG_NAME,
+                "config": CONFIG.model_dump(mode="json"),
+                "options": scale_options(),
+            }
         ),
         "layouts": [str(layout.root) for layout in SCALE.layouts],
         "tables": [SCALE.text(table) for table in tables.values()],

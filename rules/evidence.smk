@@ -8,8 +8,8 @@ from noisyfl.pages.evidence_paths import PAGES
 def own_size():
     """The scale whose runs are of the papers' own size, as far as they are there."""
     file = ROOT / "config" / "own_size.yaml"
-    given = load_config(file)
-    given |= {key: CONFIG[key] for key in ("results", "reproduced")}
+    here = {"results": CONFIG.results, "reproduced": CONFIG.reproduced}
+    given = load_config(file).model_copy(update=here)
     plan = PlanFile(given, str(file)).plan(logger.warning)
     return Scale(given, plan, REPRODUCED)
 

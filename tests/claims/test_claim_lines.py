@@ -259,7 +259,8 @@ def test_a_claim_about_curves(table, no_cells):
 @pytest.fixture(scope="module")
 def plan():
     papers = ["fedcni", "fedcorr", "fednoil", "fedrn", "rofl"]
-    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": papers}
+    paper = load_config(ROOT / "config" / "paper.yaml")
+    config = paper.model_copy(update={"experiments": papers})
     return make_plan(config, EXPERIMENTS, "paper.yaml")
 
 

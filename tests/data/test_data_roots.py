@@ -15,7 +15,6 @@ import pytest
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.parts import prepare
-from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 from small_paper import CONFIG
 from small_repository import Repository
@@ -31,8 +30,8 @@ def test_one_folder_or_several_with_variables_and_a_home(tmp_path, monkeypatch):
     monkeypatch.setenv("SCRATCH", str(tmp_path / "scratch"))
     for name in ("home/a", "scratch/b", "c"):
         (tmp_path / name).mkdir(parents=True)
-    assert data_roots(checked()) == [Path("data")]
-    assert data_roots(checked(data={"folder": "c"})) == [Path("c")]
+    assert checked().data.folders == [Path("data")]
+    assert checked(data={"folder": "c"}).data.folders == [Path("c")]
     config = checked(
         results="~/results of $SCRATCH",
         data={
@@ -46,12 +45,21 @@ def test_one_folder_or_several_with_variables_and_a_home(tmp_path, monkeypatch):
         "c",
         tmp_path / "scratch" / "own",
     ]
-    assert data_roots(config) == [Path(folder) for folder in wanted]
-    assert config["results"] == f"{tmp_path}/home/results of {tmp_path}/scratch"
-    assert config["data"]["prepared"] == [str(tmp_path / "scratch"), str(tmp_path / "home")]
-    assert config["data"]["download"] is False
-    # A job checks its configuration again, and so does a script.
-    assert check_config(config, "again") == config
+    assert config.data.folders == [Path(folder) for folder in wanted]
+    assert config.results == Path(f"{tmp_path}/home/results of {tmp_path}/scratch")
+    assert config.data.prepared == [tmp_path / "scratch", tmp_path / "home"]
+    assert config.data.download is False
+
+
+def test_folders_that_are_not_given_are_checked_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("data").touch()
+    with pytest.raises(BadInput, match=r"my\.yaml: data\.folder: got 'data', expected a folder"):
+        checked()
+    Path("data").unlink()
+    Path("results").touch()
+    with pytest.raises(BadInput, match=r"my\.yaml: results: got 'results', expected a folder"):
+        checked()
 
 
 @pytest.mark.parametrize(
@@ -64,9 +72,9 @@ def test_one_folder_or_several_with_variables_and_a_home(tmp_path, monkeypatch):
         ({"data": {"folder": ["$HERE", "file"]}}, "data.folder[1]: got 'file', expected a folder"),
         ({"data": {"folder": "file"}}, "data.folder: got 'file', expected a folder, and there is"),
         ({"data": {"folder": []}},
-         "data.folder: "),
-        ({"data": {"folder": 3}}, "data.folder: Input should be a valid string or a valid list"),
-        ({"data": {"folder": ["a", 3]}}, "data.folder[1]: Input should be a valid string"),
+         "data.folder: got [], expected at least one folder"),
+        ({"data": {"folder": 3}}, "data.folder: got 3, expected the path of a folder"),
+        ({"data": {"folder": ["a", 3]}}, "data.folder[1]: got 3, expected the path of a folder"),
         ({"data": {"folder": ["$HERE", "$HERE"]}},
          "data.folder: got ['$HERE', '$HERE'], expected each once"),
         ({"data": {"prepared": "file"}}, "data.prepared: Input should be a valid list"),

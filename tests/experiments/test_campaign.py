@@ -91,8 +91,8 @@ def test_measured_times_correct_the_estimate(scale):
     assert campaign.progress().seconds_left == pytest.approx(expected)
 
 
-def test_hours_of_a_cluster(scale, monkeypatch):
-    monkeypatch.setitem(scale.config, "device", "auto")
+def test_hours_of_a_cluster(scale):
+    scale.config = scale.config.model_copy(update={"device": "auto"})
     ask(scale, "two")
     said = Campaign([scale]).plan({"train": 4, "table": 1}, at_once=100, remote=True)
     assert said.startswith("5 jobs, 4 runs to train, ")

@@ -10,7 +10,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import load_config, scale_file
 from noisyfl.experiments.planning import make_plan
-from noisyfl.experiments.run_specs import merge
+from noisyfl.experiments.setting import merge
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method, without_revisions
 from noisyfl.specs.identity import identity
@@ -210,7 +210,7 @@ def test_a_mistake_in_an_experiment_names_file_key_value_and_expectation(
         ({**CONFIG, "device": "gpu"}, "my.yaml: device: got 'gpu', expected auto, cpu, cuda or"),
         ({**CONFIG, "executor": "quick"}, "my.yaml: executor: Input should be 'fast' or 'loop'"),
         ({**CONFIG, "results": str(ROOT / "Makefile")}, "my.yaml: results: got"),
-        ({**CONFIG, "results": ""}, "my.yaml: results: String should have at least 1 char"),
+        ({**CONFIG, "results": ""}, "my.yaml: results: got '', expected the path of a folder"),
         ({**CONFIG, "trails": 3}, "my.yaml: unknown key 'trails'; did you mean 'trials'?"),
         ({**CONFIG, "data": {"downlod": True}}, "my.yaml: data: unknown key 'downlod'; did you"),
         ({**CONFIG, "overlay": {"columns": {"paper/one": ["nosy"]}}},
@@ -287,10 +287,13 @@ def test_a_scale_is_found_by_its_name():
 
 def test_merge_changes_options_or_replaces_components():
     base = {"partition": "dirichlet(alpha=1, clients=5)", "schedule": {"rounds": 1, "a": 2}}
-    changed = merge(base, {"partition": {"alpha": 3}, "schedule": {"rounds": 9}}, "here")
+    changed = merge(base, {"partition": {"alpha": 3}, "schedule": {"rounds": 9}})
     assert changed["partition"] == {"name": "dirichlet", "alpha": 3, "clients": 5}
     assert changed["schedule"] == {"rounds": 9, "a": 2}
-    assert merge(base, {"partition": "iid"}, "here")["partition"] == "iid"
+    assert merge(base, {"partition": "iid"})["partition"] == "iid"
+    assert merge({"model": {"width": 1}}, {"model": {"depth": 2}}) == {
+        "model": {"width": 1, "depth": 2}
+    }
 
 
 @cache
@@ -335,7 +338,7 @@ def test_quick_overview_and_table_2_share_runs():
     shared = set(made.tables["fedcorr/table2"].run_ids()) & set(
         made.tables["overview/methods"].run_ids()
     )
-    assert len(shared) == 3 * config["trials"]
+    assert len(shared) == 3 * config.trials
 
 
 def test_a_spec_of_another_version_is_refused(tmp_path):

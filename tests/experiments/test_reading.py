@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noisyfl.core.checked_yaml import read_yaml, typed
+from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, find, place_of, reading
 from noisyfl.core.places import ROOT
 from noisyfl.core.registry import parse_component, split_sum
@@ -432,10 +432,32 @@ def test_the_names_of_rules_are_known():
     assert sorted(name for names in found for name in names) == list(RULES)
 
 
-def test_numbers_and_truth_values_that_are_texts_are_read_as_themselves():
-    given = {"data": {"download": "true", "folder": ["~/a: b", "3"]}, "trials": 2, "rate": "0.5"}
-    folder = ["~/a: b", 3]
-    assert typed(given) == {"data": {"download": True, "folder": folder}, "trials": 2, "rate": 0.5}
-    assert typed("[1") == "[1"
-    assert typed("010") == "010"
-    assert typed("null") is None
+def test_values_that_the_command_line_gives_as_text_are_read_as_themselves():
+    given = {
+        **CONFIG,
+        "trials": "2",
+        "targets": "null",
+        "keep_models": "true",
+        "checkpoint_seconds": "1e2",
+        "data": {"download": "true"},
+        "overlay": {"setting": {"clients": "8"}, "trials": {"paper/one": "1"}},
+    }
+    config = check_config(given, "my.yaml")
+    assert (config.trials, config.targets, config.keep_models) == (2, None, True)
+    assert (config.checkpoint_seconds, config.data.download) == (100, True)
+    assert config.overlay.setting.clients == 8
+    assert config.overlay.trials == {"paper/one": 1}
+
+
+def test_an_option_of_a_method_that_the_command_line_gives_as_text_is_a_number(tmp_path):
+    overlays = [{"methods": {"fedprox": {"mu": mu}}} for mu in (0.5, "0.5", "5e-1")]
+    plans = [plan(tmp_path, config={**CONFIG, "overlay": overlay}) for overlay in overlays]
+    assert plans[0].runs == plans[1].runs == plans[2].runs
+
+
+def test_text_stays_text_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "3").mkdir()
+    config = check_config({**CONFIG, "note": "true", "data": {"folder": ["3", "010"]}}, "my.yaml")
+    assert config.note == "true"
+    assert [str(folder) for folder in config.data.folders] == ["3", "010"]

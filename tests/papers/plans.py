@@ -12,7 +12,8 @@ from noisyfl.specs.published import KEY, Published, read_published
 
 @cache
 def plan_of(experiment):
-    config = {**load_config(ROOT / "config" / "paper.yaml"), "experiments": [experiment]}
+    paper = load_config(ROOT / "config" / "paper.yaml")
+    config = paper.model_copy(update={"experiments": [experiment]})
     return make_plan(config, EXPERIMENTS, "config/paper.yaml")
 
 

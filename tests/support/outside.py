@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from noisyfl.core import plugins
-from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
+from noisyfl.specs.spec import REGISTRIES
 
 PARTS = '''"""A method, a model, a label noise and a dataset of one's own."""
 

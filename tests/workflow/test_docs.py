@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from noisyfl.core.places import ROOT
-from noisyfl.experiments.config import DEFAULTS, EXPERIMENTS, check_config
+from noisyfl.experiments.config import EXPERIMENTS, Configuration, check_config
 from noisyfl.experiments.planning import make_plan
 from small_repository import Repository
 
@@ -223,7 +223,7 @@ def test_the_first_table_comes_out(tmp_path):
 
 def test_every_key_of_a_scale_is_documented():
     page = (DOCS / "configuration.md").read_text()
-    names = {"scale", "experiments", *DEFAULTS} - {"data"} | {
+    names = {*Configuration.model_fields} - {"data"} | {
         "data.folder",
         "data.download",
         "data.prepared",

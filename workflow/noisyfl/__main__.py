@@ -13,18 +13,17 @@ from typing import Any, NoReturn
 
 import noisyfl
 from noisyfl.core.artifacts import DamagedArtifact
-from noisyfl.core.options import BadInput, did_you_mean, permitted
+from noisyfl.core.options import BadInput, did_you_mean, permitted, within
 from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.script import end_quietly_on_ctrl_c
-from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import (
     DEFAULTS,
     EXECUTORS,
     TRACKERS,
     check_device,
     check_folder,
-    check_trackers,
+    check_tracker,
     load_config,
 )
 
@@ -435,18 +434,20 @@ def main() -> None:
         settings = load_config(arguments["config"]) if "config" in arguments else DEFAULTS
         for key in ("results", "device"):
             if arguments.get(key, ...) is None:
-                arguments[key] = settings[key]
+                arguments[key] = getattr(settings, key)
         if "device" in arguments:
-            check_device(arguments["device"], "--device")
+            with within(where="--device"):
+                check_device(arguments["device"])
         if "results" in arguments:
-            arguments["results"] = Path(arguments["results"])
             check_folder(arguments["results"], "--results")
         if arguments.get("data", ...) is None:
-            arguments["data"] = data_roots(settings)
-        check_trackers(arguments.get("trackers", ()), "--trackers")
+            arguments["data"] = settings.data.folders
+        with within(where="--trackers"):
+            for tracker in arguments.get("trackers", ()):
+                check_tracker(tracker)
         function = function_of(command)
         with permitted():
-            load_plugins([*settings["plugins"], *arguments.get("plugins", ())])
+            load_plugins([*settings.plugins, *arguments.get("plugins", ())])
             if "config" not in arguments and command not in PASS_PLUGINS_ON:
                 arguments.pop("plugins", None)
             if command == "runs.train_specs":

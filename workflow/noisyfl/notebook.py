@@ -306,8 +306,8 @@ def train(
         data=[str(root) for root in _folders(data)],
         download=download,
         device=device,
-        executor=DEFAULTS["executor"],
-        checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
+        executor=DEFAULTS.executor,
+        checkpoint_seconds=DEFAULTS.checkpoint_seconds,
         keep_models=keep_model,
     )
     if not job.run_files.whole():
@@ -439,7 +439,8 @@ def _run_files(run: str, results: str | Path) -> RunFiles:
 def _finished(scale: str | Path, results: str | Path) -> Scale:
     """A scale without what its tables lack."""
     file = _file(scale)
-    config = {**load_config(file), "results": str(results), "train_missing": False}
+    here = {"results": Path(results), "train_missing": False}
+    config = load_config(file).model_copy(update=here)
     found = PlanFile(config, str(file)).plan(lambda line: print(line, file=sys.stderr))
     return Scale(config, found, REPRODUCED)
 

@@ -1,11 +1,8 @@
 """Rule data: a dataset's official files as Parquet."""
 
-from pathlib import Path
-
 from noisyfl.core.script import job
 from noisyfl.data.datasets.prepared import provide
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import check_config
 
 with job(snakemake) as log:
@@ -13,8 +10,8 @@ with job(snakemake) as log:
     config = check_config(snakemake.config, "config")
     provide(
         snakemake.wildcards.dataset,
-        OwnFiles(data_roots(config), Path(config["results"])),
-        config["data"]["download"],
-        [Path(folder) for folder in config["data"]["prepared"]],
+        OwnFiles(config.data.folders, config.results),
+        config.data.download,
+        config.data.prepared,
     )
     log("done")

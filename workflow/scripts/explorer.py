@@ -6,6 +6,7 @@ from pathlib import Path
 from noisyfl.claims.judgement import read_judgements
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.script import job
+from noisyfl.experiments.config import check_config
 from noisyfl.experiments.papers import in_both
 from noisyfl.explorer.gather import Sources
 from noisyfl.explorer.page import write_explorer
@@ -16,11 +17,12 @@ with job(snakemake) as log:
     given = json.loads(params["scale"])
     tables = [TableDescription.from_json(text) for text in params["tables"]]
     experiments = {table.experiment for table in tables}
-    scale, papers = in_both(given["config"], given["name"], experiments, log)
+    config = check_config(snakemake.config, given["name"])
+    scale, papers = in_both(config, given["name"], experiments, log)
     write_explorer(
         Sources(
             scale=scale.scale,
-            note=given["config"]["note"],
+            note=config.note,
             options=given["options"],
             tables=tables,
             frames=[Path(frame) for frame in inputs.frames],

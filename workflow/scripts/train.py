@@ -17,12 +17,23 @@ end_quietly_on_ctrl_c()
 config = check_config(snakemake.config, "config")
 with log_to(Path(snakemake.log[0])) as log:
     try:
-        plugins.load(config["plugins"])
+        plugins.load(config.plugins)
     except BadInput as error:
         log.error(f"error: {error}")
         sys.exit(1)
-outcome = TrainingJob.of_snakemake(
-    json.loads(snakemake.params.spec), snakemake.log[0], config, snakemake.resources.attempt
+outcome = TrainingJob(
+    spec=json.loads(snakemake.params.spec),
+    results=str(config.results),
+    log=snakemake.log[0],
+    data=[str(folder) for folder in config.data.folders],
+    download=config.data.download,
+    device=config.device,
+    executor=config.executor,
+    checkpoint_seconds=config.checkpoint_seconds,
+    keep_models=config.keep_models,
+    keep_labels=config.keep_labels,
+    trackers=tuple(config.trackers),
+    attempt=snakemake.resources.attempt,
 ).run()
 if outcome.interrupted and "SLURM_JOB_ID" in os.environ:
     # A pre-empted job that ends when it is told to counts as failed; one that Slurm has to kill

@@ -189,8 +189,8 @@ class Places:
             data=[str(root) for root in self.folders],
             download=self.download,
             device=self.device,
-            executor=DEFAULTS["executor"],
-            checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
+            executor=DEFAULTS.executor,
+            checkpoint_seconds=DEFAULTS.checkpoint_seconds,
         )
 
     def train(self, wanted: Comparison, show: Show, split: str = "test") -> pd.DataFrame:

@@ -57,7 +57,7 @@ def train_specs(
             download=download,
             device=device,
             executor=executor,
-            checkpoint_seconds=DEFAULTS["checkpoint_seconds"],
+            checkpoint_seconds=DEFAULTS.checkpoint_seconds,
             keep_models=keep_models,
             keep_labels=keep_labels,
             trackers=tuple(trackers),

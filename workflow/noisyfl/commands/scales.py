@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
 from noisyfl.core.tracked import REPRODUCED
-from noisyfl.experiments.config import check_folder, load_config
+from noisyfl.experiments.config import Configuration, check_folder, load_config
 from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
 from noisyfl.experiments.editor_schemas import write_schemas
 from noisyfl.experiments.plan import Plan
@@ -43,17 +42,17 @@ def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] 
         print(line, file=sys.stderr)
 
     given = _scale(config, results)
-    given["plugins"] = [*dict.fromkeys([*given["plugins"], *plugins])]
-    plan = PlanFile(given, str(config)).plan(say)
+    every = [*dict.fromkeys([*given.plugins, *plugins])]
+    plan = PlanFile(given.model_copy(update={"plugins": every}), str(config)).plan(say)
     for why in plan.left_out.values():
         say(f"left out: {why}")
     return plan
 
 
-def _scale(config: Path, results: Path | None) -> dict[str, Any]:
+def _scale(config: Path, results: Path | None) -> Configuration:
     """The configuration of a scale, with another folder of all artifacts if one is given."""
     given = load_config(config)
-    return {**given, "results": str(results or given["results"])}
+    return given.model_copy(update={"results": results or given.results})
 
 
 def print_plan(
@@ -114,7 +113,7 @@ def print_progress(
     # A figure of noisy partitions has no runs, but may be the target.
     counted = runs_by_target(plan, target) or {target or plan.scale: wanted}
     layouts = layouts_of(_scale(config, results), REPRODUCED)
-    given = {} if load_config(config)["results"] == str(results) else {"results": str(results)}
+    given = {} if load_config(config).results == results else {"results": str(results)}
     here = any(map(os.path.exists, FOUND))
     options = scale_words([config], given, FOUND[0] if here else ROOT / FOUND[0])
     print(progress_text(plan, layouts, device, counted, options=options))

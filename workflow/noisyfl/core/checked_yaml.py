@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,19 +105,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def typed(value: Any) -> Any:
-    """A value of a configuration in which each number and truth value is a text, as itself."""
-    if isinstance(value, Mapping):
-        return {key: typed(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [typed(one) for one in value]
-    if isinstance(value, str):
-        with suppress(yaml.YAMLError):
-            found = yaml.load(value, _Loader)
-            return found if isinstance(found, bool | int | float | None) else value
-    return value
-
-
 def _check_nesting(text: str, path: Path) -> None:
     """Reject, before the values are made, what would exhaust the stack: deep nesting, and a value
     that is within itself.
@@ -178,11 +164,14 @@ def _values(place: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...
             yield from _values((*place, number), held)
 
 
-def as_model(content: dict[str, Any], model: type[T], where: str) -> T:
+def as_model(content: dict[str, Any], model: type[T], where: str, **context: Any) -> T:
     """A file's content as a model.
+
+    Args:
+        context: as :meth:`noisyfl.core.typed.Typed.read` takes it.
 
     Raises:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
     check_values(content, where)
-    return model.read(content, f"{where}: ")
+    return model.read(content, f"{where}: ", **context)

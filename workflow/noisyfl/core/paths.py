@@ -9,7 +9,7 @@ from pathlib import Path
 from noisyfl.core.options import BadInput
 
 
-def expanded(text: str, where: str) -> str:
+def expanded(text: str) -> str:
     """A path with its environment variables and a leading ``~`` replaced.
 
     Raises:
@@ -20,19 +20,18 @@ def expanded(text: str, where: str) -> str:
         name = match[1] or match[2]
         if not os.environ.get(name):
             raise BadInput(
-                f"{where}: got {text!r}, expected environment variables that are set, and "
-                f"{name} is not"
+                f"got {text!r}, expected environment variables that are set, and {name} is not"
             )
         return os.environ[name]
 
     variable = r"\$(?:(\w+)|\{(\w+)\})"
     if "$" in re.sub(variable, "", text):
-        raise BadInput(f"{where}: got {text!r}, expected $NAME or ${{NAME}} behind each $")
+        raise BadInput(f"got {text!r}, expected $NAME or ${{NAME}} behind each $")
     path = re.sub(variable, value, text)
     try:
         return str(Path(path).expanduser())
     except RuntimeError as error:
-        raise BadInput(f"{where}: got {text!r}, expected a user's home that is known") from error
+        raise BadInput(f"got {text!r}, expected a user's home that is known") from error
 
 
 def from_here(path: Path | str) -> str:

@@ -20,7 +20,7 @@ from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, within
 from noisyfl.core.paths import expanded
 
 GROUPS = {
@@ -190,7 +190,8 @@ def _sources(module: str) -> list[Path]:
 
 
 def _in_file(file: str) -> Plugin:
-    path = Path(expanded(file, "plugins"))
+    with within("plugins"):
+        path = Path(expanded(file))
     if path.suffix != ".py" or not path.is_file():
         there = "" if path.is_file() else f", and there is none at {path.absolute()}"
         raise BadInput(f"plugins: got {file!r}, expected a Python file{there}")

@@ -6,7 +6,7 @@ import functools
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -66,20 +66,14 @@ class Typed(BaseModel):
         except ValidationError as error:
             raise bad_input(error, cls, raw).within(where=where) from None
 
+    def as_given(self) -> dict[str, Any]:
+        """The keys that were given, and their values."""
+        return self.model_dump(exclude_unset=True, by_alias=True)
+
     @classmethod
     def keys(cls) -> dict[str, FieldInfo]:
         """The fields by the keys that a user writes."""
         return {field.alias or name: field for name, field in cls.model_fields.items()}
-
-    @classmethod
-    @functools.cache
-    def number_types(cls) -> dict[str, type]:
-        """By the key of a number, or of a list of numbers: int or float."""
-        kinds = {
-            key: type(choices[0]) if (choices := choices_of(field)) else type_of(field)
-            for key, field in cls.keys().items()
-        }
-        return {key: kind for key, kind in kinds.items() if kind in (int, float)}
 
     @classmethod
     def prepare(cls, raw: Any, context: Mapping[str, Any]) -> Any:
@@ -89,6 +83,12 @@ class Typed(BaseModel):
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if values that are valid by themselves do not fit together."""
 
+    @classmethod
+    @functools.cache
+    def _readers(cls) -> dict[str, Callable[[Any], Any]]:
+        found = {key: _from_text(field) for key, field in cls.keys().items()}
+        return {key: read for key, read in found.items() if read is not None}
+
     @model_validator(mode="wrap")
     @classmethod
     def _check(
@@ -97,8 +97,8 @@ class Typed(BaseModel):
         context = info.context or NO_CONTEXT
         prepared = cls.prepare(raw, context)
         if isinstance(prepared, Mapping):
-            kinds = cls.number_types()
-            prepared = {k: as_number(v, kinds[k]) if k in kinds else v for k, v in prepared.items()}
+            readers = cls._readers()
+            prepared = {k: readers[k](v) if k in readers else v for k, v in prepared.items()}
         try:
             made = handler(prepared)
         except ValidationError as error:
@@ -111,23 +111,45 @@ class Typed(BaseModel):
         return made
 
 
-def as_number(value: Any, kind: type) -> Any:
-    """Read a number that is written as text (YAML 1.1 reads ``1e-5`` as text) or, where a whole
-    number is expected, as ``4.0``; anything else is returned as it is.
+def _from_text(field: FieldInfo) -> Callable[[Any], Any] | None:
+    """What reads a value of a field that may be written as text; None for a field of text.
 
-    Args:
-        kind: int or float.
+    Within a mapping or a list of ``--config``, Snakemake takes every value for text, and so does
+    YAML 1.1 ``1e-5``. A whole number may be written as ``4.0``.
     """
-    if isinstance(value, list | tuple):
-        return [as_number(one, kind) for one in value]
-    number = value
-    if isinstance(value, str):
-        with suppress(ValueError):
-            number = float(value)
-            number = int(value)  # exact, where it is one
-    if isinstance(number, float) and kind is int:
-        return int(number) if number.is_integer() else value
-    return number
+    kind = _scalar(field.annotation)
+    nullable = is_nullable(field)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [read(one) for one in value]
+        if isinstance(value, Mapping):
+            return {key: read(one) for key, one in value.items()}
+        if kind is bool and isinstance(value, str):
+            return {"true": True, "false": False}.get(value, value)
+        number = value
+        if isinstance(value, str):
+            with suppress(ValueError):
+                number = float(value)
+                number = int(value)  # exact, where it is one
+        if isinstance(number, float) and kind is int:
+            return int(number) if number.is_integer() else value
+        return number
+
+    if kind not in (bool, int, float):
+        return (lambda value: None if value == "null" else value) if nullable else None
+    return (lambda value: None if value == "null" else read(value)) if nullable else read
+
+
+def _scalar(annotation: Any) -> Any:
+    """The type of a value, or of the values in a list or a mapping."""
+    annotation = _without_null(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return type(arguments[0])
+    if origin in (list, dict) or hasattr(annotation, "__metadata__"):
+        return _scalar(arguments[-1] if origin is dict else arguments[0])
+    return annotation
 
 
 def bad_input(
@@ -143,18 +165,18 @@ def bad_input(
     problems = error.errors(include_url=False)
     problems = [p for p in problems if not (partial and p["type"] == "missing")]
     one = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path, value = _locate(one, raw)
+    path, value = _locate(one, raw, cls)
     # Of the errors of a union's members, that of the member which was nearest to being right.
-    within = [p for p in problems if _locate(p, raw)[0][: len(path)] == path]
-    one = max(within, key=lambda p: (len(_locate(p, raw)[0]), _cause(p) is not None))
-    path, value = _locate(one, raw)
+    within = [p for p in problems if _locate(p, raw, cls)[0][: len(path)] == path]
+    one = max(within, key=lambda p: (len(_locate(p, raw, cls)[0]), _cause(p) is not None))
+    path, value = _locate(one, raw, cls)
     if (cause := _cause(one)) is not None:
         return cause.within(*path)
     if one["type"] == "extra_forbidden":
         return BadInput(unknown(path[-1], cls.keys(), cls.key_word), *path[:-1])
     if one["type"] == "missing":
         return BadInput(one["msg"], *path)
-    same = [p["msg"] for p in problems if _locate(p, raw)[0] == path]
+    same = [p["msg"] for p in problems if _locate(p, raw, cls)[0] == path]
     message = " or ".join([same[0], *(m.removeprefix("Input should be ") for m in same[1:])])
     context = one.get("ctx", {})
     choices = context.get("expected", context.get("expected_tags", ""))
@@ -170,17 +192,20 @@ def _cause(problem: Mapping[str, Any]) -> BadInput | None:
     return cause if isinstance(cause, BadInput) else None
 
 
-def _locate(problem: Mapping[str, Any], raw: Any) -> tuple[tuple[int | str, ...], Any]:
+def _locate(
+    problem: Mapping[str, Any], raw: Any, cls: type[Typed]
+) -> tuple[tuple[int | str, ...], Any]:
     """The path to a value and the value; pydantic's place, without its names of union members."""
     path: list[int | str] = []
-    for key in problem["loc"]:
+    keys, last = cls.keys(), next(reversed(problem["loc"]), "")
+    for n, key in enumerate(problem["loc"]):
         is_item = isinstance(raw, list | tuple) and isinstance(key, int) and key < len(raw)
         if is_item or (isinstance(raw, Mapping) and key in raw):
             raw = raw[key]
-        elif problem["type"] != "missing" or key != problem["loc"][-1]:
+        elif (n > 0 or key not in keys) and (problem["type"] != "missing" or key != last):
             continue
-        path.append(key)
-    if problem["loc"][-1:] == ("[key]",):
+        path.append(key)  # or the key of a wrong default
+    if last == "[key]":
         return tuple(path[:-1]), path[-1]
     return tuple(path), raw
 
@@ -192,7 +217,7 @@ LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 def each_once(names: list[T]) -> list[T]:
     """The names, if none stands twice; else raise :class:`BadInput`."""
     if len(set(names)) < len(names):
-        raise BadInput(f"got {names!r}, expected each once")
+        raise BadInput(f"got {[*map(str, names)]!r}, expected each once")
     return names
 
 

@@ -6,7 +6,7 @@ All but the last are only read, and may be shared; the last is the user's own, w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,12 +39,6 @@ class NotRead(BadInput):
     """A spec names a file of a user's own that has not been read yet."""
 
 
-def data_roots(config: Mapping[str, Any]) -> list[Path]:
-    """The data folders of a configuration that ``check_config`` has returned."""
-    folder = config["data"]["folder"]
-    return [Path(root) for root in ([folder] if isinstance(folder, str) else folder)]
-
-
 def each(roots: Roots) -> tuple[Path, ...]:
     """The folders, in the order in which they are searched."""
     return (roots,) if isinstance(roots, Path) else tuple(roots)
@@ -73,27 +67,30 @@ def first(roots: Roots, look: Callable[[Path], Found]) -> Found:
     raise NotFound(last.name, "; ".join(problems), last.remedy)
 
 
-def checked_folder(text: str, where: str, to_be_made: bool = False) -> str:
-    """A folder's path, expanded and checked.
+def checked_folder(given: Any, to_be_made: bool = False) -> Path:
+    """A folder's path, with ``~`` and environment variables replaced.
 
     Args:
         to_be_made: the folder need not exist yet.
 
     Raises:
-        BadInput: the text is no path, or there is no such folder.
+        BadInput: what was given is no path, or there is no such folder.
     """
-    path = expanded(text, where)
+    if not isinstance(given, str | Path):
+        raise BadInput(f"got {given!r}, expected the path of a folder")
+    text = str(given)
+    path = expanded(text)
     if re.search(r"[\x00-\x1f\x7f]", path):
-        raise BadInput(f"{where}: got {text[:80]!r}, expected a path without line breaks and such")
+        raise BadInput(f"got {text[:80]!r}, expected a path without line breaks and such")
     if len(path) > LONGEST:
-        raise BadInput(f"{where}: got {text[:80]!r} ({len(path)} characters), expected a path")
+        raise BadInput(f"got {text[:80]!r} ({len(path)} characters), expected a path")
     try:
         fits = Path(path).is_dir() or (to_be_made and not Path(path).exists())
     except OSError as error:
         raise BadInput(
-            f"{where}: got {text!r}, expected a folder that can be read ({error.strerror})"
+            f"got {text!r}, expected a folder that can be read ({error.strerror})"
         ) from error
     if not fits:
         there = Path(path).absolute()  # a relative path may have been meant from another folder
-        raise BadInput(f"{where}: got {text!r}, expected a folder, and there is none at {there}")
-    return path
+        raise BadInput(f"got {text!r}, expected a folder, and there is none at {there}")
+    return Path(path)

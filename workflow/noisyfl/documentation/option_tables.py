@@ -28,13 +28,13 @@ from noisyfl.documentation.configuration_page import keys_table
 from noisyfl.documentation.markdown import table
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.editor_schemas import COMMON
-from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.methods import METHODS
 from noisyfl.pages.reasons import method_reasons
 from noisyfl.simulation.client_side import Side
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import method_summary, methods
 from noisyfl.specs.published import read_published
+from noisyfl.specs.spec import REGISTRIES
 
 MARK = re.compile(
     r"(<!-- (options|components|methods|statuses|keys)(?:: (\w+))? -->\n\n)(?:\|.*\n)*"

@@ -267,7 +267,7 @@ class Campaign:
         return next((one for one in self._scales if run in one.plan.runs), self._scales[0])
 
     def _device(self, scale: Scale) -> str:
-        device = str(scale.config["device"])
+        device = scale.config.device
         return "cpu" if device == "auto" and not self._remote and not has_gpu() else device
 
     def _set_pace(self, scale: Scale) -> None:

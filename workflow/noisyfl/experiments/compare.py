@@ -29,15 +29,22 @@ from noisyfl.data.datasets.validation import ENDING
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
-from noisyfl.experiments.config import check_config, experiment_files, load_config, scale_file
-from noisyfl.experiments.expansion import USED, Expansion
-from noisyfl.experiments.overlay import check_setting
-from noisyfl.experiments.run_specs import RunSpecs, merge
+from noisyfl.experiments.config import (
+    Overlay,
+    check_config,
+    experiment_files,
+    load_config,
+    scale_file,
+)
+from noisyfl.experiments.expansion import Expansion
+from noisyfl.experiments.run_specs import RunSpecs
+from noisyfl.experiments.setting import Setting, merge
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import edited_methods, methods
 from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.parts import parts_of, split_method
+from noisyfl.specs.spec import check_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -274,7 +281,7 @@ def compare(
     if isinstance(level := options.get("noise_level"), int | float):
         options["noise_level"] = f"constant(level={level})"
     with _naming(called):
-        check_setting({**options, "schedule": schedule}, "")
+        Setting.read({**options, "schedule": schedule}, check=check_part)
     plugins: tuple[str, ...] = ()
     if like is None:
         base = _defaults(options.get("dataset", SETTING["dataset"]))
@@ -290,7 +297,7 @@ def compare(
             f"{called('noise_level')}: got {setting['noise_level']!r}, expected none, since the "
             f"label noise {noise} uses no level"
         )
-    setting = merge(base, {**options, "schedule": schedule}, "")
+    setting = merge(base, {**options, "schedule": schedule})
     with _naming(called):
         return replace(_comparison(setting, rows, seeds or SEEDS, own), plugins=plugins)
 
@@ -298,7 +305,7 @@ def compare(
 def _comparison(
     setting: Mapping[str, Any], rows: Sequence[Row], seeds: int, own: OwnFiles
 ) -> Comparison:
-    specs = RunSpecs({"overlay": {}, "allow_years": False}, own, "", "compare", {})
+    specs = RunSpecs(Overlay.read({}), False, own, "", "compare", {})
     numbers = range(1, seeds + 1)
     found = {
         row.name: specs.of("compare/methods", setting, row.method, numbers, row.name)
@@ -367,7 +374,7 @@ def _defaults(raw: Any) -> dict[str, Any]:
     name, _ = split_component(raw, "dataset")
     task = dataset(name).with_classes if name != Images.name else name
     desk = read_yaml(ROOT / "config" / "desk.yaml")["overlay"]["datasets"]
-    return merge(SETTING, desk.get(SIMILAR.get(task, task), {}), "")
+    return merge(SETTING, desk.get(SIMILAR.get(task, task), {}))
 
 
 def _with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -403,10 +410,9 @@ def _like(
     file = Path(scale) if scale.endswith((".yaml", ".yml")) else None
     file = file or scale_file(scale, ROOT / "config")
     config = load_config(file)
-    load_plugins(config["plugins"])
+    load_plugins(config.plugins)
     path = find(experiment_files(config), name, "experiment", called("like"))
-    used = {key: config[key] for key in USED}
-    expansion = Expansion(used, own, str(file), name, path, [])
+    expansion = Expansion(config, own, str(file), name, path, [])
     find(expansion.experiment.tables, table, "table", called("like"))
     columns = expansion.columns_with_runs(table)
     if column is None and len(columns) == 1:
@@ -422,4 +428,4 @@ def _like(
     if "clients" in options:
         raw = {"clients": options.pop("clients"), **raw}
     setting = {**raw, "partition": {"name": partition, **options} if options else partition}
-    return setting, filled, expansion.trials_of(table), tuple(config["plugins"])
+    return setting, filled, expansion.trials_of(table), tuple(config.plugins)

@@ -1,4 +1,7 @@
-"""The configuration of a scale (``config/<scale>.yaml``), checked before any job starts."""
+"""A scale (``config/<scale>.yaml``): which experiments are run, how large, and on what data.
+
+Whatever of it can be checked by itself is checked while it is read, before any job starts.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,26 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find, reading, within
 from noisyfl.core.places import ROOT
-from noisyfl.core.plugins import find_plugins as find_plugins
-from noisyfl.core.typed import choices_of
+from noisyfl.core.plugins import find_plugins
+from noisyfl.core.typed import Typed, each_once
 from noisyfl.data.roots import checked_folder
-from noisyfl.experiments.configuration import Configuration
-
-EXECUTORS = choices_of(Configuration.model_fields["executor"]) or ()
-"""The names in :data:`noisyfl.runs.train.EXECUTORS`, whose import would need torch."""
-
-TRACKERS = choices_of(Configuration.model_fields["trackers"]) or ()
-"""The names in :data:`noisyfl.runs.trackers.TRACKERS`, likewise."""
+from noisyfl.experiments.setting import (
+    FileName,
+    Methods,
+    Name,
+    Names,
+    Setting,
+    Trials,
+    check_declared,
+)
 
 EXPERIMENTS = ROOT / "config" / "papers"
 """The folder of the experiments that come with the package."""
@@ -30,9 +37,14 @@ EXPERIMENTS = ROOT / "config" / "papers"
 PUBLISHED = ROOT / "config" / "published.csv"
 """The file of the reproduced papers' own numbers."""
 
-DEFAULTS: dict[str, Any] = Configuration.model_construct().to_json()
-"""By key of a scale, its default."""
+ExecutorName = Literal["fast", "loop"]
+"""The names in :data:`noisyfl.runs.train.EXECUTORS`, whose import would need torch."""
 
+TrackerName = Literal["tensorboard", "mlflow", "wandb"]
+"""The names in :data:`noisyfl.runs.trackers.TRACKERS`, likewise."""
+
+EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
+TRACKERS: tuple[str, ...] = get_args(TrackerName)
 
 RULES = (
     *("all", "cells", "claims", "data", "evidence", "explorer"),
@@ -40,7 +52,7 @@ RULES = (
 )
 """The names of Snakemake's rules, which targets must not have."""
 
-TAKEN = sorted(
+RESERVED_FOLDERS = sorted(
     {
         path.relative_to("results").parts[0]
         for path in (
@@ -59,124 +71,36 @@ TAKEN = sorted(
 )
 """Folders of the results that all scales share; no scale may have one of these names."""
 
-
 KERNELS = ("/proc", "/sys", "/dev")
 """Folders that show the state of the system, and keep no files."""
 
 
-def check_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A scale's configuration, checked, with defaults filled in.
-
-    Environment variables and ``~`` in the names of folders are expanded.
+def check_device(name: str) -> str:
+    """The name, if it can be that of a device, on this machine or another one.
 
     Raises:
-        BadInput: naming ``where``, the key, the value and what was expected.
+        BadInput: it cannot.
     """
-    with reading(where):
-        return _checked_config(config, where)
-
-
-def _checked_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    given = as_model(dict(config), Configuration, where).to_json()
-    if given["scale"] in TAKEN:
-        raise BadInput(
-            f"{where}: scale: got {given['scale']!r}, expected another name than those of the "
-            f"folders that scales share ({', '.join(TAKEN)})"
-        )
-    for name in given["experiments"]:
-        if name in RULES:
-            raise BadInput(
-                f"{where}: experiments: got {name!r}, expected another name than those of the "
-                f"pipeline's rules ({', '.join(RULES)})"
-            )
-    data = given["data"]
-    if isinstance(data["folder"], str):
-        data["folder"] = checked_folder(data["folder"], f"{where}: data.folder", to_be_made=True)
-    else:
-        last = len(data["folder"]) - 1
-        data["folder"] = [
-            checked_folder(folder, f"{where}: data.folder[{n}]", to_be_made=n == last)
-            for n, folder in enumerate(data["folder"])
-        ]
-    data["prepared"] = [
-        checked_folder(folder, f"{where}: data.prepared[{n}]")
-        for n, folder in enumerate(data["prepared"])
-    ]
-    given["experiment_folders"] = [
-        checked_folder(folder, f"{where}: experiment_folders[{n}]")
-        for n, folder in enumerate(given["experiment_folders"])
-    ]
-    check_device(given["device"], f"{where}: device")
-    if given["plugins"]:
-        with within(where=f"{where}: "):
-            find_plugins(given["plugins"])
-    check_trackers(given["trackers"], f"{where}: trackers")
-    results = checked_folder(given["results"], f"{where}: results", to_be_made=True)
-    check_folder(Path(results), f"{where}: results")
-    if set(results) & set("{}"):
-        raise BadInput(
-            f"{where}: results: got {given['results']!r}, expected a folder without braces, which "
-            "Snakemake takes for wildcards"
-        )
-    for key in ("results", "experiment_folders"):
-        if "<" in str(given[key]):
-            raise BadInput(
-                f"{where}: {key}: got {given[key]!r}, expected no '<', which could end a script of "
-                "Snakemake's report"
-            )
-    place = Path(results).resolve()
-    for folder in KERNELS:
-        if place.is_relative_to(folder) and not place.is_relative_to("/dev/shm"):
-            raise BadInput(
-                f"{where}: results: got {given['results']!r}, expected a folder for files, and "
-                f"{folder} has none"
-            )
-    if place == place.parent:
-        raise BadInput(
-            f"{where}: results: got {given['results']!r}, expected a folder below the root"
-        )
-    return {**given, "results": results, "data": data}
-
-
-def check_trackers(names: Sequence[str], where: str) -> None:
-    """Raise :class:`BadInput` if a tracker is not installed; its module and extra have its name."""
-    for name in names:
-        found = importlib.util.find_spec(name)
-        if found is None or found.origin is None:  # a folder of that name, as W&B makes one
-            raise BadInput(
-                f"{where}: got {name!r}, which is not installed; install it with: "
-                f'pip install "noisyfl[{name}]"'
-            )
-
-
-def experiment_files(config: Mapping[str, Any], folder: Path = EXPERIMENTS) -> dict[str, Path]:
-    """The files of experiments by name; of two with one name, that of a scale's own folder.
-
-    Args:
-        config: as :func:`check_config` returns it.
-    """
-    own = [Path(one) for one in config["experiment_folders"]]
-    folders = [folder, *reversed(own)]
-    return {path.stem: path for one in folders for path in sorted(one.glob("*.yaml"))}
-
-
-def published_files(config: Mapping[str, Any], file: Path = PUBLISHED) -> list[Path]:
-    """The files of published numbers: those in a scale's own folders of experiments, then ``file``.
-
-    Args:
-        config: as :func:`check_config` returns it.
-    """
-    own = [Path(folder) / file.name for folder in config["experiment_folders"]]
-    return [*(path for path in own if path.exists()), file]
-
-
-def check_device(name: str, where: str) -> None:
-    """Raise :class:`BadInput` unless ``name`` can be a device, on this machine or another one."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
-        raise BadInput(f"{where}: got {name!r}, expected auto, cpu, cuda or cuda:<number>")
+        raise BadInput(f"got {name!r}, expected auto, cpu, cuda or cuda:<number>")
+    return name
 
 
-def check_folder(path: Path, where: str, to_be_made: bool = True) -> None:
+def check_tracker(name: str) -> str:
+    """The name of a tracker; its module and the package's extra have the same name.
+
+    Raises:
+        BadInput: it is not installed.
+    """
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:  # a folder of that name, as W&B makes one
+        raise BadInput(
+            f'got {name!r}, which is not installed; install it with: pip install "noisyfl[{name}]"'
+        )
+    return name
+
+
+def check_folder(path: Path, where: str = "", to_be_made: bool = True) -> None:
     """Check that a path is a folder.
 
     Args:
@@ -185,15 +109,294 @@ def check_folder(path: Path, where: str, to_be_made: bool = True) -> None:
     Raises:
         BadInput: there is something else, or nothing, in its place.
     """
-    got = f"{where}: got {str(path)!r}, expected a folder"
-    try:
-        there = next(one for one in (path, *path.absolute().parents) if one.exists())
-        if not there.is_dir():
-            raise BadInput(f"{got}, and {there} is none")
-    except OSError as error:
-        raise BadInput(f"{got} that can be read ({error.strerror})") from error
-    if there != path and not to_be_made:
-        raise BadInput(f"{got}, and there is none")
+    got = f"got {str(path)!r}, expected a folder"
+    with within(where=where):
+        try:
+            there = next(one for one in (path, *path.absolute().parents) if one.exists())
+            if not there.is_dir():
+                raise BadInput(f"{got}, and {there} is none")
+        except OSError as error:
+            raise BadInput(f"{got} that can be read ({error.strerror})") from error
+        if there != path and not to_be_made:
+            raise BadInput(f"{got}, and there is none")
+
+
+def _experiment_folder(given: Any) -> Path:
+    path = checked_folder(given)
+    if "<" in str(path):
+        raise BadInput(
+            f"got {str(given)!r}, expected no '<', which could end a script of Snakemake's report"
+        )
+    return path
+
+
+def _data_folders(given: Any) -> list[Path]:
+    """The folders of a text or a list; the last one, where downloads go, need not exist yet."""
+    if not isinstance(given, list):
+        return [checked_folder(given, to_be_made=True)]
+    if not given:
+        raise BadInput("got [], expected at least one folder")
+    folders = []
+    for n, one in enumerate(given):
+        with within(n):
+            folders.append(checked_folder(one, to_be_made=n == len(given) - 1))
+    each_once(given)
+    return folders
+
+
+def _results_folder(given: Any) -> Path:
+    if given == "":
+        raise BadInput("got '', expected the path of a folder")
+    path = checked_folder(given, to_be_made=True)
+    check_folder(path)
+    problem, place = "", path.resolve()
+    if set(str(path)) & set("{}"):
+        problem = "a folder without braces, which Snakemake takes for wildcards"
+    elif "<" in str(path):
+        problem = "no '<', which could end a script of Snakemake's report"
+    elif place == place.parent:
+        problem = "a folder below the root"
+    for folder in KERNELS:
+        if place.is_relative_to(folder) and not place.is_relative_to("/dev/shm"):
+            problem = f"a folder for files, and {folder} has none"
+    if problem:
+        raise BadInput(f"got {str(given)!r}, expected {problem}")
+    return path
+
+
+def _not_reserved(scale: str) -> str:
+    if scale in RESERVED_FOLDERS:
+        raise BadInput(
+            f"got {scale!r}, expected another name than those of the folders that scales share "
+            f"({', '.join(RESERVED_FOLDERS)})"
+        )
+    return scale
+
+
+def _no_rules(experiments: list[str]) -> list[str]:
+    for name in experiments:
+        if name in RULES:
+            raise BadInput(
+                f"got {name!r}, expected another name than those of the pipeline's rules "
+                f"({', '.join(RULES)})"
+            )
+    return experiments
+
+
+def _known_datasets(raw: dict[str, Setting], info: ValidationInfo) -> dict[str, Setting]:
+    for name in raw:
+        check_declared("dataset", name, info)
+    return raw
+
+
+TEXT = {"type": "string"}
+
+EachOnce = AfterValidator(each_once)
+InstalledTracker = Annotated[TrackerName, AfterValidator(check_tracker)]
+Folder = Annotated[Path, BeforeValidator(checked_folder), WithJsonSchema(TEXT)]
+ExperimentFolder = Annotated[Path, BeforeValidator(_experiment_folder), WithJsonSchema(TEXT)]
+ResultsFolder = Annotated[
+    Path, BeforeValidator(_results_folder), WithJsonSchema({**TEXT, "minLength": 1})
+]
+DataFolders = Annotated[
+    list[Path],
+    BeforeValidator(_data_folders),
+    WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}),
+]
+
+
+class Data(Typed):
+    """Where datasets are."""
+
+    folders: DataFolders = Field(
+        [Path("data")],
+        alias="folder",
+        validate_default=True,
+        description="folder of the official data files, laid out as by torchvision; or a list of "
+        "folders: the first one with a file is read, downloads go to the last",
+        json_schema_extra={"default": "data"},
+    )
+    download: bool = Field(
+        False, description="download missing or damaged files into the last of these folders"
+    )
+    prepared: Annotated[list[Folder], EachOnce] = Field(
+        [], description="folders with prepared datasets, laid out like results/data/"
+    )
+
+
+class Overlay(Typed):
+    """Values that override the settings of all experiments.
+
+    Its form is checked when the scale is read, and what it names when the scale is planned.
+    """
+
+    setting: Setting = Field(
+        default_factory=Setting.model_construct, description="values that override every setting"
+    )
+    datasets: Annotated[dict[str, Setting], AfterValidator(_known_datasets)] = Field(
+        {}, description="by the experiment's dataset: values that override settings with it"
+    )
+    experiments: dict[str, Setting] = Field(
+        {},
+        description="by experiment, or <experiment>/<table or figure>: values that override its "
+        "settings, and those of datasets and setting above",
+    )
+    methods: Methods = Field(
+        {},
+        description="by method: options in every row with it; the key centralized+dividemix "
+        "has options of DivideMix in this combination; an option that a row, its variant or its "
+        "column gives as 0 stays 0",
+    )
+    columns: dict[str, Names] = Field(
+        {}, description="by <experiment>/<table>: full names of the columns to keep"
+    )
+    rows: dict[str, Names] = Field(
+        {}, description="by <experiment>/<table>: full names of the rows to keep"
+    )
+    trials: dict[str, Trials] = Field(
+        {}, description="by <experiment>/<table>: number of trials; overrides the scale's"
+    )
+
+    def settings_for(self, dataset: str, experiment: str, part: str) -> list[Setting]:
+        """What overrides a setting; later ones take precedence.
+
+        Args:
+            part: a table or figure, ``<experiment>/<name>``.
+        """
+        found = (
+            *(self.datasets.get(dataset), self.setting),
+            *(self.experiments.get(experiment), self.experiments.get(part)),
+        )
+        return [setting for setting in found if setting is not None]
+
+    @property
+    def changes_runs(self) -> bool:
+        """Whether it may change a run, and not only which rows, columns and trials there are."""
+        changes = (self.setting.as_given(), self.datasets, self.experiments, self.methods)
+        return any(changes)
+
+
+class Configuration(Typed):
+    """The file of a scale."""
+
+    scale: Annotated[Name, AfterValidator(_not_reserved)] = Field(
+        description="name of the scale and of results/<scale>/: lower-case letters, digits and _, "
+        "a letter first"
+    )
+    note: str = Field("", description="how to read the scale's numbers; printed with each table")
+    experiments: Annotated[list[FileName], EachOnce, AfterValidator(_no_rules)] = Field(
+        min_length=1,
+        description="names of files in config/papers/ or in experiment_folders, without .yaml",
+    )
+    experiment_folders: Annotated[list[ExperimentFolder], EachOnce] = Field(
+        [],
+        description="folders with your own experiments (NAME.yaml) and published numbers "
+        "(published.csv); they override those in config/",
+    )
+    targets: Names | None = Field(
+        None,
+        description="what is built if no target is given: <experiment>, <experiment>/<table or "
+        "figure>; null: all; other targets can be requested by name",
+    )
+    plugins: list[str] = Field(
+        [], description="Python files with your own methods, models and other components"
+    )
+    results: ResultsFolder = Field(
+        Path("results"), validate_default=True, description="folder of all artifacts"
+    )
+    data: Data = Field(default_factory=Data.model_construct)
+    device: Annotated[str, AfterValidator(check_device)] = Field(
+        "auto",
+        description="auto: the GPU with the most free memory, or the CPU if there is none; cpu; "
+        "cuda: like auto, but an error without a GPU; cuda:1: this GPU",
+    )
+    executor: ExecutorName = Field("fast", description="fast, or loop, the plain reference")
+    checkpoint_seconds: float = Field(
+        60,
+        gt=0,
+        description="minimum time between two checkpoints of a run; longer if writing one takes "
+        "more than a twentieth of it",
+    )
+    most_minutes: int | None = Field(
+        None,
+        ge=1,
+        description="maximum minutes that a training job requests from a cluster: the limit of its "
+        "partition; a longer run resumes in the next attempt; null: no limit",
+    )
+    reproduced: bool = Field(
+        True, description="use the runs stored in reproduced/ for those missing in results"
+    )
+    keep_models: bool = Field(
+        False,
+        description="store the final global model of each new run as model.safetensors",
+    )
+    keep_labels: bool = Field(
+        False,
+        description="write what each run that is trained found of every sample's label, beside the "
+        "run, for `noisyfl audit`",
+    )
+    trackers: Annotated[list[Annotated[TrackerName, AfterValidator(check_tracker)]], EachOnce] = (
+        Field(
+            [], description="experiment trackers that receive each round's numbers during training"
+        )
+    )
+    train_missing: bool = Field(
+        True,
+        description="train the missing runs of tables and figures; false: build them from the "
+        "existing runs, and mark other cells as not run",
+    )
+    trials: Trials | None = Field(
+        None, description="trials in every table, with seeds 1, 2, ...; null: as many as the paper"
+    )
+    allow_years: bool = Field(
+        False, description="allow runs that no current device finishes within a year"
+    )
+    overlay: Overlay = Field(
+        default_factory=Overlay.model_construct,
+        description="values that override the settings of all experiments",
+    )
+
+    @classmethod
+    def prepare(cls, raw: Any, context: Mapping[str, Any]) -> Any:
+        """What was given, with ``data``, so that its default folder is checked, too."""
+        return {"data": {}, **raw} if isinstance(raw, Mapping) else raw
+
+    def verify(self, context: Mapping[str, Any]) -> None:
+        """Raise :class:`BadInput` if a plugin is missing, or two have the same name."""
+        find_plugins(self.plugins)
+
+
+DEFAULTS = Configuration.model_construct()
+"""The default of every key of a scale that has one."""
+
+
+def check_config(config: Mapping[str, Any], where: str) -> Configuration:
+    """A scale's configuration, checked.
+
+    Environment variables and ``~`` in the names of folders are replaced.
+
+    Raises:
+        BadInput: naming ``where``, the key, the value and what was expected.
+    """
+    with reading(where):
+        return as_model(dict(config), Configuration, where)
+
+
+def load_config(path: Path) -> Configuration:
+    """Read and check a scale's YAML file."""
+    return check_config(read_yaml(path), str(path))
+
+
+def experiment_files(config: Configuration, folder: Path = EXPERIMENTS) -> dict[str, Path]:
+    """The files of experiments by name; of two with one name, that of a scale's own folder."""
+    folders = [folder, *reversed(config.experiment_folders)]
+    return {path.stem: path for one in folders for path in sorted(one.glob("*.yaml"))}
+
+
+def published_files(config: Configuration, file: Path = PUBLISHED) -> list[Path]:
+    """The files of published numbers: those in the scale's own folders, then ``file``."""
+    own = [folder / file.name for folder in config.experiment_folders]
+    return [*(path for path in own if path.exists()), file]
 
 
 def scale_file(name: str | None, folder: Path) -> Path:
@@ -231,8 +434,3 @@ def check_scale(name: str | None, files: Sequence[Path]) -> None:
             f"--config scale: got {name!r}, but the file that --configfile or a profile gives, "
             f"{listed}, is the scale {own[-1]!r}; to take another give --configfile=FILE alone"
         )
-
-
-def load_config(path: Path) -> dict[str, Any]:
-    """Read and check a scale's YAML file."""
-    return check_config(read_yaml(path), str(path))

@@ -17,11 +17,11 @@ from noisyfl.core.typed import Typed
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.own_images import Images
-from noisyfl.experiments.configuration import Configuration
+from noisyfl.experiments.config import Configuration
 from noisyfl.experiments.experiment import Experiment
-from noisyfl.experiments.overlay import REGISTRIES
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import method_summary, methods
+from noisyfl.specs.spec import REGISTRIES
 
 Schema = dict[str, Any]
 

@@ -14,15 +14,16 @@ from noisyfl.core.options import BadInput, find
 from noisyfl.core.typed import type_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.experiments.config import Configuration
 from noisyfl.experiments.experiment import (
     AnyFigure,
     ByRound,
     Experiment,
-    Laid,
     LidScores,
     LinesPanel,
     LocalEpochs,
     LocalModels,
+    NamedOverride,
     OfCell,
     OfTable,
     Partitions,
@@ -30,10 +31,10 @@ from noisyfl.experiments.experiment import (
     Table,
 )
 from noisyfl.experiments.experiment import Mark as FileMark
-from noisyfl.experiments.headers import Header, columns_of, only, rows_of
-from noisyfl.experiments.overlay import check_methods, check_setting
+from noisyfl.experiments.headers import Header, check_known, columns_of, rows_of
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.run_specs import RunSpecs, merge
+from noisyfl.experiments.run_specs import RunSpecs
+from noisyfl.experiments.setting import merge
 from noisyfl.specs.catalogue import canonical_method, methods
 from noisyfl.specs.descriptions import (
     LEAST_ROWS,
@@ -48,6 +49,7 @@ from noisyfl.specs.descriptions import (
 from noisyfl.specs.identity import identity
 from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, join
+from noisyfl.specs.spec import check_part
 
 PROBES = {
     "local_models": ["local_models"],
@@ -64,9 +66,6 @@ NEED_TRUTH = ("detection", "lid_scores")
 MOST_RUNS = 200_000
 """Most runs that an experiment may expand to; planning so many takes some ten seconds."""
 
-USED = ("scale", "note", "trials", "allow_years", "overlay")
-"""The keys of a configuration that decide runs and how they are shown, without data folders."""
-
 LOOKS = {"kind", "title", "caption", "footer", "xlabel", "rounds", "x", "y", "metrics"}
 """The keys of a figure that its description has as they are, if its kind has them."""
 
@@ -75,8 +74,6 @@ class Expansion:
     """One experiment file under one configuration.
 
     Args:
-        config: the keys :data:`USED` of what :func:`noisyfl.experiments.config.check_config`
-            returns.
         own: reads a user's own files; None: none is read.
         config_name: what error messages call the configuration.
         name: of the experiment.
@@ -86,28 +83,25 @@ class Expansion:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: Configuration,
         own: OwnFiles | None,
         config_name: str,
         name: str,
         path: Path,
         published: Sequence[Published],
     ) -> None:
-        self.plan = Plan(config["scale"])
+        self.plan = Plan(config.scale)
         self.published = published
-        self.overlay = config["overlay"]
-        self.trials = config["trials"]
-        self.scale_note = config["note"]
+        self.config = config
+        self.overlay = config.overlay
         self.config_name = config_name
         self.name = name
         self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
-        self.experiment = as_model(read_yaml(path), Experiment, self.where)
-        self.specs = RunSpecs(config, own, config_name, name, self.experiment.methods)
-        self.settings = {key: one.given() for key, one in self.experiment.settings.items()}
-        for key, setting in self.settings.items():
-            check_setting(setting, f"{self.where}: settings.{key}")
-        check_methods(self.experiment.methods, f"{self.where}: methods")
+        self.experiment = as_model(read_yaml(path), Experiment, self.where, check=check_part)
+        self.settings = {key: one.as_given() for key, one in self.experiment.settings.items()}
+        methods = self.experiment.methods
+        self.specs = RunSpecs(self.overlay, config.allow_years, own, config_name, name, methods)
 
     def expand(self) -> Plan:
         """The plan of every table and figure, and of what they are made from."""
@@ -128,8 +122,8 @@ class Expansion:
 
     def trials_of(self, table: str) -> int:
         """How many trials a table has: as the scale says, or else its file."""
-        own = self.overlay.get("trials", {}).get(f"{self.name}/{table}")
-        return own or self.trials or self.experiment.tables[table].trials
+        own = self.overlay.trials.get(f"{self.name}/{table}")
+        return own or self.config.trials or self.experiment.tables[table].trials
 
     def raw_run(self, table: str, column: str, method: str | Mapping[str, Any]) -> dict[str, Any]:
         """A run of a method in the setting of a table's column, before defaults are filled in, and
@@ -138,7 +132,7 @@ class Expansion:
         entry, where = self.experiment.tables[table], f"{self.where}: tables.{table}"
         headers = {one.name: one for one in columns_of(entry.columns, f"{where}.columns")}
         header = headers[column]
-        setting = self._setting(header.setting or entry.setting, header.overlays, where)
+        setting = self._setting(header.setting or entry.setting, where, header.overrides)
         part = f"{self.name}/{table}"
         return self.specs.raw(part, setting, method, where, header.method)
 
@@ -146,9 +140,6 @@ class Expansion:
         where = f"{self.where}: tables.{name}"
         columns = self._select("columns", name, columns_of(entry.columns, f"{where}.columns"))
         every = rows_of(entry.rows, f"{where}.rows")
-        for header in (*columns, *every):
-            for place, part in header.overlays.items():
-                check_setting(part, place)
         for row in every:
             for setting in row.method_in:
                 find(self.settings, setting, "setting", f"{row.place}.method_in")
@@ -172,7 +163,7 @@ class Expansion:
             title=entry.title,
             note=entry.note,
             scale=self.plan.scale,
-            scale_note=self.scale_note,
+            scale_note=self.config.note,
             metric=entry.metric,
             statistic=entry.statistic,
             published=entry.published,
@@ -193,11 +184,12 @@ class Expansion:
 
     def _select(self, kind: str, table: str, headers: list[Header]) -> list[Header]:
         """The rows or columns that the scale keeps: those it names, or all if it names none."""
-        names = self.overlay.get(kind, {}).get(f"{self.name}/{table}")
+        kept = self.overlay.rows if kind == "rows" else self.overlay.columns
+        names = kept.get(f"{self.name}/{table}")
         if names is None:
             return headers
         where = f"{self.config_name}: overlay.{kind}.{self.name}/{table}"
-        only((header.name for header in headers), names, kind.removesuffix("s"), where)
+        check_known((header.name for header in headers), names, kind.removesuffix("s"), where)
         return [header for header in headers if header.name in names]
 
     def _cell(
@@ -207,12 +199,12 @@ class Expansion:
         if not column.has_runs:
             return (), False
         name = row.setting or column.setting or setting
-        paper = self._setting(name, {**column.overlays, **row.overlays}, where)
+        paper = self._setting(name, where, column.overrides, row.overrides)
         method, options = row.method_in.get(name, row.method), column.method or {}
         place = f"{row.place}, column {column.name!r}"
         specs = self.specs.of(self.part, paper, method, seeds, place, options)
         as_published = True
-        if self.overlay:
+        if self.overlay.changes_runs:
             (published,) = self.specs.of(
                 self.part, paper, method, seeds[:1], place, options, overlay=False
             )
@@ -304,7 +296,7 @@ class Expansion:
         self, entry: LidScores | Partitions | Probes | LocalModels, where: str
     ) -> dict[str, Any]:
         """The content of a figure with runs of its own, or of noisy partitions alone."""
-        setting = self._setting(entry.setting, {}, where)
+        setting = self._setting(entry.setting, where)
         if entry.kind in PROBES:
             setting["probes"] = PROBES[entry.kind]
         if isinstance(entry, LidScores):
@@ -333,10 +325,10 @@ class Expansion:
         }
 
     def _panel(
-        self, entry: LidScores | Laid, setting: Mapping[str, Any], seed: int, where: str
+        self, entry: LidScores | NamedOverride, setting: Mapping[str, Any], seed: int, where: str
     ) -> Panel:
         """A panel with its lines, or with a noisy partition and, if it names a method, a run."""
-        setting = merge(setting, entry.with_.given(), f"{where}.with")
+        setting = merge(setting, entry.with_.as_given())
         if isinstance(entry, LinesPanel):
             lines = [
                 self._panel(line, setting, seed, f"{where}.lines[{n}]")
@@ -352,14 +344,9 @@ class Expansion:
             partition=self.plan.add_partition(spec["noisy_partition"]),
         )
 
-    def _setting(
-        self, name: str, parts: Mapping[str, Mapping[str, Any]], where: str
-    ) -> dict[str, Any]:
-        """A setting as the paper has it: the named one, with each part laid over it."""
-        setting = dict(find(self.settings, name, "setting", f"{where}.setting"))
-        for place, part in parts.items():
-            setting = merge(setting, part, place)
-        return setting
+    def _setting(self, name: str, where: str, *overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """A setting as the paper has it: the named one, parts of which others override."""
+        return merge(find(self.settings, name, "setting", f"{where}.setting"), *overrides)
 
 
 def _exactly(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -383,6 +370,6 @@ def _places(
     """
     names = [heading.name for heading in headings]
     known = [header.name for header in headers]
-    only(known, chosen, where.rpartition(".")[2].removesuffix("s"), where)
+    check_known(known, chosen, where.rpartition(".")[2].removesuffix("s"), where)
     left = [name for name in chosen if name in names] or known
     return [names.index(name) for name in left if name in names]

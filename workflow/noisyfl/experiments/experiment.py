@@ -59,14 +59,14 @@ OfClients = Literal[
 Number = int | float
 
 
-class Laid(Typed):
-    """Something with a name and, under ``with``, a part of a setting that is laid over another."""
+class NamedOverride(Typed):
+    """Something with a name and, under ``with``, a part of a setting that it overrides."""
 
     name: Line
     with_: Setting = Field(default_factory=Setting.model_construct, alias="with")
 
 
-class RowOrColumn(Laid):
+class RowOrColumn(NamedOverride):
     """What rows and columns share."""
 
     group: Line = ""
@@ -87,7 +87,7 @@ class Column(RowOrColumn):
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if a column without runs says what its runs are."""
         computed = "mean_of" if self.mean_of else "average_rank" if self.average_rank else ""
-        runs = {"with": self.with_.given(), "setting": self.setting, "method": self.method}
+        runs = {"with": self.with_.as_given(), "setting": self.setting, "method": self.method}
         for key, value in runs.items():
             if computed and value:
                 raise BadInput(
@@ -258,16 +258,16 @@ class Partitions(OfSetting):
     """Noisy partitions."""
 
     kind: Literal["class_counts", "noisy_partition"]
-    panels: Annotated[list[Laid], Field(min_length=1), NamesOnce]
+    panels: Annotated[list[NamedOverride], Field(min_length=1), NamesOnce]
 
 
-class LaidMethod(Laid):
+class OverrideWithMethod(NamedOverride):
     """A method in a setting."""
 
     method: Method
 
 
-class ProbePanel(LaidMethod):
+class ProbePanel(OverrideWithMethod):
     """A panel of what a run measures after its last round."""
 
     classes: Literal["majority", "minority"] = "majority"
@@ -281,10 +281,10 @@ class Probes(OfSetting):
     panels: Annotated[list[ProbePanel], Field(min_length=1), NamesOnce]
 
 
-class LinesPanel(Laid):
+class LinesPanel(NamedOverride):
     """A panel with several runs."""
 
-    lines: Annotated[list[LaidMethod], Field(min_length=1), NamesOnce]
+    lines: Annotated[list[OverrideWithMethod], Field(min_length=1), NamesOnce]
 
 
 class LocalModels(OfSetting):

@@ -1,4 +1,4 @@
-"""A table's rows and columns as its YAML writes them, and what each lays over the setting."""
+"""A table's rows and columns as its YAML writes them, and what each overrides of the setting."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import Any
 
 from noisyfl.core.options import BadInput, find
 from noisyfl.experiments.experiment import Column, Row, RowOrColumn
+from noisyfl.experiments.setting import merge
 from noisyfl.specs.descriptions import Heading
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header(Heading):
-    """A row or a column, and what it lays over the setting.
+    """A row or a column, and what it overrides of the setting.
 
     Attributes:
         place: where it stands in the file.
         method: of a row, its method; of a column, options that it adds to every row's method.
         method_in: of a row, by setting: the method in that setting, where it is another one.
-        overlays: what it lays over the setting, by place in the file.
+        overrides: the part of the setting that it overrides.
         setting: the name of the setting that it has instead of the table's.
     """
 
     place: str
     method_in: Mapping[str, Any] = field(default_factory=dict)
-    overlays: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     setting: str | None = None
 
     def heading(self) -> Heading:
@@ -66,11 +67,11 @@ def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list
     _distinct(columns, where)
     averaged = [column.name for column in columns if column.has_runs]
     for column in columns:
-        only(averaged, column.mean_of, "column", f"{where}: {column.name!r}: mean_of")
+        check_known(averaged, column.mean_of, "column", f"{where}: {column.name!r}: mean_of")
     return columns
 
 
-def only(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> None:
+def check_known(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> None:
     """Check that names are known.
 
     Args:
@@ -105,13 +106,12 @@ def _column(entry: Column, where: str) -> Header:
 
 
 def _of_both(entry: RowOrColumn, where: str) -> dict[str, Any]:
-    overlay = entry.with_.given()
     return {
         "name": f"{entry.group}, {entry.name}" if entry.group else entry.name,
         "place": where,
         "label": entry.name,
         "group": entry.group,
-        "overlays": {f"{where}.with": overlay} if overlay else {},
+        "overrides": entry.with_.as_given(),
         "setting": entry.setting or None,
         "published": entry.published,
         "metric": entry.metric or None,
@@ -135,7 +135,7 @@ def _joined(parts: Sequence[Header]) -> Header:
         label=parts[-1].label,
         group=", ".join(part.name for part in parts[:-1]),
         method=merged("method") or None,
-        overlays=merged("overlays"),
+        overrides=merge(*(part.overrides for part in parts)),
         setting=last("setting"),
         published=merged("published") if compared else None,
         metric=last("metric"),

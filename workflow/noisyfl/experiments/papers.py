@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
+from noisyfl.experiments.config import Configuration, Overlay
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 
@@ -13,7 +13,7 @@ PARTS = ("rows", "columns", "trials")
 
 
 def in_both(
-    config: Mapping[str, Any],
+    config: Configuration,
     where: str,
     experiments: Iterable[str],
     say: Callable[[str], None],
@@ -22,7 +22,6 @@ def in_both(
     own settings.
 
     Args:
-        config: as :func:`noisyfl.experiments.config.check_config` returns it.
         where: what the error messages call the configuration.
         experiments: whose cells are planned in the papers' settings.
         say: takes a line for the user.
@@ -30,18 +29,14 @@ def in_both(
     Raises:
         BadInput: as :func:`noisyfl.experiments.planning.make_plan`.
     """
-    wanted = [name for name in config["experiments"] if name in set(experiments)]
-
-    def of_these(given: Any) -> Any:
-        """What is given by table, of the tables that are planned."""
-        if not isinstance(given, Mapping):
-            return given
-        return {name: one for name, one in given.items() if name.partition("/")[0] in wanted}
-
-    parts = {key: of_these(config["overlay"][key]) for key in PARTS if key in config["overlay"]}
-    theirs = {**config, "experiments": wanted, "overlay": parts}
-    theirs |= {"allow_years": True, "targets": None}
+    wanted = [name for name in config.experiments if name in set(experiments)]
+    kept = {
+        key: {name: one for name, one in by_table.items() if name.partition("/")[0] in wanted}
+        for key, by_table in config.overlay.as_given().items()
+        if key in PARTS
+    }
+    theirs = {"experiments": wanted, "overlay": Overlay.read(kept), "allow_years": True}
     return (
         PlanFile(config, where).load(say),
-        PlanFile(theirs, where).plan(say),
+        PlanFile(config.model_copy(update={**theirs, "targets": None}), where).plan(say),
     )

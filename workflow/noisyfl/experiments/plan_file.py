@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,21 @@ from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import reading
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.data.roots import data_roots
 from noisyfl.experiments.config import (
     EXPERIMENTS,
+    Configuration,
     experiment_files,
     published_files,
 )
 from noisyfl.experiments.plan import Plan
 from noisyfl.specs.sources import DIGESTS, digest_of
 
-DECIDING = (
-    *("scale", "note", "plugins", "trials", "allow_years", "overlay"),
-    *("experiments", "experiment_folders", "targets"),
-)
-"""The keys of a configuration that decide its plan, with its data folders."""
+DECIDING: dict[str, Any] = {
+    **dict.fromkeys(("scale", "note", "plugins", "trials", "allow_years", "overlay"), True),
+    **dict.fromkeys(("experiments", "experiment_folders", "targets"), True),
+    "data": {"folders"},
+}
+"""The keys of a configuration that decide its plan."""
 
 SOURCES = (
     *("analysis", "claims", "core", "data", "experiments"),
@@ -56,24 +57,22 @@ class PlanFile:
     """The file of the plan that a configuration asks for.
 
     Args:
-        config: as :func:`noisyfl.experiments.config.check_config` returns it.
         where: what the error messages call the configuration.
         experiments: the folder of the experiments' YAML files, besides the configuration's own.
     """
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: Configuration,
         where: str,
         experiments: Path = EXPERIMENTS,
     ) -> None:
         self.config = config
         self.where = where
         self.experiments = experiments
-        deciding = {key: config[key] for key in DECIDING}
-        text = json.dumps({**deciding, "folder": config["data"]["folder"]})
+        text = config.model_dump_json(include=DECIDING)
         name = f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-        self.path = Path(config["results"]) / config["scale"] / "plans" / name
+        self.path = config.results / config.scale / "plans" / name
 
     def plan(self, say: Callable[[str], None]) -> Plan:
         """The plan, which is rebuilt and written if the file is missing, damaged or stale; say what
@@ -91,7 +90,7 @@ class PlanFile:
         inputs = self._digest()
         try:
             found, plan = self._read(self.path)
-            own = OwnFiles(data_roots(self.config), Path(self.config["results"]))
+            own = OwnFiles(self.config.data.folders, self.config.results)
             if found == inputs and not own.stale(plan.own_files, plan.own_images):
                 return plan
             why = "what it follows from has changed"
@@ -99,7 +98,7 @@ class PlanFile:
             why = "there is none yet"
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             why = "the file was altered or cannot be read"
-        say(f"Planning the scale “{self.config['scale']}”, since {why}: {self.path}")
+        say(f"Planning the scale “{self.config.scale}”, since {why}: {self.path}")
         return self._make(inputs, say)
 
     def load(self, say: Callable[[str], None]) -> Plan:
@@ -132,7 +131,7 @@ class PlanFile:
         # Here alone, since it imports every method and model, and with them torch.
         from noisyfl.experiments.planning import make_plan
 
-        plugins.load(self.config["plugins"])
+        plugins.load(self.config.plugins)
         plan = make_plan(self.config, self.experiments, self.where)
         text = plan.to_json()
         head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
@@ -158,7 +157,7 @@ class PlanFile:
         # What a run costs depends on its dataset, and on no other component beside the plan.
         names = [spec["dataset"] for spec in plan.partitions.values()]
         if any(isinstance(name, str) and name not in DATASETS for name in names):
-            plugins.load(self.config["plugins"])
+            plugins.load(self.config.plugins)
         return sums["inputs"], plan
 
     def _digest(self) -> str:
@@ -167,10 +166,10 @@ class PlanFile:
         digest.update(DIGESTS.read_bytes())
         # Syntax trees, of which methods' digests are made, are printed otherwise by others.
         digest.update(".".join(platform.python_version_tuple()[:2]).encode())
-        for plugin in plugins.find_plugins(self.config["plugins"]):
+        for plugin in plugins.find_plugins(self.config.plugins):
             digest.update(f"{plugin} {plugin.sha256}".encode())
         known = experiment_files(self.config, self.experiments)
-        used = [known[name] for name in sorted(self.config["experiments"]) if name in known]
+        used = [known[name] for name in sorted(self.config.experiments) if name in known]
         for path in (*published_files(self.config), *used):
             with reading(str(path)):
                 digest.update(path.read_bytes())

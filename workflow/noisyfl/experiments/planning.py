@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from noisyfl.claims.catalogue import tables_of_claims
 from noisyfl.core.options import BadInput, find, reading
@@ -20,11 +19,16 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
-from noisyfl.data.roots import NotRead, data_roots
-from noisyfl.experiments.config import PUBLISHED, experiment_files, published_files
-from noisyfl.experiments.expansion import USED, Expansion
-from noisyfl.experiments.headers import only
-from noisyfl.experiments.overlay import check_overlay
+from noisyfl.data.roots import NotRead
+from noisyfl.experiments.config import (
+    PUBLISHED,
+    Configuration,
+    Overlay,
+    experiment_files,
+    published_files,
+)
+from noisyfl.experiments.expansion import Expansion
+from noisyfl.experiments.headers import check_known
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import check_names
 from noisyfl.specs.catalogue import edited_methods
@@ -34,16 +38,15 @@ from noisyfl.specs.extent import remarks_of, work_key, work_of
 from noisyfl.specs.identity import canonical_json, identity
 from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, read_published
-from noisyfl.specs.spec import describe_run
+from noisyfl.specs.spec import check_part, describe_run
 
 
 def make_plan(
-    config: Mapping[str, Any], experiments: Path, where: str, published: Path = PUBLISHED
+    config: Configuration, experiments: Path, where: str, published: Path = PUBLISHED
 ) -> Plan:
     """Expand a checked configuration.
 
     Args:
-        config: as :func:`noisyfl.experiments.config.check_config` returns it.
         experiments: the folder of the experiments' YAML files, besides the configuration's own.
         where: what the error messages call the configuration.
         published: the file of the papers' own numbers, besides the configuration's own.
@@ -52,11 +55,10 @@ def make_plan(
         BadInput: naming the file, the key, the value and what was expected; of missing human labels
             only if there is nothing else to be made.
     """
-    plan = Plan(config["scale"])
+    plan = Plan(config.scale)
     with reading(where):
-        check_overlay(config["overlay"], f"{where}: overlay")
+        Overlay.read(config.overlay.as_given(), f"{where}: overlay", check=check_part)
     known = experiment_files(config, experiments)
-    used = {key: config[key] for key in USED}
 
     @functools.cache
     def numbers() -> list[Published]:
@@ -64,15 +66,15 @@ def make_plan(
         with reading(", ".join(map(str, files))):
             return read_published(*files)
 
-    own = OwnFiles(data_roots(config), Path(config["results"]))
+    own = OwnFiles(config.data.folders, config.results)
 
     def expand(name: str, path: Path, own: OwnFiles | None) -> Plan:
         with reading(str(path)):
-            return Expansion(used, own, where, name, path, numbers()).expand()
+            return Expansion(config, own, where, name, path, numbers()).expand()
 
     files = {
         name: find(known, name, "experiment", f"{where}: experiments")
-        for name in config["experiments"]
+        for name in config.experiments
     }
     for name, path in files.items():
         try:
@@ -85,8 +87,8 @@ def make_plan(
         raise BadInput(next(iter(plan.left_out.values())))
     _check_places_of_overlay(plan, config, known, where)
     names = (*plan.tables, *plan.figures)
-    plan.targets = [name for name in config["targets"] or [] if not plan.why_left_out(name)]
-    only([*config["experiments"], *names], plan.targets, "target", f"{where}: targets")
+    plan.targets = [name for name in config.targets or [] if not plan.why_left_out(name)]
+    check_known([*config.experiments, *names], plan.targets, "target", f"{where}: targets")
     _describe_runs(plan, own)
     _describe_cells(plan)
     plan.claim_parts = [name for name in tables_of_claims() if name in names]
@@ -94,7 +96,7 @@ def make_plan(
 
 
 def _check_places_of_overlay(
-    plan: Plan, config: Mapping[str, Any], known: Mapping[str, Path], where: str
+    plan: Plan, config: Configuration, known: Mapping[str, Path], where: str
 ) -> None:
     """Raise :class:`BadInput` if a scale lays values over an experiment, table or figure that there
     is not, or over a figure that takes its settings from a table.
@@ -104,11 +106,11 @@ def _check_places_of_overlay(
     own = [key for key, one in plan.figures.items() if one.partitions and one.table is None]
     with_settings = dict.fromkeys([*plan.tables, *own])
     for kind in ("experiments", "columns", "rows", "trials"):
-        for key in config["overlay"].get(kind, {}):
+        for key in getattr(config.overlay, kind):
             place = f"{where}: overlay.{kind}"
             experiment = key.partition("/")[0]
             find(known, experiment, "experiment", place)
-            if experiment not in config["experiments"] or plan.why_left_out(key):
+            if experiment not in config.experiments or plan.why_left_out(key):
                 continue
             if kind != "experiments":
                 find(plan.tables, key, "table", place)

@@ -1,4 +1,4 @@
-"""The specs of runs in a paper's settings, with a scale's values laid over them."""
+"""The specs of runs in a paper's settings, some of whose values a scale overrides."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from noisyfl.core.registry import split_component
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
+from noisyfl.experiments.config import Overlay
+from noisyfl.experiments.setting import merge
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.extent import check_ends
 from noisyfl.specs.parts import split_method
@@ -20,7 +22,8 @@ class RunSpecs:
     """Makes the specs of the runs of one experiment under one scale.
 
     Args:
-        config: of the scale, as :class:`noisyfl.experiments.expansion.Expansion` takes it.
+        overlay: of the scale.
+        allow_years: whether a run may take longer than a year on every device.
         own: reads a user's own files; None: none is read.
         config_name: what error messages call the scale's file.
         name: of the experiment.
@@ -29,14 +32,15 @@ class RunSpecs:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        overlay: Overlay,
+        allow_years: bool,
         own: OwnFiles | None,
         config_name: str,
         name: str,
         methods: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        self.overlay = config["overlay"]
-        self.allow_years = config["allow_years"]
+        self.overlay = overlay
+        self.allow_years = allow_years
         self.own = own
         self.config_name = config_name
         self.name = name
@@ -63,7 +67,7 @@ class RunSpecs:
             seeds: of the runs.
             where: what the error messages call the runs.
             options: added to the method's.
-            overlay: whether to lay the scale's values over the paper's.
+            overlay: whether the scale's values override the paper's.
         """
         given = self.raw(part, setting, method, where, options, overlay)
         try:
@@ -93,14 +97,9 @@ class RunSpecs:
         given = dict(setting)
         parts = self._method(method, options or {}, overlay, where)
         if overlay:
-            experiments = self.overlay.get("experiments", {})
-            for over in (
-                self.overlay.get("datasets", {}).get(str(given.get("dataset")), {}),
-                self.overlay.get("setting", {}),
-                experiments.get(self.name, {}),
-                experiments.get(part, {}),
-            ):
-                given = merge(given, over, f"{self.config_name}: overlay")
+            dataset = str(given.get("dataset"))
+            overrides = self.overlay.settings_for(dataset, self.name, part)
+            given = merge(given, *(one.as_given() for one in overrides))
         clients = given.pop("clients", None)
         if clients is not None and "partition" in given:
             kind, values = split_component(given["partition"], "partition", f"{where}: partition")
@@ -121,10 +120,10 @@ class RunSpecs:
                 f"{where}: got options {dict(options)!r} for a combination, expected one method"
             )
         papers = self.methods
-        scales = self.overlay.get("methods", {}) if overlay else {}
+        scales = self.overlay.methods if overlay else {}
         combination = "+".join(part["name"] for part in parts)
 
-        def given_for(part: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, Any]:
+        def options_for(part: Mapping[str, Any], among: Mapping[str, Any]) -> dict[str, Any]:
             is_partner = part is parts[-1] and len(parts) > 1
             return among.get(part["name"], {}) | (among.get(combination, {}) if is_partner else {})
 
@@ -132,34 +131,11 @@ class RunSpecs:
             variants = methods()[part["name"]].variants if part["name"] in methods() else {}
             row = {**variants.get(str(part.get("variant")), {}), **options, **part}
             zero = {name for name, value in row.items() if value == 0 and value is not False}
-            return {k: v for k, v in given_for(part, scales).items() if k not in zero}
+            return {k: v for k, v in options_for(part, scales).items() if k not in zero}
 
-        return [{**given_for(part, papers), **options, **part, **scaled(part)} for part in parts]
+        return [{**options_for(part, papers), **options, **part, **scaled(part)} for part in parts]
 
 
 def with_seed(spec: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """The canonical spec of the same run with another seed."""
     return {**spec, "seed": seed, "noisy_partition": {**spec["noisy_partition"], "seed": seed}}
-
-
-def merge(base: Mapping[str, Any], over: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """``base`` with the values of ``over`` laid over it.
-
-    A component given as a mapping without a name changes only the options in that mapping; given in
-    any other form, it replaces the old one.
-
-    Args:
-        base: a setting.
-        over: what is laid over it.
-        where: what the error messages call ``over``.
-    """
-    merged = dict(base)
-    for key, value in over.items():
-        if key == "schedule":
-            merged[key] = {**merged.get(key, {}), **value}
-        elif isinstance(value, Mapping) and "name" not in value and key in merged:
-            name, options = split_component(merged[key], key, f"{where}.{key}")
-            merged[key] = {"name": name, **options, **value}
-        else:
-            merged[key] = value
-    return merged

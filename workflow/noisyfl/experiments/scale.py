@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from noisyfl.analysis.room import BASELINE
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import find
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.experiments.config import RULES
+from noisyfl.experiments.config import RULES, Configuration
 from noisyfl.experiments.partial import partial_plan
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import name_of, runs_of, unknown_target
@@ -27,21 +27,19 @@ GRAND = ("grand/common", "grand/memorised")
 """The tables of every method in common settings, of which the evidence is written."""
 
 
-def layouts_of(config: Mapping[str, Any], tracked: Results) -> list[Results]:
+def layouts_of(config: Configuration, tracked: Results) -> list[Results]:
     """The folders in which runs and noisy partitions may lie; they are trained in the first.
 
     Args:
-        config: as :func:`noisyfl.experiments.config.check_config` returns it.
         tracked: where the tracked ones lie, which the configuration may not want.
     """
-    return [Results(Path(config["results"])), *([tracked] if config["reproduced"] else [])]
+    return [Results(config.results), *([tracked] if config.reproduced else [])]
 
 
 class Scale:
     """What a configuration asks for, as files.
 
     Args:
-        config: as :func:`noisyfl.experiments.config.check_config` returns it.
         plan: of the configuration.
         reproduced: where tracked runs and noisy partitions lie.
         file: of the configuration, as a person names it.
@@ -56,7 +54,7 @@ class Scale:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: Configuration,
         plan: Plan,
         reproduced: Results,
         file: str = "",
@@ -67,14 +65,14 @@ class Scale:
         self.options = options
         self.asked_parts: dict[str, Description] = {}
         self.asked_runs: dict[str, None] = {}
-        self.results = Results(Path(config["results"]))
+        self.results = Results(config.results)
         self.reproduced = reproduced
         self.folder = self.results.root / plan.scale
         self.run_files = cache(self._run_files)
         self.partition_file = cache(self._partition_file)
         self._prepared = cache(self._prepared_files)
         self._texts: dict[str, str] = {}
-        if not config["train_missing"]:
+        if not config.train_missing:
             plan = partial_plan(
                 plan,
                 lambda run: self.run_files(run).provenance.exists(),
@@ -103,7 +101,7 @@ class Scale:
     @cached_property
     def wanted(self) -> dict[str, Description]:
         """By name, the tables and figures that the scale makes if no target is given."""
-        targets = self.config["targets"] or self.config["experiments"]
+        targets = self.config.targets or self.config.experiments
         wanted = map(self.tables_and_figures, targets)
         return {name: part for parts in wanted for name, part in parts.items()}
 
@@ -189,7 +187,7 @@ class Scale:
         """
         names = {
             experiment: experiment
-            for experiment in self.config["experiments"]
+            for experiment in self.config.experiments
             if experiment not in self.plan.left_out
         }
         names |= {name_of(part): name for name, part in self.parts.items()}
@@ -279,7 +277,7 @@ class Scale:
 
     def estimate(self, run: str) -> Estimate:
         """What a run should take on the configured device."""
-        return self.plan.estimate(run, self.config["device"])
+        return self.plan.estimate(run, self.config.device)
 
     def run_text(self, run: str) -> str:
         """The spec of a run as canonical JSON: one text, so that params compare well."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed, each_once
 
 
@@ -22,9 +24,28 @@ def _text(pattern: str, expected: str) -> Any:
     return AfterValidator(check)
 
 
-def schema_of(name: str) -> WithJsonSchema:
-    """The schema for editors that is made from what components declare, by its name."""
-    return WithJsonSchema({"declared": name})
+def check_declared(kind: str, value: Any, info: ValidationInfo) -> Any:
+    """The value, checked against what components declare.
+
+    Args:
+        info: its context has the check under ``check``
+            (:func:`noisyfl.specs.spec.check_part`); without one nothing is checked, as
+            when a configuration is read: that must not import every method, and with them torch.
+    """
+    if check := (info.context or {}).get("check"):
+        check(kind, value)
+    return value
+
+
+def schema_of(kind: str) -> WithJsonSchema:
+    """The schema for editors that is made from what components declare."""
+    return WithJsonSchema({"declared": kind})
+
+
+def declared(kind: str) -> tuple[AfterValidator, WithJsonSchema]:
+    """The check and the schema of what components declare."""
+    check = AfterValidator(lambda value, info: check_declared(kind, value, info))
+    return check, schema_of(kind)
 
 
 LINE = r"[^\x00-\x1f\x7f\x85\u2028\u2029]*"
@@ -43,26 +64,50 @@ Heading = Annotated[Line, _text(r".*\S.*", "text that is not empty")]
 Names = Annotated[list[str], Field(min_length=1), AfterValidator(each_once)]
 Trials = Annotated[int, Field(ge=1, le=1000)]
 Method = Annotated[str | dict[str, Any], schema_of("method")]
-Methods = Annotated[dict[str, dict[str, Any]], schema_of("methods")]
+Methods = Annotated[dict[str, dict[str, Any]], *declared("methods")]
 Component = str | dict[str, Any]
 
 
 class Setting(Typed):
     """Everything of a run but its method and seed, or a part of it.
 
-    Components stay as they are written, since another setting may be laid over them.
+    Components stay as they are written, since another setting may override parts of them. One that
+    is a mapping without a name overrides single options.
     """
 
-    dataset: Annotated[Component, schema_of("dataset")] = ""
+    dataset: Annotated[Component, *declared("dataset")] = ""
     clients: int = Field(0, ge=1)
-    partition: Annotated[Component, schema_of("partition")] = ""
-    label_noise: Annotated[Component, schema_of("label_noise")] = ""
-    noise_level: Annotated[Component, schema_of("noise_level")] = ""
-    model: Annotated[Component, schema_of("model")] = ""
-    augmentation: Annotated[str, schema_of("augmentation")] = ""
-    normalization: Annotated[str, schema_of("normalization")] = ""
-    schedule: Annotated[dict[str, Any], schema_of("schedule")] = Field(default_factory=dict)
+    partition: Annotated[Component, *declared("partition")] = ""
+    label_noise: Annotated[Component, *declared("label_noise")] = ""
+    noise_level: Annotated[Component, *declared("noise_level")] = ""
+    model: Annotated[Component, *declared("model")] = ""
+    augmentation: Annotated[str, *declared("augmentation")] = ""
+    normalization: Annotated[str, *declared("normalization")] = ""
+    schedule: Annotated[dict[str, Any], *declared("schedule")] = Field(default_factory=dict)
 
-    def given(self) -> dict[str, Any]:
-        """The keys that were given, and their values."""
-        return self.model_dump(exclude_unset=True)
+
+def merge(*settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in one; later ones take precedence.
+
+    A component given as a mapping without a name changes only the options in that mapping; given in
+    any other form, it replaces the component before.
+    """
+    merged: dict[str, Any] = {}
+    for setting in settings:
+        for key, value in setting.items():
+            before = merged.get(key)
+            if key == "schedule":
+                merged[key] = {**(before or {}), **value}
+            elif before is None or not is_change(value):
+                merged[key] = value
+            elif is_change(before):
+                merged[key] = {**before, **value}
+            else:
+                name, options = split_component(before, key)
+                merged[key] = {"name": name, **options, **value}
+    return merged
+
+
+def is_change(component: Any) -> bool:
+    """Whether a component gives options without a name."""
+    return isinstance(component, Mapping) and "name" not in component

@@ -11,7 +11,7 @@ import logging
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,6 @@ from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.core.text import one_line
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.roots import data_roots
 from noisyfl.models import WeightFiles
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import gpu_seat
@@ -93,37 +92,6 @@ class TrainingJob:
     keep_labels: bool = False
     trackers: tuple[str, ...] = ()
     attempt: int = 1
-
-    @classmethod
-    def of_snakemake(
-        cls,
-        spec: dict[str, Any],
-        log: str,
-        config: Mapping[str, Any],
-        attempt: int,
-    ) -> TrainingJob:
-        """The job of the rule ``train``.
-
-        Args:
-            spec: the spec in the rule's params.
-            log: the rule's log file.
-            config: the checked configuration.
-            attempt: counts Snakemake's attempts from 1.
-        """
-        return cls(
-            spec=spec,
-            results=config["results"],
-            log=log,
-            data=[str(root) for root in data_roots(config)],
-            download=config["data"]["download"],
-            device=config["device"],
-            executor=config["executor"],
-            checkpoint_seconds=config["checkpoint_seconds"],
-            keep_models=config["keep_models"],
-            keep_labels=config["keep_labels"],
-            trackers=tuple(config["trackers"]),
-            attempt=attempt,
-        )
 
     @property
     def run_files(self) -> RunFiles:

@@ -7,12 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, field_validator
 
-from noisyfl.core.options import BadInput, find, within
+from noisyfl.core.options import BadInput, check_keys, find, within
 from noisyfl.core.plugins import facts_of, module_of
-from noisyfl.core.registry import Component
+from noisyfl.core.registry import Component, Registry, split_component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.datasets.own_images import Images
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.noisy_partition import PartitionSpec, component_modules
@@ -29,6 +30,15 @@ SIMULATION_REVISION = 2
 
 Probe = Literal["features", "local_models", "samples"]
 """What may be measured after a run's last round (:mod:`noisyfl.simulation.probes`)."""
+
+
+REGISTRIES: dict[str, Registry[Any]] = {
+    "partition": PARTITIONS,
+    "label_noise": LABEL_NOISES,
+    "noise_level": NOISE_LEVELS,
+    "model": MODELS,
+}
+"""By key of a run's setting, the components that it may name."""
 
 
 class RunSpec(PartitionSpec):
@@ -48,10 +58,7 @@ class RunSpec(PartitionSpec):
     @field_validator("augmentation", "normalization")
     @classmethod
     def _is_known(cls, name: str, info: ValidationInfo) -> str:
-        known: Mapping[str, Any] = augment.AUGMENTATIONS
-        if info.field_name == "normalization":
-            known = augment.NORMALIZATIONS
-        find(known, name, str(info.field_name))
+        check_part(str(info.field_name), name)
         return name
 
     @field_validator("method", mode="before")
@@ -122,6 +129,53 @@ def canonical_run(
         BadInput: naming ``where``, the key, the value and what was expected.
     """
     return RunSpec.read(raw, where, own=own).canonical()
+
+
+def check_part(kind: str, raw: Any) -> None:
+    """Check one part of a run alone: its components, their options, and what they are called.
+
+    Options may be missing. A component without a name changes single options of another one.
+
+    Args:
+        kind: a key of a run's setting; or ``methods``, which are options by method, where those of
+            a combination, such as ``centralized+dividemix``, are of its second method.
+
+    Raises:
+        BadInput: naming the key in the part, the value and what was expected.
+    """
+    if kind == "schedule":
+        Schedule.check_options(raw)
+    elif kind == "augmentation":
+        find(augment.AUGMENTATIONS, raw, kind)
+    elif kind == "normalization":
+        find(augment.NORMALIZATIONS, raw, kind)
+    elif kind == "dataset":
+        name, options = split_component(raw, kind)
+        if name != Images.name:
+            dataset(name)
+        else:
+            with within(name):
+                Images.check_options(options)
+    elif kind == "methods":
+        for key, options in raw.items():
+            found = [find(methods(), name, "method") for name in key.split("+")]
+            if len(found) > 2:
+                raise BadInput(f"got {key!r}, expected one method or two")
+            with within(key):
+                found[-1].check_options(options)
+    else:
+        _check_component(REGISTRIES[kind], raw)
+
+
+def _check_component(registry: Registry[Any], raw: Any) -> None:
+    if isinstance(raw, Mapping) and "name" not in raw:
+        known = {name for one in registry.classes.values() for name in one.model_fields}
+        check_keys(raw, sorted(known), "", "option")
+        return
+    name, options = split_component(raw, registry.kind)
+    component = registry.get(name)
+    with within(name):
+        component.check_options(options)
 
 
 def _check_participants(method: Mapping[str, Any], there: int) -> None:
