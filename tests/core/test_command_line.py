@@ -47,7 +47,7 @@ def test_what_snakemake_can_read_passes(folder, words):
             "--configfile=config/desk.yaml",
         ),
         ("--config scale=desk fedcorr_table2 -n", "got 'fedcorr_table2', expected key=value"),
-        ("-C scale=desk fedcorr_table2", f"{ADVICE.format('-C')}"),
+        ("-C scale=desk fedcorr_table2", f"{ADVICE.format('--config')}"),
         ("--config trials", "--config: got 'trials', expected key=value"),
         (
             "--config=scale=desk -n --config=device=cpu",
@@ -58,7 +58,7 @@ def test_what_snakemake_can_read_passes(folder, words):
         ("-C=scale=desk -Cdevice=cpu", "`--`: --config scale=desk device=cpu"),
         (
             "--configfile=config/desk.yaml --configfiles config/desk.yaml",
-            "--configfiles: given 2 times",
+            "--configfile: given 2 times",
         ),
         ("--config device=cpu trials=2 device=cuda", "--config: got 'device' twice"),
     ],

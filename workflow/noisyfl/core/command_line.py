@@ -8,14 +8,13 @@ takes the last, without a word. Before that it reads ``profiles/default``, which
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from noisyfl.core.options import BadInput, did_you_mean
-
-FILES, VALUES = ("--configfile", "--configfiles"), ("--config", "-C")
 
 
 def check_command_line(words: Sequence[str] = tuple(sys.argv)) -> None:
@@ -25,56 +24,40 @@ def check_command_line(words: Sequence[str] = tuple(sys.argv)) -> None:
     Raises:
         SystemExit: naming the word, what was expected, and how to write it.
     """
-    every = list(_given(words))
-    for options in (FILES, VALUES):
-        _check_once([given for given in every if given[0] in options])
-    for option, *given in every:
-        problem = _of_file if option in FILES else _of_value
-        for word in given:
-            if found := problem(word):
-                sys.exit(f"error: {option}: {found}{_advice(option, given)}")
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for names in (("--configfile", "--configfiles"), ("--config", "-C")):
+        parser.add_argument(*names, nargs="*", action="append", default=[])
+    given, _ = parser.parse_known_args(words[1:])
+    _check_option("--configfile", given.configfile, _problem_of_file)
+    _check_option("--config", given.config, _problem_of_value)
 
 
-def _given(words: Sequence[str]) -> Iterator[list[str]]:
-    """Each option for a configuration, followed by the words that Snakemake takes as its values: a
-    single one if it is given with an equals sign.
-    """
-    taken: list[str] | None = None
-    for word in words:
-        if word == "--":  # only targets follow
-            break
-        name, equals, value = word.partition("=")
-        if word.startswith("-C") and name != "-C":
-            name, equals, value = "-C", "=", word[2:]
-        if word.startswith("-"):
-            if taken:
-                yield taken
-            taken = [name] if name in FILES + VALUES else None
-            if taken and equals:
-                yield [name, value]
-                taken = None
-        elif taken:
-            taken.append(word)
-    if taken:
-        yield taken
-
-
-def _check_once(every: Sequence[Sequence[str]]) -> None:
-    """Exit with an error if an option is there twice, or a key twice among the values."""
-    values = [value for _, *given in every for value in given]
+def _check_option(
+    option: str, every: Sequence[Sequence[str]], problem_of: Callable[[str], str]
+) -> None:
+    """Check all occurrences of an option, each with its values."""
+    values = [value for one in every for value in one]
+    keys = [value.partition("=")[0] for value in values if "=" in value]
     if len(every) > 1:
-        option = every[-1][0].replace("-C", "--config")
         sys.exit(
             f"error: {option}: given {len(every)} times, and Snakemake takes only the last; give "
             f"all values behind one, before other options or `--`: {option} {shlex.join(values)}"
         )
-    keys = [value.partition("=")[0] for value in values if "=" in value]
-    for key in keys:
-        if keys.count(key) > 1:
-            sys.exit(f"error: {every[0][0]}: got {key!r} twice, expected each key once")
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        sys.exit(f"error: {option}: got {twice[0]!r} twice, expected each key once")
+    for problem in filter(None, map(problem_of, values)):
+        advice = (
+            f". Snakemake takes every word behind `{option} ` for one more of them, a target too, "
+            f"but not behind an equals sign: {option}={values[0]}"
+        )
+        sys.exit(f"error: {option}: {problem}{advice if len(values) > 1 else ''}")
 
 
-def _of_file(word: str) -> str:
+def _problem_of_value(word: str) -> str:
+    return "" if "=" in word else f"got {word!r}, expected key=value"
+
+
+def _problem_of_file(word: str) -> str:
     path = Path(word)
     if path.exists():
         from noisyfl.core.checked_yaml import read_yaml  # slow to import, and needed only here
@@ -89,16 +72,3 @@ def _of_file(word: str) -> str:
     hint = did_you_mean(word, known)
     listed = f" (there are: {', '.join(known)})" if known and not hint else ""
     return f"there is no file {word!r}{hint}{listed}"
-
-
-def _of_value(word: str) -> str:
-    return "" if word.partition("=")[1] else f"got {word!r}, expected key=value"
-
-
-def _advice(option: str, raw: Sequence[str]) -> str:
-    if len(raw) < 2:
-        return ""
-    return (
-        f". Snakemake takes every word behind `{option} ` for one more of them, a target too, but "
-        f"not behind an equals sign: {option}={raw[0]}"
-    )
