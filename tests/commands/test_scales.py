@@ -119,7 +119,7 @@ def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     partition = identity(spec["noisy_partition"])
     made_of = Results(results).partition(partition).read_bytes()
     assert scales.REPRODUCED.partition(partition).read_bytes() == made_of
-    archived = read_provenance(kept.provenance, cell[0])
+    archived = read_provenance(kept.provenance, cell[0]).as_given()
     del made["checksum"], archived["checksum"]
     assert archived == {**made, "commit": "c0ffee"}
     capsys.readouterr()
@@ -166,7 +166,7 @@ def test_a_run_that_is_tracked_already_stays_where_it_is(scale, tmp_path):
     scales.REPRODUCED.add(tmp_path / "other")
     assert archive.archive([run], results, scales.REPRODUCED, "c0ffee") == []
     assert results.run(run).provenance.exists()
-    assert "commit" not in read_provenance(scales.REPRODUCED.run(run).provenance, run)
+    assert not hasattr(read_provenance(scales.REPRODUCED.run(run).provenance, run), "commit")
 
 
 def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkeypatch):

@@ -71,7 +71,7 @@ def test_damaged_files_are_named_and_passed_over(place):
         listed,
         (
             f"{path}: the content does not fit its checksum",
-            f"{place.results.status(three)}: not a status (rounds: got 'ten')",
+            f"{place.results.status(three)}: not a status (rounds: Input should be a valid int",
             f"{place.results.status(place.krum[0])}: a folder, where a file should be",
         ),
         strict=True,

@@ -147,10 +147,16 @@ def test_a_row_that_is_not_ranked_is_not_the_best(table, runs):
     assert "| w/o mixup | 70.0 | 25.0 |" in page
 
 
+def diverge(runs, run):
+    """Let a run that was read have diverged."""
+    made = runs[run].provenance.model_copy(update={"status": "diverged"})
+    runs[run] = dataclasses.replace(runs[run], provenance=made)
+
+
 def test_a_cell_whose_trials_diverged_is_not_called_missing(table, runs):
     found = read_runs(runs.files)
     for run in described(table).runs[1][1]:
-        found[run].provenance["status"] = "diverged"
+        diverge(found, run)
     page = evidence_page(described(table), found)
     assert "| FedAvg | 66.7 | **55.0** |" in page
     assert "| w/o mixup | **70.0** | diverged |" in page
@@ -158,7 +164,7 @@ def test_a_cell_whose_trials_diverged_is_not_called_missing(table, runs):
 
 def test_a_trial_that_diverged_leaves_the_other_methods_theirs(table, runs):
     found = read_runs(runs.files)
-    found[described(table).runs[1][1][0]].provenance["status"] = "diverged"
+    diverge(found, described(table).runs[1][1][0])
     page = evidence_page(described(table), found)
     assert "| FedAvg | 66.7 | **55.0** |" in page
     assert "| w/o mixup | **70.0** | diverged |" in page
@@ -258,9 +264,9 @@ def test_a_trial_without_a_value_has_no_best_round(table, runs):
 def test_a_trial_that_diverged_has_no_best_round(table, runs):
     table.description["as_published"] = [[True, False], [False, False]]
     found, runs_of = content(table).description, read_runs(runs.files)
-    for run in runs_of.values():
+    for run in list(runs_of.values()):
         if run.spec["seed"] == 1:
-            run.provenance["status"] = "diverged"
+            diverge(runs_of, run.id)
     (cell,) = own_size(found, runs_of)
     assert cell.best_rounds == (2, 2)
     assert cell.seeds == (1, 2, 3)

@@ -41,7 +41,7 @@ def results(trained, tmp_path):
 def test_a_trained_run_is_whole_and_says_what_it_is(trained):
     verify(RUN, trained.run(RUN))
     found = read_artifact(RUN, trained.run(RUN))
-    assert (found.provenance["run"], found.provenance["rounds"]) == (RUN, 2)
+    assert (found.provenance.run, found.provenance.rounds) == (RUN, 2)
     assert found.rounds["round"].to_pylist() == [1, 2]
 
 
@@ -100,7 +100,7 @@ def test_a_status_that_was_altered_is_trained_again(results):
     write_json(stored.provenance, {**provenance, "status": "diverged"})
     results.run(RUN).provenance.unlink()
     assert job_in(results, SPECS[0]).run() == Outcome()
-    assert read_artifact(RUN, results.run(RUN)).provenance["status"] == "finished"
+    assert read_artifact(RUN, results.run(RUN)).provenance.status == "finished"
     assert "does not fit its checksum" in results.log(RUN).read_text()
 
 
@@ -109,7 +109,7 @@ def test_a_provenance_written_anew_fits(results):
     provenance = json.loads(files.provenance.read_text())
     files.provenance.unlink()
     write_provenance(files.provenance, {**provenance, "commit": "a" * 40})
-    assert read_artifact(RUN, files).provenance["commit"] == "a" * 40
+    assert read_artifact(RUN, files).provenance.commit == "a" * 40
 
 
 @pytest.mark.parametrize("part", ["train", "test"])

@@ -100,7 +100,7 @@ def test_an_error_is_told_in_the_status_and_the_log(results):
     assert not outcome.interrupted
     status = read_status(results.status(RUN))
     assert status is not None
-    assert (status["state"], status["error"]) == ("failed", outcome.error)
+    assert (status.state, status.error) == ("failed", outcome.error)
     assert outcome.error in (results.root / "run.log").read_text()
     told = job_in(results).failure(outcome.error).splitlines()
     assert told[0].startswith("failed: fedavg on digits, dirichlet(")

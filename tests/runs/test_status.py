@@ -61,6 +61,7 @@ def test_a_status_has_what_a_person_asks(path, monkeypatch):
         "resumed_after": 40,
         "accuracy": 0.5,
         "error": None,
+        "traceback": None,
         "permanent": False,
         "log": "results/logs/runs/a.log",
         "slurm_job": "7",

@@ -184,7 +184,7 @@ def test_a_resumed_run_has_the_same_labels(tmp_path, monkeypatch):
     run = identity(job.spec)
     one, two = read_labels(run, files), read_labels(run, other.run_files)
     assert one.equals(two)
-    assert read_provenance(other.run_files.provenance, run)["status"] == "finished"
+    assert read_provenance(other.run_files.provenance, run).status == "finished"
 
 
 def test_a_run_that_diverged_keeps_no_labels(tmp_path):

@@ -14,7 +14,7 @@ import torch
 from noisyfl.checks.method import declares, resumes, trains
 from noisyfl.checks.small_run import content
 from noisyfl.core.artifacts import Results, read_table
-from noisyfl.core.provenance import devices, read_provenance
+from noisyfl.core.provenance import read_provenance
 from noisyfl.runs.processor import device_name
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
@@ -107,8 +107,8 @@ def test_provenance_names_the_machine_that_began_the_run(data, tmp_path, monkeyp
     there = "resuming after round 1, trained elsewhere until then (NVIDIA H200, 2.11.0+cu130)"
     assert there in lines
     provenance = read_provenance(files.provenance, identity(spec))
-    assert provenance["earlier"] == [{**gpu, "rounds": 1}]
-    assert devices(provenance) == ["NVIDIA H200", device_name()]
+    assert provenance.as_given()["earlier"] == [{**gpu, "rounds": 1}]
+    assert provenance.devices == ["NVIDIA H200", device_name()]
 
 
 @pytest.mark.parametrize("method", by_name(INTERRUPTED, ["scaffold"], VARIED))

@@ -7,7 +7,7 @@ from noisyfl.core.artifacts import Results, write_json
 from noisyfl.core.provenance import write_provenance
 from noisyfl.experiments.progress import Pace, progress_text, read_progress
 from noisyfl.experiments.targets import runs_by_target
-from noisyfl.runs.status import KEYS
+from noisyfl.runs.status import StatusRecord
 from noisyfl.specs.spec import describe_run
 from small_paper import PAPER, edited
 from small_paper import plan as small_plan
@@ -81,7 +81,7 @@ def says(place, run, state="running", age=10.0, **more):
         "slurm_job": None,
         **more,
     }
-    assert set(said) == set(KEYS)
+    assert set(said) == set(StatusRecord.model_fields) - {"traceback"}
     write_json(place.results.status(run), said)
 
 

@@ -52,9 +52,9 @@ def frame_of(runs: Mapping[str, Iterable[Run]], split: str = "test") -> pd.DataF
                     "seed": run.spec["seed"],
                     "split": split,
                     "run": run.id,
-                    "status": run.provenance["status"],
+                    "status": run.provenance.status,
                     **reached,
-                    "seconds": run.provenance["training_seconds"],
+                    "seconds": run.provenance.training_seconds,
                 }
             )
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -303,7 +303,7 @@ def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
                 "run": run.id,
                 "seed": run.spec["seed"],
                 "setting": setting_of(run.spec),
-                "status": run.provenance["status"],
+                "status": run.provenance.status,
                 "starred": bool(values) and of_run["final_or_max"].starred,
                 "value": math.nan,
                 **{name: factor * value.value for name, value in of_run.items()},

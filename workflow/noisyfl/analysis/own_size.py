@@ -9,7 +9,6 @@ import numpy as np
 
 from noisyfl.analysis.cells import Cell, collect
 from noisyfl.analysis.runs import Run
-from noisyfl.core.provenance import devices
 from noisyfl.specs.descriptions import TableDescription
 
 
@@ -59,13 +58,13 @@ def own_size(table: TableDescription, runs: Mapping[str, Run]) -> Iterator[OwnSi
                 cell=cell,
                 seeds=tuple(run.spec["seed"] for run in found),
                 best_rounds=tuple(int(np.nanargmax(v)) + 1 for v in values if np.isfinite(v).any()),
-                hours=sum(run.provenance["training_seconds"] for run in found) / 3600,
+                hours=sum(run.provenance.training_seconds for run in found) / 3600,
                 machines=tuple(dict.fromkeys(map(_machine, found))),
             )
 
 
 def _machine(run: Run) -> str:
     """What a run was trained on; old runs do not tell the processor."""
-    *earlier, last = devices(run.provenance)
-    here = ", ".join(filter(None, [run.provenance.get("processor"), last]))
+    *earlier, last = run.provenance.devices
+    here = ", ".join(filter(None, [run.provenance.processor, last]))
     return ", then ".join([*earlier, here])

@@ -15,6 +15,7 @@ import pyarrow as pa
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.core.artifacts import RunFiles, to_numpy
 from noisyfl.core.options import find
+from noisyfl.core.provenance import Provenance
 from noisyfl.runs.artifact import read_artifact, read_clients
 from noisyfl.specs.identity import identity
 
@@ -38,7 +39,7 @@ class Run:
     id: str
     files: RunFiles
     spec: dict[str, Any]
-    provenance: dict[str, Any]
+    provenance: Provenance
     all_rounds: Columns
 
     @property
@@ -54,7 +55,7 @@ class Run:
     @property
     def diverged(self) -> bool:
         """Whether the global model ceased to be finite, which ended the run early."""
-        return self.provenance["status"] == "diverged"
+        return self.provenance.status == "diverged"
 
     @property
     def counted(self) -> Columns:

@@ -298,9 +298,9 @@ class _Display:
         for run in self.wanted.runs.keys() - there:
             with suppress(OSError, DamagedArtifact):
                 status = read_status(self.places.results.status(run))
-                if status and status["state"] == "running" and status["rounds"]:
-                    done = f"round {status['rounds_done']} of {status['rounds']}"
-                    lines.append(f"  {status['setting']}: {done}")
+                if status and status.state == "running" and status.rounds:
+                    done = f"round {status.rounds_done} of {status.rounds}"
+                    lines.append(f"  {status.setting}: {done}")
         return Text(
             f"{self.table(self.frame)}\n\n" + "\n".join(lines), no_wrap=True, overflow="crop"
         )

@@ -12,7 +12,7 @@ from typing import Any
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles, read_json, read_table
 from noisyfl.core.checked_yaml import check_values
 from noisyfl.core.options import BadInput, permitted
-from noisyfl.core.provenance import read_provenance
+from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.core.text import printable
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
@@ -179,11 +179,11 @@ def list_runs(results: Path) -> None:
         run = path.parent.name
         try:
             provenance, spec = read_provenance(path, run), read_spec(run, Results(results).run(run))
-            words = f"{run}  {provenance['status']:8}  "
+            words = f"{run}  {provenance.status:8}  "
             try:
                 words += f"{_made_by(spec, provenance)}  {describe_run(spec)}"
             except BadInput:
-                if not (used := provenance.get("plugins")):
+                if not (used := provenance.plugins):
                     raise
                 words += f"needs --plugin {' --plugin '.join(used)}"
             print(printable(words))
@@ -193,14 +193,13 @@ def list_runs(results: Path) -> None:
         sys.exit("\n".join(damaged))
 
 
-def _made_by(spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> str:
+def _made_by(spec: Mapping[str, Any], provenance: Provenance) -> str:
     """Whether a run was made by the code at hand, in words."""
-    if provenance["source_digest"] != source_digest():
-        return f"other source {provenance['source_digest'][:12]}"
-    recorded = provenance.get("plugins", {})
+    if provenance.source_digest != source_digest():
+        return f"other source {provenance.source_digest[:12]}"
     others = [
         name
         for name, facts in plugins_of(spec).items()
-        if facts["sha256"] != recorded.get(name, {}).get("sha256")
+        if facts["sha256"] != provenance.plugins.get(name, {}).get("sha256")
     ]
     return f"other source of {', '.join(others)}" if others else "this source"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
 
 from noisyfl.core.artifacts import (
     DamagedArtifact,
@@ -13,33 +15,56 @@ from noisyfl.core.artifacts import (
     remedy,
     write_json,
 )
+from noisyfl.core.options import BadInput
+from noisyfl.core.typed import Typed
 
-STATUSES = ("finished", "diverged")
-"""How a whole run may have ended."""
 
-NUMBER = (int, float)
+class Machine(Typed):
+    """What a part of a run was trained on."""
 
-KINDS: Mapping[str, tuple[type, ...]] = {
-    "run": (str,),
-    "rounds": (int,),
-    "status": (str,),
-    "noisyfl": (str,),
-    "source_digest": (str,),
-    "python": (str,),
-    "torch": (str,),
-    "device": (str,),
-    "setup_seconds": NUMBER,
-    "training_seconds": NUMBER,
-    "checksum": (str,),
-}
-"""The keys that every provenance has, and the types of their values."""
+    model_config = ConfigDict(extra="allow")
+
+    device: str
+
+
+class Provenance(Typed):
+    """The provenance of a run, with what this version reads of it and whatever else it has.
+
+    Attributes:
+        realised_noise: the share of wrong labels; null if the true ones are not known.
+        earlier: where the run was trained before it moved.
+        plugins: by name, those that the run's components come from.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    run: str
+    rounds: int
+    status: Literal["finished", "diverged"]
+    noisyfl: str
+    source_digest: str
+    python: str
+    torch: str
+    device: str
+    setup_seconds: float
+    training_seconds: float
+    checksum: str
+    processor: str | None = None
+    realised_noise: float | None = None
+    earlier: list[Machine] = Field(default=[])
+    plugins: dict[str, dict[str, Any]] = Field(default={})
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices that the run was trained on, the first one first: it may have moved."""
+        return [*(machine.device for machine in self.earlier), self.device]
 
 
 def write_provenance(path: Path, content: Mapping[str, Any]) -> None:
     """Write a provenance with a checksum of its content.
 
     Args:
-        content: with the keys of :data:`KINDS` but for the checksum.
+        content: with the keys of :class:`Provenance` but for the checksum.
     """
     write_json(path, with_checksum(content))
 
@@ -49,34 +74,24 @@ def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "checksum": checksum_without(content, "checksum")}
 
 
-def read_provenance(path: Path, run: str) -> dict[str, Any]:
+def read_provenance(path: Path, run: str) -> Provenance:
     """Read the provenance of a run.
 
     Raises:
         DamagedArtifact: it is not a provenance, was altered, or is another run's.
         FileNotFoundError: there is no such file.
     """
-    found = read_json(path)
+    content = read_json(path)
 
-    def refuse(why: str) -> DamagedArtifact:
+    def refuse(why: object) -> DamagedArtifact:
         return DamagedArtifact(f"{path}: {why}; {remedy(path)}")
 
-    for key, kinds in KINDS.items():
-        if key not in found:
-            raise refuse(f"the key {key!r} is missing")
-        if not isinstance(found[key], kinds) or isinstance(found[key], bool):
-            expected = "text" if kinds == (str,) else "a number"
-            raise refuse(f"{key}: got {found[key]!r}, expected {expected}")
-    if found["status"] not in STATUSES:
-        raise refuse(f"status: got {found['status']!r}, expected {' or '.join(STATUSES)}")
-    if found["run"] != run:
-        raise refuse(f"expected the run {run}, found {found['run']!r}")
-    if found["checksum"] != checksum_without(found, "checksum"):
+    try:
+        found = Provenance.read(content)
+    except BadInput as error:
+        raise refuse(error) from None
+    if found.run != run:
+        raise refuse(f"expected the run {run}, found {found.run!r}")
+    if found.checksum != checksum_without(content, "checksum"):
         raise refuse("the content does not fit its checksum, so it was altered")
     return found
-
-
-def devices(provenance: Mapping[str, Any]) -> list[str]:
-    """The devices that a run was trained on, the first one first: it may have moved."""
-    earlier = [machine["device"] for machine in provenance.get("earlier", [])]
-    return [*earlier, provenance["device"]]

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact
 from noisyfl.core.provenance import read_provenance
@@ -25,7 +24,7 @@ from noisyfl.experiments.scale import Scale
 from noisyfl.experiments.targets import name_of, runs_of
 from noisyfl.runs.devices import has_gpu
 from noisyfl.runs.display import Progress, RunInTraining, rough_duration
-from noisyfl.runs.status import failure_text, read_status, snakemake_alone
+from noisyfl.runs.status import StatusRecord, failure_text, read_status, snakemake_alone
 from noisyfl.specs.cost import likely_seconds
 from noisyfl.specs.descriptions import TableDescription
 from noisyfl.specs.speeds import DEVICES, LEAST, MOST
@@ -201,10 +200,10 @@ class Campaign:
     def _why(self, job: Job, said: str) -> str | None:
         """Why a job failed; None if it was asked to end."""
         status = self._status(job)
-        if status is not None and status["state"] == "interrupted":
+        if status is not None and status.state == "interrupted":
             return None
-        if status is not None and status["state"] == "failed" and status["error"]:
-            return str(status["error"])
+        if status is not None and status.state == "failed" and status.error:
+            return status.error
         errors = [line.removeprefix("error: ") for line in _log_lines(job.log) if "error: " in line]
         if job.rule != "train" and errors:
             return errors[-1]
@@ -212,7 +211,7 @@ class Campaign:
             return f"ended by the signal {found[1] or _signal(int(found[2]))}"
         return one_line(said) or "it ended without an error message"
 
-    def _status(self, job: Job) -> dict[str, Any] | None:
+    def _status(self, job: Job) -> StatusRecord | None:
         if job.rule == "train":
             scale = self._scale_of(job.wildcards["run"])
             with suppress(OSError, DamagedArtifact):
@@ -250,16 +249,13 @@ class Campaign:
             return None
         if status is None:  # not begun yet, or complete and about to end
             status = self._progress[scale.plan.scale][run].status
-        if status is not None and status["state"] != "running":  # of an earlier attempt
+        if status is not None and status.state != "running":  # of an earlier attempt
             status = None
         self._progress[scale.plan.scale][run] = RunProgress("running", status)
-        given = status or {}
-        return RunInTraining(
-            self._names.get(run, run),
-            given.get("rounds_done"),
-            given.get("rounds"),
-            given.get("accuracy"),
-        )
+        name = self._names.get(run, run)
+        if status is None:
+            return RunInTraining(name, None, None, None)
+        return RunInTraining(name, status.rounds_done, status.rounds, status.accuracy)
 
     # How long it takes.
 

@@ -6,16 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 
 from noisyfl.core.artifacts import DamagedArtifact, Results
-from noisyfl.core.provenance import read_provenance
+from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.core.text import aligned, one_line
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import runs_by_target
-from noisyfl.runs.status import failure_text, read_statuses, snakemake_alone
+from noisyfl.runs.status import StatusRecord, failure_text, read_statuses, snakemake_alone
 
 LOST_SECONDS = 300.0
 """Time without a sign of life after which a run counts as lost: its process or node is gone."""
@@ -41,14 +40,14 @@ class RunProgress:
     """
 
     state: str
-    status: dict[str, Any] | None = None
-    provenance: dict[str, Any] | None = None
+    status: StatusRecord | None = None
+    provenance: Provenance | None = None
     damage: str = ""
 
     @property
     def is_lost(self) -> bool:
         """Whether the run was killed, alone or with its node."""
-        return bool(self.state == "left" and self.status and self.status["state"] == "running")
+        return bool(self.state == "left" and self.status and self.status.state == "running")
 
 
 def read_progress(
@@ -82,17 +81,12 @@ def read_progress(
     return found
 
 
-def _state(status: Mapping[str, Any] | None, now: datetime) -> str:
-    if status is None or status["state"] == "interrupted":
+def _state(status: StatusRecord | None, now: datetime) -> str:
+    if status is None or status.state == "interrupted":
         return "left"
-    if status["state"] == "failed":
+    if status.state == "failed":
         return "failed"
-    return "running" if _age(status, now) < LOST_SECONDS else "left"
-
-
-def _age(status: Mapping[str, Any], now: datetime) -> float:
-    """Seconds since a run's last sign of life."""
-    return (now - datetime.fromisoformat(status["updated"])).total_seconds()
+    return "running" if status.age(now) < LOST_SECONDS else "left"
 
 
 class Pace:
@@ -116,11 +110,11 @@ class Pace:
             provenance = one.provenance
             if (
                 not provenance
-                or provenance["status"] != "finished"
+                or provenance.status != "finished"
                 or _kind(provenance) != self._device
             ):
                 continue
-            seconds = provenance["setup_seconds"] + provenance["training_seconds"]
+            seconds = provenance.setup_seconds + provenance.training_seconds
             for group in (None, self._group(run)):
                 ratios[group].append(seconds / plan.estimate(run, self._device).seconds)
         self.finished = len(ratios[None])
@@ -140,14 +134,16 @@ class Pace:
             one: how far it is.
             now: in UTC.
         """
-        status = one.status or {}
         if one.state == "done":
             return 0.0
-        if status.get("seconds_left") is None:
-            rounds = status.get("rounds")
-            return self.seconds(run) * (1 - status["rounds_done"] / rounds if rounds else 1)
-        since = _age(status, now) if one.state == "running" else 0.0
-        return max(0.0, status["seconds_left"] - since)
+        status = one.status
+        if status is not None and status.seconds_left is not None:
+            since = status.age(now) if one.state == "running" else 0.0
+            return max(0.0, status.seconds_left - since)
+        share = 0.0
+        if status is not None and status.rounds and status.rounds_done is not None:
+            share = status.rounds_done / status.rounds
+        return self.seconds(run) * (1 - share)
 
     def _group(self, run: str) -> tuple[str, str]:
         spec = self._plan.runs[run]
@@ -162,8 +158,8 @@ def device_of(progress: Mapping[str, RunProgress], device: str) -> str:
     return kinds.most_common(1)[0][0] if device == "auto" and kinds else device
 
 
-def _kind(provenance: Mapping[str, Any]) -> str:
-    return "cpu" if " CPU, " in provenance["device"] else "cuda"
+def _kind(provenance: Provenance) -> str:
+    return "cpu" if " CPU, " in provenance.device else "cuda"
 
 
 def progress_text(
@@ -255,12 +251,12 @@ def _under_way(
     lines = []
     for run, status in found.items():
         rounds = "before its first round"
-        if status["rounds"] is not None:
-            rounds = f"round {status['rounds_done']} of {status['rounds']}"
-        if status["accuracy"] is not None:
-            rounds += f", accuracy {100 * status['accuracy']:.1f} %"
+        if status.rounds is not None:
+            rounds = f"round {status.rounds_done} of {status.rounds}"
+        if status.accuracy is not None:
+            rounds += f", accuracy {100 * status.accuracy:.1f} %"
         end = _date(now + timedelta(seconds=seconds[run]))
-        line = f"{status['setting']}: {rounds}, on {status['host']}, until {end}"
+        line = f"{status.setting}: {rounds}, on {status.host}, until {end}"
         lines.append(f"  {run}  {one_line(line)}")
     return ["", "Under way:", *lines]
 
@@ -272,10 +268,10 @@ def _failures(
     for run, one in progress.items():
         if one.state == "failed" and one.status:
             status = one.status
-            error = status["error"] or "for a reason that it does not give"
+            error = status.error or "for a reason that it does not give"
             target = results.run(run).provenance
-            alone = snakemake_alone(target, options, status["slurm_job"] is not None)
-            lines += ["", failure_text(status["setting"], error, status["log"], alone)]
+            alone = snakemake_alone(target, options, status.slurm_job is not None)
+            lines += ["", failure_text(status.setting, error, status.log, alone)]
     return lines
 
 

@@ -109,9 +109,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
 def failures(layouts: Sequence[Results]) -> dict[str, str]:
     """The error of each run whose last training failed, by id; damaged statuses say nothing."""
     said, _ = read_statuses(layouts[0])
-    return {
-        run: str(status["error"]) for run, status in said.items() if status["state"] == "failed"
-    }
+    return {run: str(one.error) for run, one in said.items() if one.state == "failed"}
 
 
 def run_to_json(run: Run, spec: int) -> dict[str, Any]:
@@ -133,5 +131,5 @@ def run_to_json(run: Run, spec: int) -> dict[str, Any]:
         "totals": {
             name: int(np.nansum(run.all_rounds[name])) for name in TOTALS if name in run.all_rounds
         },
-        "made": run.provenance,
+        "made": run.provenance.as_given(),
     }

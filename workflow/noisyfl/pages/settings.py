@@ -14,7 +14,6 @@ from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import WORDS
 from noisyfl.analysis.verdicts import CLOSE_SPREADS, MARKS, NOT_RUN, OTHER_SCALE, POINTS
 from noisyfl.core.artifacts import TRACKED
-from noisyfl.core.provenance import devices
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
@@ -96,11 +95,12 @@ def _setting_of_cell(content: Content, cell: Cell) -> dict[str, Words]:
     """The setting of a cell, and the share of wrong labels as a mean over its trials, if noted."""
     trials = content.runs_of(cell)
     found = setting_of(trials[0].spec, content.described(cell).changed_options)
-    shares = [run.provenance.get("realised_noise", NOT_NOTED) for run in trials]
-    if NOT_NOTED in shares or None in shares:
-        wrong = NOT_NOTED if NOT_NOTED in shares else "not known"
+    shares = [run.provenance.realised_noise for run in trials]
+    known = [share for share in shares if share is not None]
+    if not all("realised_noise" in run.provenance.model_fields_set for run in trials):
+        wrong = NOT_NOTED
     else:
-        wrong = f"{100 * sum(shares) / len(shares):.1f} %"
+        wrong = "not known" if None in shares else f"{100 * sum(known) / len(known):.1f} %"
     rest = list(found.items())
     place = list(found).index("noise level") + 1
     return dict([*rest[:place], ("wrong labels", plain(wrong)), *rest[place:]])
@@ -294,10 +294,10 @@ def making(content: Content) -> dict[str, list[str]]:
     runs = {run: content.runs[run] for run in content.description.run_ids()}
     return {
         "runs": [f"{count(len(runs), 'run')}, {_trials(content)} a cell" if runs else "none"],
-        "training time": [duration(sum(r.provenance["training_seconds"] for r in runs.values()))],
-        "device": _distinct(runs.values(), lambda run: ", then ".join(devices(run.provenance))),
+        "training time": [duration(sum(r.provenance.training_seconds for r in runs.values()))],
+        "device": _distinct(runs.values(), lambda run: ", then ".join(run.provenance.devices)),
         "software": _distinct(runs.values(), _software),
-        "source digest": _distinct(runs.values(), lambda run: run.provenance["source_digest"][:16]),
+        "source digest": _distinct(runs.values(), lambda run: run.provenance.source_digest[:16]),
         "folder": _distinct(runs.values(), lambda run: f"{run.folder.parent.as_posix()}/<run>/"),
     }
 
@@ -314,7 +314,7 @@ def _trials(content: Content) -> str:
 
 def _software(run: Run) -> str:
     made = run.provenance
-    return f"noisyfl {made['noisyfl']}, torch {made['torch']}, Python {made['python']}"
+    return f"noisyfl {made.noisyfl}, torch {made.torch}, Python {made.python}"
 
 
 def _distinct(runs: Iterable[Run], what: Any) -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from noisyfl.core.artifacts import Results, read_table, replacing
+from noisyfl.core.artifacts import Results, read_json, read_table, replacing
 from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import write_provenance
 from noisyfl.core.tracked import Tracked
@@ -56,10 +56,10 @@ def _add(run: str, results: Results, batch: Results, tracked: Tracked, commit: s
     files, kept = results.run(run), batch.run(run)
     read_clients(run, files)
     found = read_artifact(run, files)
-    provenance = {**found.provenance, "run": run, "rounds": len(found.rounds)}
-    if provenance["source_digest"] != source_digest() and commit is None:
+    source = found.provenance.source_digest
+    if source != source_digest() and commit is None:
         raise BadInput(
-            f"{files.folder}: made by other sources ({provenance['source_digest'][:12]}) than "
+            f"{files.folder}: made by other sources ({source[:12]}) than "
             "these; name their commit with --commit"
         )
     for path in files.all()[:-1]:
@@ -69,7 +69,8 @@ def _add(run: str, results: Results, batch: Results, tracked: Tracked, commit: s
     if made.exists() and f"partitions/{made.name}" not in tracked.batches:
         read_table(made)
         _copy(made, batch.partition(partition))
-    write_provenance(kept.provenance, {**provenance, "commit": commit or commit_of_sources()})
+    provenance = {**read_json(files.provenance), "commit": commit or commit_of_sources()}
+    write_provenance(kept.provenance, provenance)
 
 
 def commit_of_sources() -> str:

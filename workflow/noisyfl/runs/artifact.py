@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from noisyfl.core.artifacts import (
     remedy,
     to_numpy,
 )
-from noisyfl.core.provenance import read_provenance
+from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.specs.identity import identity
 
 SHARES = (
@@ -42,7 +41,7 @@ class Artifact:
 
     spec: dict[str, Any]
     rounds: pa.Table
-    provenance: dict[str, Any]
+    provenance: Provenance
 
 
 def read_artifact(run: str, files: RunFiles) -> Artifact:
@@ -89,13 +88,13 @@ def _table(run: str, path: Path) -> pa.Table:
     return table
 
 
-def _check_rounds(rounds: pa.Table, provenance: Mapping[str, Any], files: RunFiles) -> None:
+def _check_rounds(rounds: pa.Table, provenance: Provenance, files: RunFiles) -> None:
     """Raise :class:`DamagedArtifact` unless the table has every round and shares are shares."""
 
     def damaged(why: str) -> DamagedArtifact:
         return DamagedArtifact(f"{files.rounds}: {why}; {remedy(files.rounds)}")
 
-    expected = provenance["rounds"]
+    expected = provenance.rounds
     numbers = to_numpy(rounds["round"].combine_chunks()) if len(rounds) else np.empty(0)
     if len(rounds) != expected or not np.array_equal(numbers, np.arange(1, expected + 1)):
         raise damaged(f"expected the rounds 1 to {expected}, found {len(rounds)}")

@@ -1,13 +1,4 @@
-"""The status file of a run that is under way, and the message about a run that failed.
-
-A status is a small JSON file (:meth:`noisyfl.core.artifacts.Results.status`): ``state``
-(``running``, ``interrupted`` or ``failed``), ``setting`` (the run in words), ``host``, ``process``,
-``begun`` and ``updated`` (UTC, ISO 8601), ``rounds_done``, ``rounds`` and ``resumed_after``
-(rounds; null until the first round begins), ``accuracy`` on the test part (of 1; null until a round
-is evaluated), ``seconds_left`` after ``updated`` (null until a round is done), ``error`` (one line,
-or null), ``permanent`` (whether another attempt would end with the same error), ``log`` (a path, or
-null) and ``slurm_job`` (the id of the Slurm job that trains it, or null). A complete run has none.
-"""
+"""The status file of a run that is under way, and the message about a run that failed."""
 
 from __future__ import annotations
 
@@ -22,11 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, read_json, write_json
+from noisyfl.core.options import BadInput
 from noisyfl.core.paths import from_here
 from noisyfl.core.text import one_line
+from noisyfl.core.typed import Typed
 
 WRITE_SECONDS = 10.0
 """Shortest time between two writes of how many rounds are done, once a run has trained for long."""
@@ -37,50 +32,75 @@ WRITE_SHARE = 0.1
 BEAT_SECONDS = 60.0
 """Time between two writes that show that the run is alive, since a round may take hours."""
 
-STATES = ("running", "interrupted", "failed")
-
-TEXT, COUNT, NUMBER, NOTHING = (str,), (int,), (int, float), (type(None),)
-
-KEYS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("state", "setting", "host", "begun", "updated"), TEXT),
-    **dict.fromkeys(("error", "log", "slurm_job"), TEXT + NOTHING),
-    **dict.fromkeys(("rounds_done", "rounds", "resumed_after"), COUNT + NOTHING),
-    **dict.fromkeys(("seconds_left", "accuracy"), NUMBER + NOTHING),
-    "process": COUNT,
-    "permanent": (bool,),
-}
-"""The keys that every status has, and the types of their values."""
-
 FOUND = ("Snakefile", "workflow/Snakefile")
 """Where Snakemake finds a workflow by itself."""
+
+
+def _moment(given: Any) -> Any:
+    return datetime.fromisoformat(given) if isinstance(given, str) else given
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
+
+
+class StatusRecord(Typed):
+    """The status of a run, a small JSON file (:meth:`noisyfl.core.artifacts.Results.status`). A
+    complete run has none.
+
+    Attributes:
+        setting: the run in words.
+        rounds_done: by this attempt and those before it; None until the first round begins, as
+            are ``rounds``, of the complete run, and ``resumed_after``.
+        accuracy: on the test part, of 1; None until a round is evaluated.
+        seconds_left: after ``updated``; None until a round is done.
+        error: in one line.
+        permanent: whether another attempt would end with the same error.
+        log: a path.
+        slurm_job: the id of the Slurm job that trains the run.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    state: Literal["running", "interrupted", "failed"] = "running"
+    setting: str
+    host: str
+    process: int
+    begun: Moment
+    updated: Moment
+    rounds_done: int | None = None
+    rounds: int | None = None
+    resumed_after: int | None = None
+    accuracy: float | None = None
+    seconds_left: float | None = None
+    error: str | None = None
+    traceback: str | None = None
+    permanent: bool = False
+    log: str | None = None
+    slurm_job: str | None = None
+
+    def age(self, now: datetime) -> float:
+        """Seconds since the run's last sign of life."""
+        return (now - self.updated).total_seconds()
 
 
 class RunStatus:
     """The status file of one run. If it cannot be written, the run goes on without it.
 
     Args:
-        path: where it lies.
         setting: the run in words.
-        log: the run's log file, if it has one.
     """
 
     def __init__(self, path: Path, setting: str, log: str | None) -> None:
         self._path = path
-        self._content: dict[str, Any] = {
-            "state": "running",
-            "setting": setting,
-            "host": platform.node(),
-            "process": os.getpid(),
-            "begun": _now(),
-            "rounds_done": None,
-            "rounds": None,
-            "resumed_after": None,
-            "accuracy": None,
-            "error": None,
-            "permanent": False,
-            "log": log,
-            "slurm_job": os.environ.get("SLURM_JOB_ID"),
-        }
+        self._status = StatusRecord(
+            setting=setting,
+            host=platform.node(),
+            process=os.getpid(),
+            begun=_now(),
+            updated=_now(),
+            log=log,
+            slurm_job=os.environ.get("SLURM_JOB_ID"),
+        )
         self._ends_at: float | None = None
         self._begun = time.monotonic()
         self._written = 0.0
@@ -110,14 +130,15 @@ class RunStatus:
             accuracy: on the test part, if this round was evaluated.
         """
         now = time.monotonic()
-        first = self._content["resumed_after"] is None
+        first = self._status.resumed_after is None
         due = min(WRITE_SECONDS, WRITE_SHARE * (now - self._begun))
         with self._lock:
+            changes: dict[str, Any] = {"rounds_done": rounds_done, "rounds": rounds}
             if first:
-                self._content["resumed_after"] = rounds_done
-            self._content |= {"rounds_done": rounds_done, "rounds": rounds}
+                changes["resumed_after"] = rounds_done
             if accuracy is not None:
-                self._content["accuracy"] = accuracy
+                changes["accuracy"] = accuracy
+            self._change(**changes)
             self._ends_at = None if seconds_left is None else now + seconds_left
             if first or rounds_done == rounds or now - self._written >= due:
                 self._write()
@@ -133,9 +154,9 @@ class RunStatus:
             error: why it failed.
             permanent: whether another attempt would end with the same error.
         """
-        # Kept here too, since Snakemake begins a run's log anew with each attempt.
-        self._content["traceback"] = traceback.format_exc() if permanent else None
-        self._end(state="failed", error=one_line(error), permanent=permanent)
+        # Kept here too, since Snakemake overwrites a run's log with each attempt.
+        trace = traceback.format_exc() if permanent else None
+        self._end(state="failed", error=one_line(error), permanent=permanent, traceback=trace)
 
     def known_failure(self) -> tuple[str, str] | None:
         """Why the attempt before this one failed, if this one would fail too.
@@ -144,8 +165,8 @@ class RunStatus:
         """
         with suppress(OSError, DamagedArtifact):  # then the run is simply tried
             before = read_status(self._path)
-            if before is not None and before["state"] == "failed" and before["permanent"]:
-                return before["error"] or "", str(before.get("traceback") or "")
+            if before is not None and before.state == "failed" and before.permanent:
+                return before.error or "", before.traceback or ""
         return None
 
     def remove(self) -> None:
@@ -157,8 +178,11 @@ class RunStatus:
     def _end(self, **changes: Any) -> None:
         with self._lock:
             self._over.set()
-            self._content |= changes
+            self._change(**changes)
             self._write()
+
+    def _change(self, **changes: Any) -> None:
+        self._status = self._status.model_copy(update=changes)
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
@@ -170,10 +194,11 @@ class RunStatus:
         self._written = time.monotonic()
         left = None if self._ends_at is None else max(0.0, self._ends_at - self._written)
         with suppress(OSError):
-            write_json(self._path, {**self._content, "updated": _now(), "seconds_left": left})
+            self._change(updated=_now(), seconds_left=left)
+            write_json(self._path, self._status.model_dump(mode="json"))
 
 
-def read_status(path: Path) -> dict[str, Any] | None:
+def read_status(path: Path) -> StatusRecord | None:
     """The status of a run, or None if there is none.
 
     Raises:
@@ -181,29 +206,14 @@ def read_status(path: Path) -> dict[str, Any] | None:
         OSError: it cannot be read.
     """
     try:
-        found = read_json(path)
+        return StatusRecord.read(read_json(path))
     except FileNotFoundError:
         return None
-    for key, kinds in KEYS.items():
-        value = found.get(key, ...)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            got = "nothing" if value is ... else repr(value)
-            raise DamagedArtifact(f"{path}: not a status ({key}: got {got}); delete it")
-    moments = []
-    for key in ("begun", "updated"):
-        try:
-            moments.append(datetime.fromisoformat(found[key]))
-        except ValueError as error:
-            raise DamagedArtifact(f"{path}: not a status ({key}: {error}); delete it") from error
-    if found["state"] not in STATES or any(moment.tzinfo is None for moment in moments):
-        raise DamagedArtifact(
-            f"{path}: not a status (state: got {found['state']!r}, expected {', '.join(STATES)}; "
-            "begun, updated: moments in UTC); delete it"
-        )
-    return found
+    except BadInput as error:
+        raise DamagedArtifact(f"{path}: not a status ({error}); delete it") from None
 
 
-def read_statuses(results: Results) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def read_statuses(results: Results) -> tuple[dict[str, StatusRecord], dict[str, str]]:
     """By run, the statuses in a results folder, and what is wrong with damaged ones."""
     pattern = results.status("*")
     found, damage = {}, {}
@@ -257,5 +267,5 @@ def snakemake_alone(target: Path, options: Sequence[str], on_slurm: bool) -> str
     return shlex.join(["snakemake", str(target), "--cores", "1", *profile, *options])
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
