@@ -5,19 +5,16 @@
 #                those that take minutes each, before a release or where their subject is edited
 #   make check   formatters, linters and types
 #   make docs    the documentation site, in site/
-#   make generated   write what follows from the code's declarations: option tables, schemas
 #   make ids     note that runs have other ids (tests/specs/ids.json)
-#   make evidence   write docs/evidence.md, docs/evidence/ and the verdicts in docs/claims.md, from the
-#                stored runs
+#   make evidence   write docs/evidence.md and docs/evidence/, from the stored runs
 #   make digests   note that methods were edited without another number
-#   make costs   write what tables cost into docs/commands.md and docs/papers
 #   make lock    pin anew what pyproject.toml asks for
 #   make conformance OFFICIAL=folder   record the official codes' numbers anew, from checkouts there
 #   make clean   remove what the tools left; results stay
 
 .DEFAULT_GOAL := demo
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all test-storm check docs generated ids digests evidence costs lock conformance clean
+.PHONY: demo test test-all test-storm check docs ids digests evidence lock conformance clean
 
 # The first Python that works; another one: make PYTHON=/path/to/python demo. Those first in the
 # list are the ones that all of the locked packages have wheels for.
@@ -76,24 +73,18 @@ docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --clean
 	@echo "Open site/index.html in a browser."
 
-generated: .venv/installed
-	$(bin)/python -m noisyfl.documentation
-	$(bin)/python -m noisyfl schema
-
 ids: .venv/installed
-	$(bin)/python -m noisyfl.documentation ids
+	$(bin)/python tests/support/ids.py
 
 digests: .venv/installed
-	$(bin)/python -m noisyfl.documentation digests
+	$(bin)/python tools/digests.py
 
+# The only generated pages that are tracked, with docs/conformance.md: they need minutes, and readers
+# of the repository follow links to them from README.md.
 evidence: .venv/installed
 	$(bin)/snakemake evidence --cores all --quiet host reason --configfile=config/desk.yaml
 	cp results/desk/evidence.md docs/
 	cp results/desk/evidence/*.md docs/evidence/
-	$(bin)/python -m noisyfl.documentation claims
-
-costs: .venv/installed
-	$(bin)/python -m noisyfl.documentation costs
 
 conformance: .venv/installed
 	@test -n "$(OFFICIAL)" || { echo "make conformance OFFICIAL=folder of OWNER+NAME" >&2; exit 1; }

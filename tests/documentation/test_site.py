@@ -1,4 +1,7 @@
-"""The site has every page, and its links lead somewhere (make docs builds it, strictly)."""
+"""The site has every page, the generated ones too, and its links lead somewhere.
+
+``make docs`` builds it, strictly: a dead link, or a page that the navigation lacks, is an error.
+"""
 
 import re
 import subprocess
@@ -6,14 +9,18 @@ import subprocess
 import pytest
 import yaml
 
+import configuration_page
+import hooks
+import method_pages
+import subject_pages
+from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
-from noisyfl.documentation import configuration_page, method_pages, site
-from noisyfl.experiments.config import DEFAULTS
+from noisyfl.experiments.configuration import Configuration
+from noisyfl.pages.reasons import subjects
 from noisyfl.specs.catalogue import methods
+from option_words import shared_option
 
-SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 OWN = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-MADE = site.made_pages()
 
 
 def leaves(entry):
@@ -25,51 +32,68 @@ def leaves(entry):
 
 
 def test_the_navigation_has_every_page_once():
-    listed = leaves(SETTINGS["nav"])
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    listed = leaves(navigation)
     assert len(listed) == len(set(listed))
     # The methods' pages are put under their entry while the site is built.
-    assert {"Methods": []} in SETTINGS["nav"]
-    made = set(MADE) - set(method_pages.pages())
-    assert set(listed) == OWN | set(site.MOVED.values()) | made
+    assert {"Methods": []} in navigation
+    generated = set(hooks.generated_pages()) - set(method_pages.pages())
+    assert set(listed) == OWN | set(hooks.MOVED.values()) | generated
 
 
-def test_every_method_has_a_page_with_its_options_and_variants():
-    assert set(method_pages.pages()) == {f"methods/{name}.md" for name in [*methods(), "index"]}
-    for name, declared in methods().items():
-        page = MADE[f"methods/{name}.md"]
-        assert f"[`{name}`]({name}.md)" in MADE["methods/index.md"]
-        assert declared.reference in page
-        for option, field in declared.model_fields.items():
-            assert re.search(rf"^\| `{option}` \|.*{re.escape(field.description)}", page, re.M)
-        for variant in declared.variants:
-            assert f"| `{variant}` |" in page
+@pytest.mark.parametrize("name", methods())
+def test_a_methods_page_has_its_options_and_variants(name):
+    page, declared = method_pages.page(name), methods()[name]
+    assert declared.reference in page
+    for option, field in declared.model_fields.items():
+        assert re.search(rf"^\| `{option}` \|.*{re.escape(field.description)}", page, re.M)
+    for variant in declared.variants:
+        assert f"| `{variant}` |" in page
+
+
+def test_every_method_is_in_one_family_and_in_the_readme():
+    listed = [one.name for members in method_pages.families().values() for one in members]
+    assert sorted(listed) == list(methods())
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in listed if readme.count(f"`{name}`: ") != 1] == []
 
 
 def test_a_methods_page_leads_from_equations_to_lines_of_its_code():
-    page = MADE["methods/fedcorr.md"]
+    page = method_pages.page("fedcorr")
     link = r'\| Algorithm 1 \| <a href="#__codelineno-0-(\d+)"><code>_end_iteration</code></a>'
     line = re.search(link, page)
     source = (ROOT / "workflow/noisyfl/methods/fedcorr.py").read_text().split("\n")
     assert "def _end_iteration" in source[int(line[1]) - 1]
-    assert re.search(r"\| Eqs. 6, 7 \| .*_relabel", page)
-    assert "| `clean_threshold` | 0.1 | a number at least 0 and at most 1 |" in page
-    assert "| status | *exact*: what that means is in [Fidelity](../fidelity.md) |" in page
-    assert re.search(r"^\| `ranking` \| candidates are the .* \| the code \|$", page, re.M)
-    assert "    class FedCorr(fl.ServerSide, fl.ClientSide):" in page
 
 
 def test_the_reference_of_the_configuration_has_every_key():
     (page,) = configuration_page.pages().values()
-    assert [key for key in DEFAULTS if f"| `{key}` |" not in page] == []
-    assert "| `data.download` | boolean | false |" in page
-    assert "| `tables.*.statistic` | `best`, `last`, " in page
-    assert "### partition: `dirichlet`" in page
-    assert "| `alpha` | number | required | concentration: the smaller, the more uneven |" in page
+    assert [key for key in Configuration.model_fields if f"| `{key}` |" not in page] == []
+    for part in ("schedule", "partition", "label_noise", "noise_level", "model", "images"):
+        assert f"\n## `{part}`\n" in page
+
+
+def test_every_subject_has_a_page():
+    assert set(subject_pages.pages()) == {f"fidelity/{name}.md" for name in subjects()}
+
+
+@pytest.mark.parametrize(
+    ("names", "components", "expected"),
+    [
+        (["m"], ["dirichlet"], "no option 'm'"),
+        (["clients"], ["dirichlett"], "nothing is called 'dirichlett'"),
+        (["min_size", "cap"], ["dirichlet"], "one default"),
+    ],
+)
+def test_a_reason_for_options_that_do_not_exist_or_differ_is_an_error(names, components, expected):
+    with pytest.raises(BadInput, match=rf"a\.yaml: .*{expected}"):
+        shared_option(names, components, "a.yaml")
 
 
 PAGES = {"index.md", "fidelity.md", "papers/rofl.md", "environments.md", "images/report.png"}
-PAGES |= {"methods/rofl.md", "fidelity/training.md"}
+PAGES |= {"methods/rofl.md", "fidelity/training.md", "configuration-reference.md"}
 ROFL = "workflow/reasons/methods/rofl.yaml"
+SCHEDULE = "workflow/noisyfl/simulation/schedule.py"
 
 
 @pytest.mark.parametrize(
@@ -77,31 +101,28 @@ ROFL = "workflow/reasons/methods/rofl.yaml"
     [
         ("papers/rofl.md", f"[F](../../{ROFL})", "[F](../methods/rofl.md)"),
         ("fidelity.md", "[F](../workflow/reasons/training.yaml)", "[F](fidelity/training.md)"),
-        ("methods/rofl.md", "[F](../fidelity.md)", "[F](../fidelity.md)"),
+        ("fidelity.md", f"[S](../{SCHEDULE})", "[S](configuration-reference.md#schedule)"),
         ("index.md", "[F](docs/fidelity.md)", "[F](fidelity.md)"),
         ("index.md", "[E](envs/README.md#docker)", "[E](environments.md#docker)"),
         ("index.md", "![R](docs/images/report.png)", "![R](images/report.png)"),
-        ("fidelity.md", "[H](../README.md)", "[H](index.md)"),
         ("environments.md", "[U](uv.txt)", "[U](https://x/y/blob/COMMIT/envs/uv.txt)"),
         ("fidelity.md", "[gone](gone.md)", "[gone](gone.md)"),
-        ("fidelity.md", "[out](https://example.org)", "[out](https://example.org)"),
         ("fidelity.md", "[here](#rofl)", "[here](#rofl)"),
     ],
 )
 def test_links_lead_to_pages_and_to_the_repository(page, link, expected, monkeypatch):
-    monkeypatch.setattr(site, "commit", lambda: "COMMIT")
-    assert site.relink(link, page, PAGES, "https://x/y") == expected
+    monkeypatch.setattr(hooks, "commit", lambda: "COMMIT")
+    assert hooks.relink(link, page, PAGES, "https://x/y") == expected
 
 
 def test_without_a_repository_the_text_of_a_link_is_left():
-    assert site.relink("see [U](uv.txt).", "environments.md", PAGES, None) == "see U."
+    assert hooks.relink("see [U](uv.txt).", "environments.md", PAGES, None) == "see U."
 
 
 @pytest.mark.parametrize(
     ("remote", "expected"),
     [
-        ("https://example.org/a/b.git", "https://example.org/a/b"),
-        ("https://user:word@example.org/a/b", "https://example.org/a/b"),
+        ("https://user:word@example.org/a/b.git", "https://example.org/a/b"),
         ("git@example.org:a/b.git", "https://example.org/a/b"),
         ("/somewhere/on/disk", None),
         ("", None),
@@ -112,5 +133,5 @@ def test_the_repository_is_that_of_the_remote(remote, expected, tmp_path, monkey
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     if remote:
         subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", remote], check=True)
-    monkeypatch.setattr(site, "ROOT", tmp_path)
-    assert site.repository() == expected
+    monkeypatch.setattr(hooks, "ROOT", tmp_path)
+    assert hooks.repository() == expected

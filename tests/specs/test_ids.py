@@ -7,10 +7,9 @@ import json
 
 import pytest
 
-from noisyfl.core.places import ROOT
-from noisyfl.documentation.ids import FILE, ids_of, scales
+from ids import FILE, ids_of, scales
 
-NOTED = json.loads((ROOT / FILE).read_text())
+NOTED = json.loads(FILE.read_text())
 
 
 @pytest.mark.parametrize("path", scales(), ids=lambda path: path.stem)

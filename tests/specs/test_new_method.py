@@ -7,10 +7,10 @@ import sys
 import pytest
 import torch
 
+import method_pages
 from noisy_digits import run_on_digits
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import PACKAGE, ROOT
-from noisyfl.documentation import method_pages
 from noisyfl.methods import METHODS
 from noisyfl.pages.reasons import method_reasons
 from noisyfl.specs import build, catalogue

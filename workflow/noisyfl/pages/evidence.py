@@ -1,8 +1,8 @@
 """The pages of evidence: what our runs say of each method, and of the papers' claims.
 
-The first screen is ``evidence.md``; a page a paper, and one of every method, lie in ``evidence/``.
-Every number is computed from artifacts. People's explanations are in files of their own, by the
-table or the method that they explain.
+The first screen is ``evidence.md``; in ``evidence/`` are a page a paper, one of every claim and one
+of every method. Every number is computed from artifacts. People's explanations are in files of
+their own, by the table or the method that they explain.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from noisyfl.core.artifacts import replacing
 from noisyfl.core.places import ROOT
 from noisyfl.pages.beside_papers import Beside, tables_beside
 from noisyfl.pages.claims import in_short, tally
-from noisyfl.pages.evidence_paths import METHODS
+from noisyfl.pages.evidence_paths import CLAIMS, METHODS
 from noisyfl.pages.reasons import Strict, read_model
 from noisyfl.specs.descriptions import Heading, TableDescription
 from noisyfl.specs.published import PAPERS
@@ -151,6 +151,9 @@ def evidence_pages(
                 for part in beside
                 for one in part.alike
             ),
+        ),
+        f"evidence/{CLAIMS}.md": environment.get_template("claims.md.jinja").render(
+            scale=table.scale, papers=PAPERS, claims=claims
         ),
         f"evidence/{METHODS}.md": environment.get_template("methods.md.jinja").render(
             table=table,

@@ -10,5 +10,8 @@ from noisyfl.specs.published import PAPERS
 METHODS = "methods"
 """The name of the page of every method, and of its file of reasons."""
 
-PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (METHODS, *PAPERS)))
+CLAIMS = "claims"
+"""The name of the page of every claim."""
+
+PAGES = ("evidence.md", *(f"evidence/{name}.md" for name in (CLAIMS, METHODS, *PAPERS)))
 """All pages, by their paths from where the first one is."""

@@ -8,23 +8,21 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic.fields import FieldInfo
-
+from markdown_table import table
 from noisyfl.core.places import ROOT
-from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
-from noisyfl.documentation.markdown import table
-from noisyfl.documentation.option_tables import families, option_row, variant_sets
-from noisyfl.documentation.subject_pages import notes, rows_about
+from noisyfl.experiments.config import PUBLISHED
 from noisyfl.pages.markdown import from_docstring
 from noisyfl.pages.reasons import MethodReasons, Reason, method_reasons, subjects
 from noisyfl.simulation.client_side import Side
 from noisyfl.specs.catalogue import method_summary, methods
+from noisyfl.specs.published import read_published
+from option_words import allowed, default_of, variant_sets
+from subject_pages import notes, rows_about
 
 NUMBERS = r"[A-Z]?\d+(?:\.\d+)*(?:(?:, | and | to )\d+)*"
 
 PLACE = re.compile(rf"(?:Eqs?\.|Figs?\.|Algorithm|Tables?|Section|footnote)\s{NUMBERS}")
 """How docstrings and comments refer to a place in a paper."""
-
 
 BELOW = "see [Choices](#choices)"
 """The reason for an option that notes are about."""
@@ -45,13 +43,43 @@ def index() -> str:
         "Which methods are there, and what does each do?",
         "",
         "A server side and a client side combine: `krum+dividemix`, `distributed+coteaching`.",
-        "[Fidelity](../fidelity.md) shows how close each is to its paper and its code.",
+        "The status says how sure it is that a method is its paper's",
+        "([Fidelity](../fidelity.md)).",
     ]
+    known = method_reasons()
     for family, members in families().items():
-        lines += ["", f"## {family[0].upper()}{family[1:]}", ""]
-        rows = [(f"[`{one.name}`]({one.name}.md)", method_summary(one.name)) for one in members]
-        lines += table(("method", "what it does"), rows)
+        lines += ["", f"## {family}", ""]
+        rows = [
+            (
+                f"[`{one.name}`]({one.name}.md)",
+                method_summary(one.name),
+                known[one.name].status if one.name in known else "",
+                one.reference,
+            )
+            for one in members
+        ]
+        lines += table(("method", "what it does", "status", "source"), rows)
     return "\n".join(lines) + "\n"
+
+
+def families() -> dict[str, list[type[Side]]]:
+    """The methods by family: those of the papers that are reproduced, and the others by side."""
+    papers = {line.fields["paper"] for line in read_published(PUBLISHED)}
+    found: dict[str, list[type[Side]]] = {
+        "The five reproduced papers": [],
+        "Client side: learning from noisy labels": [],
+        "Server side: selection and aggregation": [],
+        "Both sides": [],
+    }
+    own, clients, servers, both = found.values()
+    for component in methods().values():
+        if component.name in papers:
+            own.append(component)
+        elif component.is_client and component.is_server:
+            both.append(component)
+        else:
+            (clients if component.is_client else servers).append(component)
+    return found
 
 
 def page(name: str) -> str:
@@ -80,9 +108,8 @@ def choices(component: type[Side], reasons: MethodReasons) -> list[str]:
     lines: list[str] = []
     if component.model_fields:
         options: dict[str, tuple[str, ...]] = {
-            option: (default, allowed(field), does)
+            option: (default_of(component, option), allowed(field), field.description or "")
             for option, field in component.model_fields.items()
-            for _, default, does in [option_row(component, option)]
         }
         names: tuple[str, ...] = ("option", "default", "may be", "what it decides")
         lines += ["", "## Options", ""]
@@ -154,19 +181,6 @@ def facts(
         behind = f"`{component.name}+...`, with a {component.partner} side behind it"
         found.append(("combines", behind))
     return ("source", component.reference), found if status else found[1:]
-
-
-def allowed(field: FieldInfo) -> str:
-    """What an option may be, in words."""
-    choices = choices_of(field)
-    if choices is not None:
-        found = ", ".join(f"`{choice}`" for choice in choices)
-    else:
-        words = {bool: "`true`, `false`", int: "a whole number", float: "a number", str: "text"}
-        bounds = " and ".join(f"{word} {bound:g}" for word, bound in limits_of(field).items())
-        found = f"{words[type_of(field)]} {bounds}".strip()
-    found = f"a list: {found}" if is_list(field) else found
-    return f"{found}, or null" if is_nullable(field) else found
 
 
 def places(source: str) -> list[tuple[str, str, str]]:

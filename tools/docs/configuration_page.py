@@ -1,4 +1,4 @@
-"""A reference of the configuration's keys, made from the JSON schemas for editors."""
+"""A reference of the configuration's keys, from the JSON schemas for editors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from noisyfl.documentation.markdown import table
+from markdown_table import table
+from noisyfl.data.datasets.own_images import Images
 from noisyfl.experiments.editor_schemas import Schema, for_editors
 
 SETTING = "Setting"
-"""The model that has a table of its own."""
+"""The model whose table is shown once, not wherever it is used."""
 
 FORMS = {
     "config": ("A scale", "config/*.yaml"),
@@ -28,7 +29,8 @@ def pages() -> dict[str, str]:
         "explains the keys with examples; [Methods](methods/index.md) has the options of methods.",
     ]
     for form, (title, files) in FORMS.items():
-        lines += ["", f"## {title}: `{files}`", "", *keys_table(form)]
+        schema = for_editors(form)
+        lines += ["", f"## {title}: `{files}`", "", *_table(schema, schema["$defs"])]
     setting = for_editors("config")
     lines += ["", "## A setting", "", *_table(setting["$defs"][SETTING], setting["$defs"])]
     for key in ("schedule", "partition", "label_noise", "noise_level", "model"):
@@ -45,17 +47,9 @@ def pages() -> dict[str, str]:
             own = {k: v for k, v in properties.items() if k != "name"}
             if own:
                 lines += ["", *_table({**choice, "properties": own}, setting["$defs"])]
+    lines += ["", "## `images`", "", "The options of a dataset of your own, `images(...)`.", ""]
+    lines += _table(Images.model_json_schema(), {})
     return {"configuration-reference.md": "\n".join(lines) + "\n"}
-
-
-def keys_table(form: str) -> list[str]:
-    """The lines of a table of every key of a form.
-
-    Args:
-        form: a key of :data:`FORMS`.
-    """
-    schema = for_editors(form)
-    return _table(schema, schema["$defs"])
 
 
 def _table(schema: Schema, definitions: Schema) -> list[str]:

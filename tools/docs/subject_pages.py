@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from noisyfl.documentation.markdown import table
-from noisyfl.documentation.option_tables import shared_option
+from markdown_table import table
 from noisyfl.pages.reasons import Choice, Note, Reason, Row, Subject, subjects
+from option_words import shared_option
 
 
 def pages() -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""The ids of every scale's runs, in short: a run with another id is trained again."""
+"""The ids of every scale's runs, in short: a run with another id is trained again.
+
+As a script, ``python tests/support/ids.py`` (``make ids``), it records them.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,7 @@ from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import EXPERIMENTS, load_config
 from noisyfl.experiments.planning import make_plan
 
-FILE = Path("tests") / "specs" / "ids.json"
-
-
-def files() -> dict[Path, str]:
-    """The file that notes the ids of all scales, with its text."""
-    found = {path.stem: ids_of(path) for path in scales()}
-    return {ROOT / FILE: json.dumps(found, indent=2) + "\n"}
+FILE = ROOT / "tests" / "specs" / "ids.json"
 
 
 def scales() -> list[Path]:
@@ -30,3 +27,8 @@ def ids_of(path: Path) -> dict[str, Any]:
     """How many runs a scale has, and a digest of their ids."""
     runs = sorted(make_plan(load_config(path), EXPERIMENTS, str(path)).runs)
     return {"runs": len(runs), "sha256": hashlib.sha256("\n".join(runs).encode()).hexdigest()}
+
+
+if __name__ == "__main__":
+    found = {path.stem: ids_of(path) for path in scales()}
+    FILE.write_text(json.dumps(found, indent=2) + "\n")

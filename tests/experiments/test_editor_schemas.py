@@ -1,4 +1,4 @@
-"""Pages and schemas say what the declarations say, and editors refuse what these refuse."""
+"""Editors accept and reject what the declarations accept and reject."""
 
 import functools
 import json
@@ -11,19 +11,15 @@ import jsonschema
 import pytest
 from pydantic import TypeAdapter
 
-from noisyfl.claims.catalogue import all_claims
-from noisyfl.claims.findings import CANNOT_TELL
 from noisyfl.core.checked_yaml import read_yaml
-from noisyfl.core.options import BadInput, option
+from noisyfl.core.options import option
 from noisyfl.core.places import ROOT
 from noisyfl.core.registry import Component, Registry
-from noisyfl.documentation import option_tables
 from noisyfl.experiments import editor_schemas
 from noisyfl.experiments.experiment import AnyFigure
 from noisyfl.figures.draw import KINDS
 from noisyfl.specs.catalogue import methods
 
-FILES = option_tables.pages()
 SCALES = sorted((ROOT / "config").glob("*.yaml"))
 EXPERIMENTS = sorted((ROOT / "config" / "papers").glob("*.yaml"))
 
@@ -35,78 +31,6 @@ def editors():
         form: jsonschema.Draft202012Validator(editor_schemas.for_editors(form))
         for form in ("config", "experiment")
     }
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_what_is_generated_fits_the_declarations(path):
-    assert path.read_text() == FILES[path], "run: make generated"
-
-
-def test_every_method_is_in_one_family():
-    listed = [one.name for members in option_tables.families().values() for one in members]
-    assert sorted(listed) == list(methods())
-    own, clients, servers, both = option_tables.families().values()
-    assert {one.name for one in own} == {"rofl", "fedcni", "fednoil", "fedcorr", "fedrn"}
-    names = [{one.name for one in family} for family in (clients, servers, both)]
-    assert all(name in names[n] for n, name in enumerate(("dividemix", "krum", "scaffold")))
-
-
-def test_every_claim_is_listed_with_the_verdict_that_evidence_has():
-    page = (ROOT / "docs" / "claims.md").read_text()
-    for claim in all_claims().values():
-        start = re.escape(f"| {claim.name} | {claim.place} | {' '.join(claim.sentence.split())} | ")
-        ours = rf"\[([a-z ]+)\]\(evidence/{claim.paper}\.md\)"
-        (found,) = re.findall(rf"^{start}([a-z ]+) \| {ours} \|$", page, re.MULTILINE)
-        evidence = (ROOT / "docs" / "evidence" / f"{claim.paper}.md").read_text()
-        row = re.search(
-            rf"^\| {claim.name} \|.*\| ([a-z ]+): [^|]* \| ([a-z ]+): [^|]* \|$", evidence, re.M
-        )
-        assert found[1] == (row[2] if row else CANNOT_TELL), f"{claim.name}: run make evidence"
-
-
-PAGE = """text
-<!-- options: fedprox -->
-
-| anything |
-|---|
-| wrong |
-
-<!-- statuses -->
-
-more"""
-
-
-def test_tables_are_written_anew_under_their_comments():
-    written = option_tables.fill(PAGE, "page.md")
-    assert option_tables.fill(written, "page.md") == written
-    lines = written.split("\n")
-    assert (lines[0], lines[-1]) == ("text", "more")
-    assert lines[3] == "| option | default | meaning |"
-    assert "| `mu` | 0.01 | weight of the proximal term |" in lines
-    assert "wrong" not in written
-    fedprox = methods()["fedprox"].reference
-    link = "[FedProx](../workflow/reasons/methods/fedprox.yaml)"
-    assert f"| {link} | exact | {fedprox} |" in lines
-
-
-def test_a_table_of_what_is_not_declared_is_an_error():
-    with pytest.raises(BadInput, match=r"docs/page\.md: nothing is called 'fedavgg'"):
-        option_tables.fill("<!-- options: fedavgg -->\n\n", "docs/page.md")
-
-
-@pytest.mark.parametrize(
-    ("names", "components", "expected"),
-    [(["m"], ["fedprox"], "no option 'm'"), (["alpha"], ["apfl", "fedrn"], "one default")],
-)
-def test_a_reason_for_options_that_are_not_there_or_not_alike_is_an_error(
-    names, components, expected
-):
-    with pytest.raises(BadInput, match=rf"a\.yaml: .*{expected}"):
-        option_tables.shared_option(names, components, "a.yaml")
-
-
-def test_a_default_that_is_a_share_says_of_what():
-    assert option_tables.default_of(methods()["fedrn"], "warm_up_rounds") == "100 of 500 rounds"
 
 
 @pytest.mark.parametrize("path", [*SCALES, *EXPERIMENTS], ids=lambda path: path.stem)

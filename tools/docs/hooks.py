@@ -1,9 +1,9 @@
-"""MkDocs' hooks: pages that are made while the site is built, and links that leave it.
+"""MkDocs' hooks: pages that are generated while the site is built, and links that leave it.
 
 Pages are written for a reader of the repository, so a link may lead to any of its files. In the
-site, a link to a page leads to that page of the site, and a link to another file leads to the
-repository, at the commit that the site is built from. If no repository is known, in a clone without
-a remote, only the link's text is left.
+site, a link to a page leads to that page of the site, a link to a file from which a page is
+generated to this page, and a link to another file to the repository, at the commit that the site is
+built from. If no repository is known, in a clone without a remote, only the link's text is left.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import re
 import subprocess
 from typing import Any
 
+import configuration_page
+import method_pages
+import subject_pages
 from noisyfl.core.places import ROOT
-from noisyfl.documentation import configuration_page, method_pages, subject_pages
 from noisyfl.pages.reasons import method_reasons, subjects
 
 MOVED = {
@@ -26,16 +28,35 @@ MOVED = {
 }
 """Pages that lie outside of ``docs/``, by their names in the site."""
 
-SHOWN = {f"workflow/reasons/methods/{name}.yaml": f"methods/{name}.md" for name in method_reasons()}
+REFERENCE = {
+    "experiments/configuration.py": "",
+    "experiments/experiment.py": "",
+    "simulation/schedule.py": "#schedule",
+    "data/partitioning": "#partition",
+    "data/noise": "#label_noise",
+    "data/noise/noise_level.py": "#noise_level",
+    "models": "#model",
+    "data/datasets/own_images.py": "#images",
+}
+"""By what declares it in the package, the part of the reference of the configuration."""
+
+SHOWN = {
+    f"workflow/noisyfl/{path}": f"configuration-reference.md{part}"
+    for path, part in REFERENCE.items()
+}
+SHOWN |= {"workflow/noisyfl/methods": "methods/index.md"}
+SHOWN |= {
+    f"workflow/reasons/methods/{name}.yaml": f"methods/{name}.md" for name in method_reasons()
+}
 SHOWN |= {f"workflow/reasons/{name}.yaml": f"fidelity/{name}.md" for name in subjects()}
-"""The page that shows a file of reasons, by the file's path."""
+"""The page that is generated from a file or folder, by its path."""
 
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 """A link within the repository: its text, the file and the place in it."""
 
 
-def made_pages() -> dict[str, str]:
-    """The pages that are made, not read from a file, by name in the site."""
+def generated_pages() -> dict[str, str]:
+    """The pages that are not read from a file, by name in the site."""
     return {**method_pages.pages(), **subject_pages.pages(), **configuration_page.pages()}
 
 
@@ -53,7 +74,7 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     moved = {name: (ROOT / path).read_text() for path, name in MOVED.items()}
-    for name, text in {**moved, **made_pages()}.items():
+    for name, text in {**moved, **generated_pages()}.items():
         files.append(File.generated(config, name, content=text))
     return files
 
@@ -78,7 +99,9 @@ def relink(markdown: str, name: str, pages: set[str], repository: str | None) ->
         text, target, place = found[1], found[2], found[3] or ""
         path = posixpath.normpath(posixpath.join(source, target))
         inside = {**MOVED, **SHOWN}.get(path, path.removeprefix("docs/"))
+        inside, _, part = inside.partition("#")
         if inside in pages and (inside != path or path.startswith("docs/")):
+            place = f"#{part}" if part else place
             return f"[{text}]({posixpath.relpath(inside, posixpath.dirname(name) or '.')}{place})"
         if not (ROOT / path).exists():
             return found[0]

@@ -1,6 +1,4 @@
-"""The tables of docs/desk.md and the README say what the tracked runs say."""
-
-import json
+"""The tables in handwritten pages have the numbers of the stored runs."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +11,6 @@ from noisyfl.commands.scales import REPRODUCED, read_plan
 from noisyfl.core.places import ROOT
 from noisyfl.pages.evidence import describe
 
-RUN_OF_FEDRN = "d52fef9bdd1bab75"
 LONGER = ("grand/common", "CIFAR-10, IID, symmetric ρ=0.6 τ=0.5")
 PARTS = ("grand/ablations", "IID, symmetric 0.5")
 TITLES = (
@@ -107,46 +104,3 @@ def test_the_readmes_results_are_those_of_evidence():
     assert set(table) <= set(evidence)
     papers = [line.split("|")[1].strip() for line in table[2:]]
     assert sorted(papers) == ["FedCNI", "FedCorr", "FedNoiL", "FedRN", "RoFL"]
-
-
-@pytest.mark.slow
-def test_fedrns_run_of_the_papers_size_is_as_the_page_says():
-    found = measured("own_size", "fedrn/table2", "Shard S=2, symmetric 0.0–0.8")
-    best = {name: one.best for name, one in found.items()}
-    files = REPRODUCED.run(RUN_OF_FEDRN)
-    rounds = read_runs({RUN_OF_FEDRN: files})[RUN_OF_FEDRN].rounds
-    late = np.isfinite(rounds["label_precision"])
-    right, taken, noise = (
-        100 * np.mean(rounds[name][late])
-        for name in ("label_precision", "label_recall", "participants_noise_level")
-    )
-    said = (
-        f"FedRN leads FedAvg by {number(best['FedRN, k=2'] - best['FedAvg'])} points",
-        f"oracle by {number(best['Oracle'] - best['FedAvg'])} (28.5)",
-        f"{right:.0f} % of the labels that FedRN selects as clean are true",
-        f"compared with {100 - noise:.0f} % of all labels of its clients; "
-        f"it selects {taken:.0f} % of",
-        f"best round is {number(best['FedRN, k=2'])}, the mean of its last ten "
-        f"{number(found['FedRN, k=2'].accuracy)}",
-    )
-    text = " ".join((ROOT / "docs" / "desk.md").read_text(encoding="utf-8").split())
-    for sentence in said:
-        assert sentence in text, sentence
-
-
-def test_the_official_code_goes_where_ours_does_in_fedrns_table():
-    record = json.loads((ROOT / "conformance/runs/recorded/fedrn_table2.json").read_text())
-    official, same = (np.array(record[key]) for key in ("official", "ours_with_its_participants"))
-    run, files = record["run"], REPRODUCED.run(record["run"])
-    ours = 100 * read_runs({run: files})[run].values("test_accuracy")[: len(official)]
-    apart = same - official[: len(same)]
-    text = " ".join((ROOT / "docs" / "desk.md").read_text(encoding="utf-8").split())
-    said = (
-        f"Its mean in rounds 21 to {len(official)} is {number(official[20:].mean())}, "
-        f"ours {number(ours[20:].mean())};",
-        f"its best round is {number(official.max())}, ours {number(ours.max())}.",
-        f"correlates with its by {np.corrcoef(same, official[: len(same)])[0, 1]:.2f} "
-        f"over {len(same)} rounds and is {number(-apart.mean())} points lower",
-    )
-    for sentence in said:
-        assert sentence in text, sentence

@@ -1,0 +1,83 @@
+"""What a component declares about its options, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from noisyfl.core.options import BadInput
+from noisyfl.core.registry import Component
+from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
+from noisyfl.simulation.schedule import Schedule
+from noisyfl.specs.spec import REGISTRIES
+
+
+def default_of(component: type[Component], option: str) -> str:
+    """The default in words; if it is a share of something, also what it is a share of."""
+    if component.model_fields[option].is_required():
+        return "required"
+    default = component.defaults()[option]
+    if share := component.extras("share_of").get(option):
+        measure, whole = share
+        return f"{_literal(default)} of {whole:g} {measure.replace('_', ' ')}"
+    return "empty" if default == "" else _literal(default).strip('"')
+
+
+def allowed(field: FieldInfo) -> str:
+    """What an option may be."""
+    choices = choices_of(field)
+    if choices is not None:
+        found = ", ".join(f"`{choice}`" for choice in choices)
+    else:
+        words = {bool: "`true`, `false`", int: "a whole number", float: "a number", str: "text"}
+        bounds = " and ".join(f"{word} {bound:g}" for word, bound in limits_of(field).items())
+        found = f"{words[type_of(field)]} {bounds}".strip()
+    found = f"a list: {found}" if is_list(field) else found
+    return f"{found}, or null" if is_nullable(field) else found
+
+
+def alternatives(component: type[Component], option: str) -> str:
+    """What an option may be besides its default: the values, or *any*."""
+    field = component.model_fields[option]
+    values = (True, False) if type_of(field) is bool else choices_of(field)
+    if values is None:
+        return "any"
+    return ", ".join(f"`{_literal(v)}`".replace('"', "") for v in values if v != field.default)
+
+
+def variant_sets(component: type[Component], variant: str) -> str:
+    """The options that a variant sets."""
+    options = component.variants[variant]
+    return ", ".join(f"`{key}={_literal(value)}`" for key, value in options.items())
+
+
+def shared_option(names: Sequence[str], components: Sequence[str], where: str) -> tuple[str, str]:
+    """The default and the alternatives that options have in each of some components.
+
+    Raises:
+        BadInput: there is no such component or option, or defaults or alternatives differ.
+    """
+    known: dict[str, type[Component]] = {"schedule": Schedule}
+    for registry in REGISTRIES.values():
+        known |= registry.classes
+    found = set()
+    for component in components:
+        if component not in known:
+            raise BadInput(f"{where}: nothing is called {component!r}")
+        declared = known[component]
+        for name in names:
+            if name not in declared.model_fields:
+                raise BadInput(f"{where}: {component} has no option {name!r}")
+            found.add((default_of(declared, name), alternatives(declared, name)))
+    if len(found) != 1:
+        named = f"{', '.join(names)} of {', '.join(components)}"
+        raise BadInput(f"{where}: {named}: expected options with one default, got {found}")
+    return found.pop()
+
+
+def _literal(value: Any) -> str:
+    """A value as it is written in YAML."""
+    return json.dumps(value, ensure_ascii=False)

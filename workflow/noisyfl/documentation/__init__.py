@@ -1,1 +1,0 @@
-"""The documentation that is generated from the declarations: tables, schemas, pages."""
