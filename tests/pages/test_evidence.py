@@ -116,9 +116,9 @@ def test_claims_are_decided_begun_or_without_numbers(table, runs):
         for claim in (all_claims()[name] for name in ("rofl-01", "rofl-04", "rofl-06"))
     ]
     page = evidence_page(described(table), read_runs(runs.files), judged)
-    # All are in the list of claims, the decided ones also on their paper's page.
-    counts = {name: page.count(f"| {name} |") for name in ("rofl-01", "rofl-04", "rofl-06")}
-    assert counts == {"rofl-01": 1, "rofl-04": 1, "rofl-06": 2}
+    assert "| rofl-06 |" in page
+    assert "| rofl-01 |" not in page
+    assert "| `rofl-01` | Analysis, CIFAR-10; Table 1 |" in page
     row = r"^\| \[RoFL\]\(evidence/rofl.md\) \| .* \| 1 holds, 2 cannot tell \|$"
     assert re.search(row, page, re.M)
     assert "cannot decide, rofl-01 have some of their comparisons, and the others none" in page
