@@ -15,7 +15,7 @@ import method_pages
 import subject_pages
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
-from noisyfl.experiments.configuration import Configuration
+from noisyfl.experiments.config import Configuration
 from noisyfl.pages.reasons import subjects
 from noisyfl.specs.catalogue import methods
 from option_words import shared_option
@@ -113,6 +113,10 @@ SCHEDULE = "workflow/noisyfl/simulation/schedule.py"
 def test_links_lead_to_pages_and_to_the_repository(page, link, expected, monkeypatch):
     monkeypatch.setattr(hooks, "commit", lambda: "COMMIT")
     assert hooks.relink(link, page, PAGES, "https://x/y") == expected
+
+
+def test_the_files_that_generated_pages_come_from_exist():
+    assert [path for path in hooks.SHOWN if not (ROOT / path).exists()] == []
 
 
 def test_without_a_repository_the_text_of_a_link_is_left():

@@ -29,7 +29,7 @@ MOVED = {
 """Pages that lie outside of ``docs/``, by their names in the site."""
 
 REFERENCE = {
-    "experiments/configuration.py": "",
+    "experiments/config.py": "",
     "experiments/experiment.py": "",
     "simulation/schedule.py": "#schedule",
     "data/partitioning": "#partition",
