@@ -135,9 +135,9 @@ def test_an_unknown_target_names_its_nearest_or_the_scale_that_has_it(plan):
     with pytest.raises(BadInput, match="no target is called 'paper_too'; did you mean 'paper_two'"):
         runs(plan, "paper_too")
     with pytest.raises(
-        BadInput, match=r"has no target 'grand_ranks', but .*--config \S*config/paper.yaml"
+        BadInput, match=r"has no target 'grand_methods', but .*--config \S*config/paper.yaml"
     ):
-        runs(plan, "grand_ranks")
+        runs(plan, "grand_methods")
     with pytest.raises(BadInput, match="did you mean 'fedcorr_table2'"):
         runs(plan, "fedcor_table2")
 

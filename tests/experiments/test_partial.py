@@ -27,7 +27,6 @@ PAPER = {
     },
     "figures": {
         "curves": {"kind": "by_round", "title": "t", "caption": "Seen.", "table": "one"},
-        "ranks": {"kind": "critical_difference", "title": "t", "caption": "c", "table": "one"},
         "own": {
             "kind": "similarity",
             "title": "t",
@@ -96,13 +95,7 @@ def test_a_figure_of_panels_shows_those_that_have_their_run(plan):
 def test_a_figure_of_which_nothing_is_there_goes(plan):
     assert partial_plan(plan, nothing, everything).figures == {}
     own = partial_plan(plan, everything, nothing)
-    assert list(own.figures) == ["paper/curves", "paper/ranks"]  # the other one needs its partition
-
-
-def test_a_single_row_is_not_ranked(plan):
-    first = plan.tables["paper/one"].runs[0]
-    there = {run for cell in first for run in cell}
-    assert list(partial_plan(plan, there.__contains__, nothing).figures) == ["paper/curves"]
+    assert list(own.figures) == ["paper/curves"]  # the other one needs its partition
 
 
 def test_the_largest_block_without_a_hole():

@@ -149,8 +149,8 @@ def test_a_word_that_is_no_target_names_the_nearest(scale, tmp_path, monkeypatch
         assert made.wrong_target(word) == ""
     said = made.wrong_target("paper_on")
     assert "no target is called 'paper_on'; did you mean 'paper_one'" in said
-    said = made.wrong_target("grand_ranks")
-    assert re.search(r"has no target 'grand_ranks', but .*--config=scale=paper", said)
+    said = made.wrong_target("grand_methods")
+    assert re.search(r"has no target 'grand_methods', but .*--config=scale=paper", said)
     Path("paper_on").touch()
     assert made.wrong_target("paper_on") == ""
     made.plan.left_out["human"] = "no labels"

@@ -80,7 +80,6 @@ def figures(runs, make_partition, fedcorr):
         "by_client": (cell, [fedcorr.partition]),
         "among_clients": (cell, []),
         "tradeoff": (table, []),
-        "critical_difference": (table, []),
         "local_epochs": ({"rounds": 30, "panels": fednoil}, []),
         "class_counts": (panels, [fedcorr.partition, skewed]),
         "noisy_partition": (panels, [fedcorr.partition, skewed]),

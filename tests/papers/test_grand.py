@@ -236,11 +236,3 @@ def test_feddivs_other_losses_differ_in_nothing_else_and_are_not_ranked(plan):
     for one, two in zip(itertools.chain(*own), itertools.chain(*other), strict=True):
         expected = {**plan.runs[one]["method"], "filter_losses": "scaled_double_softmax"}
         assert plan.runs[two] == {**plan.runs[one], "method": expected}
-
-
-def test_the_ranks_are_of_all_but_the_oracle(plan):
-    figure = plan.figures["grand/ranks"]
-    names = [row.name for row in figure.table.rows]
-    every = [row.name for row in plan.tables["grand/methods"].rows]
-    assert names == [name for name in every if name != "Oracle"]
-    assert len(figure.table.columns) == 2 * len(SETTINGS)

@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from noisyfl.analysis.frame import Rows, cells_of, summaries, tidy
 from noisyfl.analysis.metrics import MEASURES, Metric
-from noisyfl.analysis.ranks import ranks_within
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import Summary, number
 from noisyfl.analysis.verdicts import verdict
@@ -240,8 +238,8 @@ class Content:
             cells = {r: cell for r, cell in rivals.items() if cell.runs}
             if len(cells) < 2:
                 continue
-            worth = np.array([[one.worth for one in cells.values()]])
-            ranks = ranks_within(worth, ties="min")[0]
+            worth = pd.Series([cell.worth for cell in cells.values()])
+            ranks = worth.rank(ascending=False, method="min", na_option="bottom")
             found |= {(r, c): (int(rank), len(cells)) for r, rank in zip(cells, ranks, strict=True)}
         return found
 

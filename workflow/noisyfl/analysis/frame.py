@@ -57,7 +57,6 @@ import pyarrow as pa
 
 from noisyfl.analysis.metrics import MEASURES, RANK
 from noisyfl.analysis.names import SETTING, printed_names
-from noisyfl.analysis.ranks import rank
 from noisyfl.analysis.room import setting_of
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import STATISTICS, Summary, star_rule, summary
@@ -203,9 +202,9 @@ def _with_ranks(table: TableDescription, frame: pd.DataFrame) -> pd.DataFrame:
     rows, columns = complete_block(tuple(table.runs[r] for r in ranked))
     ranked = [ranked[r] for r in rows]
     if asking and len(ranked) > 1:
-        values = column_values(frame[frame["row_number"].isin(ranked)])
-        ranks = rank(values.loc[columns, ranked].to_numpy()).ranks
-        average = frame["row_number"].map(pd.Series(ranks, index=ranked))
+        values = column_values(frame[frame["row_number"].isin(ranked)]).loc[columns, ranked]
+        ranks = values.rank(axis="columns", ascending=False, na_option="bottom")
+        average = frame["row_number"].map(ranks.mean())
         for name in ("value", *STATISTICS):
             frame[name] = average.where(frame["column_number"].isin(asking), frame[name])
     return frame

@@ -37,14 +37,12 @@ from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.experiments.setting import merge
 from noisyfl.specs.catalogue import canonical_method, methods
 from noisyfl.specs.descriptions import (
-    LEAST_ROWS,
     CellDescription,
     FigureDescription,
     Heading,
     Mark,
     Panel,
     TableDescription,
-    drawable,
 )
 from noisyfl.specs.identity import identity
 from noisyfl.specs.parts import parts_of
@@ -275,13 +273,13 @@ class Expansion:
         plural = "" if isinstance(entry, OfCell) else "s"
         rows = _places(all_rows, table.rows, entry.rows, f"{where}.row{plural}")
         columns = _places(all_columns, table.columns, entry.columns, f"{where}.column{plural}")
-        if not drawable(entry.kind, rows, columns):
+        if not (rows and columns):
             wanted = entry.rows or all_rows, entry.columns or all_columns
-            if drawable(entry.kind, *wanted):
+            if all(wanted):
                 return {}
             raise BadInput(
                 f"{where}: rows, and columns with runs: got {len(wanted[0])} and {len(wanted[1])}, "
-                f"expected at least {LEAST_ROWS.get(entry.kind, 1)} and 1"
+                "expected at least one of each"
             )
         part = table.part(rows, columns)
         if entry.kind == "by_setting":

@@ -185,7 +185,7 @@ class BySetting(OfTable):
 class Compared(OfTable):
     """All methods of a table, compared."""
 
-    kind: Literal["tradeoff", "critical_difference"]
+    kind: Literal["tradeoff"]
 
 
 class OfCell(Figure):

@@ -10,7 +10,6 @@ from noisyfl.specs.descriptions import (
     FigureDescription,
     TableDescription,
     complete_block,
-    drawable,
 )
 
 Exists = Callable[[str], bool]
@@ -70,7 +69,7 @@ def _of_a_table(
 ) -> FigureDescription | None:
     existing = _existing(table, exists)
     rows, columns = complete_block(existing.runs)
-    if not drawable(figure.kind, rows, columns):
+    if not rows:
         return None
     sizes = [(len(rows), len(table.rows), "row"), (len(columns), len(table.columns), "column")]
     few = " and ".join(f"{n} of {whole} {word}s" for n, whole, word in sizes if n < whole)

@@ -112,7 +112,6 @@ KINDS: dict[str, Draw] = {
     "by_client": _by("clients.by_client", "runs", "partitions"),
     "among_clients": _by("clients.among_clients", "runs"),
     "tradeoff": _by("tradeoff.tradeoff", "runs"),
-    "critical_difference": _by("critical_difference.critical_difference", "runs"),
     "local_epochs": _by("local_epochs.local_epochs"),
     "class_counts": _by("partitions.class_counts", "partitions"),
     "noisy_partition": _by("partitions.bubbles", "partitions"),

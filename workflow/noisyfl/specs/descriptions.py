@@ -361,15 +361,6 @@ _TABLES = TypeAdapter(TableDescription)
 _FIGURES = TypeAdapter(FigureDescription)
 
 
-LEAST_ROWS = {"critical_difference": 2}
-"""By kind of figure, how many of a table's rows it is drawn from at least, if not one."""
-
-
-def drawable(kind: str, rows: Sequence[Any], columns: Sequence[Any]) -> bool:
-    """Whether so many rows and columns with runs are enough for a kind of figure of a table."""
-    return len(rows) >= LEAST_ROWS.get(kind, 1) and len(columns) >= 1
-
-
 def complete_block(runs: Runs) -> tuple[list[int], list[int]]:
     """Return the numbers of rows and columns that make a block in which every cell has a run.
 
