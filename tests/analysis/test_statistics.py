@@ -1,72 +1,50 @@
+"""What a few seeds can tell: paired tests, Holm's correction, and correlations."""
+
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
+from scipy.stats import t as student
 
-from noisyfl.analysis.statistics import (
-    STATISTICS,
-    WORDS,
-    Value,
-    correlation,
-    star_rule,
-    summary,
-)
-
-STEADY = [0.5, 0.81, 0.80, 0.79, 0.80, 0.81]
-SHAKY = [0.5, 0.81, 0.70, 0.79, 0.80, 0.81]
+from noisyfl.analysis.statistics import correlation, differences, holm, p_value
 
 
-def test_each_statistic_of_a_run():
-    accuracies = [0.9, *(i / 100 for i in range(1, 13))]
-    values = {name: function(accuracies) for name, function in STATISTICS.items()}
-    assert values["best"] == (0.9, False)
-    assert values["last"] == (0.12, False)
-    assert values["mean_last_10"].value == pytest.approx(0.075)
-    assert values["final_or_max"] == (0.12, False)
-    assert set(WORDS) == set(STATISTICS)
+def test_a_difference_counts_on_both_sides():
+    """Of two methods in two seeds, 4 ± 1 and 0 ± 1 points ahead: t = 4 / (1 / √2) = 5.66."""
+    accuracies = {
+        (0, 0): pd.Series([50.0, 50.0], [1, 2]),
+        (1, 0): pd.Series([54 + 0.5**0.5, 54 - 0.5**0.5], [1, 2]),
+        (2, 0): pd.Series([50 - 0.5**0.5, 50 + 0.5**0.5], [1, 2]),
+    }
+    found = differences(accuracies, 0)
+    assert found.deviations[0] == pytest.approx(1)
+    for place, chance in (((1, 0), 2 * student.sf(4 * 2**0.5, 1)), ((2, 0), 1.0)):
+        assert p_value(found.mean(place), 0.5**0.5, 1) == pytest.approx(chance)
 
 
-def test_mean_last_10_of_fewer_evaluations_is_the_mean_of_all():
-    assert STATISTICS["mean_last_10"]([0.2, 0.4]).value == pytest.approx(0.3)
+def test_holms_correction_is_of_all_comparisons():
+    chances = {(1, 0): 0.01, (2, 0): 0.04, (3, 0): 0.02}
+    assert holm(chances) == {(1, 0), (3, 0), (2, 0)}
+    assert holm({**chances, (4, 0): 0.5}) == {(1, 0)}
 
 
-@pytest.mark.parametrize(
-    ("accuracies", "expected"),
-    [
-        (STEADY, Value(0.81)),
-        (SHAKY, Value(0.81, starred=True)),
-        ([0.9, 0.2, 0.2, 0.2, 0.2, 0.2], Value(0.2)),  # steady at the end, if low
-        ([0.9, 0.2, 0.2, 0.2, 0.2], Value(0.9, starred=True)),  # the step is among the last five
-        ([0.80, 0.80, 0.80, 0.80], Value(0.80, starred=True)),  # four do not show it
-        ([0.50, 0.52, 0.52, 0.52, 0.52], Value(0.52, starred=True)),  # 2 points are too many
-        ([0.50, 0.519, 0.519, 0.519, 0.519], Value(0.519)),
-    ],
-)
-def test_final_or_max_follows_the_convergence_rule(accuracies, expected):
-    assert STATISTICS["final_or_max"](accuracies) == expected
+def significant_of(apart):
+    """How many of forty methods are significant that are three points better in two seeds, where
+    ``apart`` is added to the first seed of each and taken from the second.
+    """
+    accuracies = {(0, 0): pd.Series([50.0, 50.0], [1, 2])}
+    for row in range(1, 41):
+        accuracies[row, 0] = pd.Series([53 + apart(row), 53 - apart(row)], [1, 2])
+    found = differences(accuracies, 0)
+    assert found.deviations[0] == pytest.approx(0.5 * 2**0.5)
+    assert len(found.chances) == 40
+    return len(found.significant)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_no_statistic_exceeds_the_best_or_falls_below_the_worst(accuracies):
-    for function in STATISTICS.values():
-        value = function(accuracies).value
-        assert min(accuracies) - 1e-12 <= value <= max(accuracies) + 1e-12
-
-
-def test_trials_are_averaged_with_the_sample_standard_deviation():
-    found = summary([0.9, 0.8, 0.7])
-    assert found.mean == pytest.approx(0.8)
-    assert found.std == pytest.approx(0.1)
-    assert found.trials == 3
-    assert not found.starred
-    assert summary([0.5]).std is None
-
-
-def test_a_cell_is_starred_and_takes_maxima_if_most_trials_did_not_converge():
-    assert star_rule("final_or_max", [True, True, False]) == ("best", True)
-    assert star_rule("final_or_max", [True, False]) == ("last", False)
-    assert star_rule("mean", [True, True]) == ("mean", False)
+def test_luck_that_all_methods_share_is_told_by_few_seeds():
+    """How far differences vary is the same; one degree of freedom stands against forty."""
+    assert significant_of(lambda row: 0.5 if row % 2 else -0.5) == 40
+    assert significant_of(lambda row: 0.5) == 0
 
 
 def test_correlations():

@@ -14,7 +14,7 @@ from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.catalogue import all_claims, tables_of_claims
 from noisyfl.claims.declaration import check
 from noisyfl.claims.findings import Finding
-from noisyfl.claims.judge import examine
+from noisyfl.claims.judgement import examine
 from noisyfl.claims.labels import since
 from noisyfl.claims.lines import lines_of, runs_of_claim
 from noisyfl.claims.query import Query

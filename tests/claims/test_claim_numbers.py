@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from noisyfl.analysis.statistics import draws_of_correlation, draws_of_deviation
 from noisyfl.claims.labels import Place, among, but, since, until
 from noisyfl.claims.numbers import Entry, Numbers
-from noisyfl.claims.spread import deviations, fisher
 from noisyfl.core.options import BadInput
 
 NAN = float("nan")
@@ -251,13 +251,13 @@ def test_a_correlation_over_few_clients_leaves_a_range_open():
 def test_ranks_of_clients_leave_more_open_than_their_values():
     """By variances of z: (1 + 0.8² / 2) / 17 for ranks (Bonett and Wright), and 1 / 17."""
     for method, variance in (("spearman", 1.32 / 17), ("pearson", 1 / 17)):
-        spread = np.arctanh(fisher(0.8, 20, method)[1:]).std()
+        spread = np.arctanh(draws_of_correlation(0.8, 20, method)[1:]).std()
         assert spread == pytest.approx(variance**0.5, rel=0.06)
 
 
 def test_a_deviation_of_few_trials_may_be_much_larger_but_not_much_smaller():
     """Of three trials: from 0.52 to 6.3 times (χ² of two degrees of freedom)."""
-    draws = deviations(1.0, 3, np.random.default_rng(0))[1:]
+    draws = draws_of_deviation(1.0, 3, np.random.default_rng(0))[1:]
     low, high = np.quantile(draws, [0.025, 0.975])
     assert low == pytest.approx((2 / 7.378) ** 0.5, rel=0.1)
     assert high == pytest.approx((2 / 0.0506) ** 0.5, rel=0.4)
@@ -276,7 +276,7 @@ def test_pairs_of_clients_count_as_their_clients():
 
 def test_two_numbers_over_clients_are_drawn_independently():
     for values, count in ((0.5, -0.5), 20), ((0.9, 0.1), 3):
-        one, other = (fisher(value, count, "pearson")[1:] for value in values)
+        one, other = (draws_of_correlation(value, count, "pearson")[1:] for value in values)
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.15
 
 

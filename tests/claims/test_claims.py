@@ -11,7 +11,7 @@ import pytest
 from noisyfl.claims.catalogue import all_claims, tables_of_claims
 from noisyfl.claims.declaration import check, claim
 from noisyfl.claims.findings import MOST, Case, Check, Finding
-from noisyfl.claims.judge import examine, with_room
+from noisyfl.claims.judgement import examine, with_headroom
 from noisyfl.claims.labels import but
 from noisyfl.claims.query import cells
 from noisyfl.claims.sources import ours, published
@@ -291,11 +291,11 @@ def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     claim = SimpleNamespace(name="x-01", queries={"accuracy": query}, untested="")
     claim.checks = lambda accuracy: check("so", accuracy["own"] > accuracy["one"])
     nothing = Finding(())
-    (case,) = with_room(examine(claim, ours), nothing, ours).checks[0].cases
+    (case,) = with_headroom(examine(claim, ours), nothing, ours).checks[0].cases
     assert (case.holds, case.room) == (held, held is not None)
     # The paper's own margin is one of the bounds.
     printed = Finding((Check("", (Case("", "", margin=1.0, holds=True, gap=6.0),)),))
-    (case,) = with_room(examine(claim, ours), printed, ours).checks[0].cases
+    (case,) = with_headroom(examine(claim, ours), printed, ours).checks[0].cases
     known = room != "" and noise != "none"
     assert case.holds is (None if known else True)
     assert count_cases([case]) == ("0 of 0 (1 without room)" if known else "1 of 1")

@@ -10,8 +10,7 @@ from noisyfl.analysis.published_cells import OURS
 from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.declaration import check
-from noisyfl.claims.judge import examine, judge
-from noisyfl.claims.judgement import read_judgements
+from noisyfl.claims.judgement import examine, judge, read_judgements
 from noisyfl.claims.numbers import Numbers
 from noisyfl.claims.query import Query
 from noisyfl.claims.sources import ours, published

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noisyfl.analysis.against_fedavg import measure
+from noisyfl.analysis.measurements import measure
 from noisyfl.analysis.runs import read_runs
-from noisyfl.analysis.statistics import number
+from noisyfl.analysis.summaries import number
 from noisyfl.commands.scales import REPRODUCED, read_plan
 from noisyfl.core.places import ROOT
 from noisyfl.pages.evidence import describe

@@ -10,8 +10,7 @@ import pytest
 from noisyfl.analysis.own_size import own_size
 from noisyfl.analysis.runs import read_runs
 from noisyfl.claims.catalogue import all_claims
-from noisyfl.claims.judge import examine
-from noisyfl.claims.judgement import Judgement
+from noisyfl.claims.judgement import Judgement, examine
 from noisyfl.claims.leads import leads
 from noisyfl.claims.sources import published, read_rows
 from noisyfl.commands.scales import read_plan
@@ -320,7 +319,7 @@ def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_pa
     variant = {**own, "row": "A2", "variant": "v", "value": "0.85", "ours": "99", "room": "5"}
     (lead,) = leads([variant, own, level])
     assert (lead.published, lead.ours) == (pytest.approx(10), pytest.approx(80 - 85.04))
-    assert lead.room.points == 29.6
+    assert lead.headroom.points == 29.6
     (far,) = leads([{**own, "ours_std": "9"}, level])
     (near,) = leads([{**own, "ours_std": "0.1"}, level])
     assert far.error > 2 * near.error

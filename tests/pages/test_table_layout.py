@@ -14,7 +14,7 @@ from noisyfl.analysis.cells import collect
 from noisyfl.analysis.frame import read_frames, write_frame
 from noisyfl.analysis.published_cells import published_cells, write_cells
 from noisyfl.analysis.runs import read_runs
-from noisyfl.analysis.verdicts import CLOSE_SPREADS, POINTS, verdict
+from noisyfl.analysis.statistics import CLOSE_SPREADS, POINTS, verdict_on_number
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.pages.latex import blocks, escape, latex_table
 from noisyfl.pages.table import html_page, markdown_page
@@ -209,23 +209,28 @@ class Ours:
 )
 def test_verdicts(ours, paper, word):
     assert (POINTS, CLOSE_SPREADS) == (2.0, 3.0)
-    assert verdict(paper, ours, "percent", True, False) == word
+    assert verdict_on_number(paper, ours, "percent", True, False) == word
 
 
 def test_verdicts_of_what_cannot_be_compared():
     ours, paper = Ours(70), Number(70.0)
-    assert verdict(None, ours, "percent", True, False) == ""
-    assert verdict(paper, ours, "percent", False, False) == "other scale"
-    assert verdict(paper, None, "percent", False, True) == "other scale"
-    assert verdict(paper, None, "percent", False, False) == "not run"
-    assert verdict(paper, None, "percent", True, False) == "not run"
-    assert verdict(paper, ours, "percent", True, True) == "diverged"
-    assert verdict(Number(10.0), Ours(10.9), "seconds", True, False) == "reproduced"
-    assert verdict(Number(10.0), Ours(12.9), "seconds", True, False) == "close"
-    assert verdict(Number(10.0), Ours(13.1), "seconds", True, False) == "differs"
+    assert verdict_on_number(None, ours, "percent", True, False) == ""
+    assert verdict_on_number(paper, ours, "percent", False, False) == "other scale"
+    assert verdict_on_number(paper, None, "percent", False, True) == "other scale"
+    assert verdict_on_number(paper, None, "percent", False, False) == "not run"
+    assert verdict_on_number(paper, None, "percent", True, False) == "not run"
+    assert verdict_on_number(paper, ours, "percent", True, True) == "diverged"
+    assert verdict_on_number(Number(10.0), Ours(10.9), "seconds", True, False) == "reproduced"
+    assert verdict_on_number(Number(10.0), Ours(12.9), "seconds", True, False) == "close"
+    assert verdict_on_number(Number(10.0), Ours(13.1), "seconds", True, False) == "differs"
     # Three published spreads and one standard error: 3 x 0.1 + 0.4 / 2.
-    assert verdict(Number(10.0, 0.1), Ours(10.49, 0.4, 4), "percent", True, False) == "close"
-    assert verdict(Number(10.0, 0.1), Ours(10.51, 0.4, 4), "percent", True, False) == "differs"
+    assert (
+        verdict_on_number(Number(10.0, 0.1), Ours(10.49, 0.4, 4), "percent", True, False) == "close"
+    )
+    assert (
+        verdict_on_number(Number(10.0, 0.1), Ours(10.51, 0.4, 4), "percent", True, False)
+        == "differs"
+    )
 
 
 # ---------------------------------------------------------------- groups, LaTeX

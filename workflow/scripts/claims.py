@@ -1,9 +1,9 @@
-"""Rule claims: what the papers claim, held against their own numbers and against ours."""
+"""Rule claims: what the papers claim, checked against their own numbers and against ours."""
 
 from pathlib import Path
 
 from noisyfl.claims.artifacts import Artifacts
-from noisyfl.claims.judge import judge
+from noisyfl.claims.judgement import judge
 from noisyfl.claims.sources import ours, published
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job

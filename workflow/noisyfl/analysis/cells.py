@@ -14,8 +14,8 @@ import pandas as pd
 from noisyfl.analysis.frame import Rows, cells_of, summaries, tidy
 from noisyfl.analysis.metrics import MEASURES, Metric
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import Summary, number
-from noisyfl.analysis.verdicts import verdict
+from noisyfl.analysis.statistics import verdict_on_number
+from noisyfl.analysis.summaries import Summary, number
 from noisyfl.specs.descriptions import CellDescription, TableDescription
 from noisyfl.specs.published import Number
 
@@ -75,7 +75,7 @@ class Cell:
             published = published and replace(published, std=None)
             ours = ours and replace(ours, std=None)
         mostly = 2 * self.diverged > len(self.runs)
-        return verdict(published, ours, self.measure.unit, self.as_published, mostly)
+        return verdict_on_number(published, ours, self.measure.unit, self.as_published, mostly)
 
     @cached_property
     def row(self) -> dict[str, Any]:

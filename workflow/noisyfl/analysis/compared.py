@@ -25,8 +25,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from noisyfl.analysis.against_fedavg import differences, measure
+from noisyfl.analysis.measurements import measure
 from noisyfl.analysis.runs import Run
+from noisyfl.analysis.statistics import differences
 from noisyfl.core.options import BadInput
 
 MEASURES = ["accuracy", "best", "best_round", "precision", "recall"]
@@ -94,7 +95,7 @@ def significance(frame: pd.DataFrame, against: str | None = None) -> pd.DataFram
                 "difference": found.mean((row, column)),
                 "seeds": len(points),
                 "p": found.chances.get((row, column), float("nan")),
-                "significant": (row, column) in found.clear,
+                "significant": (row, column) in found.significant,
             }
             for (row, column), points in sorted(found.points.items())
         ),

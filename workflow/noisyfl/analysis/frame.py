@@ -17,7 +17,7 @@ label columns        ``paper``, ``paper_table``, ``dataset``, ``setting_scope``,
                      a published number they hold what the experiment's file gives, or are empty
 ``metric``           what the cell shows: a name in :data:`noisyfl.analysis.metrics.MEASURES`
 ``statistic``        the statistic that summarizes a run: a name in
-                     :data:`noisyfl.analysis.statistics.STATISTICS`
+                     :data:`noisyfl.analysis.summaries.STATISTICS`
 ``unit``             the unit of all values and numbers: shares are in percent, bytes in MB
 ``as_published``     the setting and the method are the paper's in every option
 ``published``        the paper's number, NaN if there is none; with ``published_std`` (NaN if not
@@ -28,7 +28,7 @@ label columns        ``paper``, ``paper_table``, ``dataset``, ``setting_scope``,
 ``run``              the run's id; empty if there is none
 ``seed``             the run's seed; 0 if there is none
 ``setting``          names what the run's method is trained on, and for how long, see
-                     :func:`noisyfl.analysis.room.setting_of`; empty if there is no run
+                     :func:`setting_of`; empty if there is no run
 ``status``           how the run ended: ``finished`` or ``diverged``; empty if there is none
 ``value``            what the row contributes to the cell's mean: the statistic of the run, NaN if
                      the run diverged or does not have the metric
@@ -57,12 +57,12 @@ import pyarrow as pa
 
 from noisyfl.analysis.metrics import MEASURES, RANK
 from noisyfl.analysis.names import SETTING, printed_names
-from noisyfl.analysis.room import setting_of
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import STATISTICS, Summary, star_rule, summary
+from noisyfl.analysis.summaries import STATISTICS, Summary, star_rule, summary
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.specs.descriptions import Heading, Labels, TableDescription, complete_block
+from noisyfl.specs.identity import identity
 from noisyfl.specs.published import KEY, LINE, Published
 
 LABELS = ["paper_table" if key == "table" else key for key in KEY]
@@ -289,7 +289,7 @@ def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
 
     Args:
         metric: a name in :data:`noisyfl.analysis.metrics.MEASURES`.
-        statistic: a name in :data:`noisyfl.analysis.statistics.STATISTICS`.
+        statistic: a name in :data:`noisyfl.analysis.summaries.STATISTICS`.
     """
     factor = MEASURES[metric].factor
     found, counted = [], []
@@ -314,6 +314,18 @@ def rows_by_trial(runs: Sequence[Run], metric: str, statistic: str) -> Rows:
     for row in counted:
         row["value"] = row[column]
     return found
+
+
+def setting_of(spec: Mapping[str, Any]) -> str:
+    """Name what a run's method is trained on, and for how long.
+
+    Runs of two methods with the same setting have the same noisy partition, network, augmentation,
+    rounds, local epochs and participation. They may differ in what a paper tunes for its own
+    method: the learning rate, the momentum, the batch size.
+    """
+    shared = {name: spec.get(name) for name in ("noisy_partition", "model", "augmentation")}
+    lengths = ("rounds", "local_epochs", "participation")
+    return identity({**shared, **{name: spec["schedule"].get(name) for name in lengths}})
 
 
 def _average(parts: Sequence[Rows], statistic: str) -> Rows:

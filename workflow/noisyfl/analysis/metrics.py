@@ -162,6 +162,9 @@ Table 10); where clients differ in size, it is so on average over rounds whose p
 drawn uniformly. Bytes are those of a round divided by its participants.
 """
 
+ACCURACY = "test_accuracy"
+"""The metric in which methods are compared."""
+
 RANK = "average rank"
 
 MEASURES = {**METRICS, RANK: Metric(RANK, "ranks", lambda rounds, spec: np.empty(0), True)}

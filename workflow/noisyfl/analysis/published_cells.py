@@ -11,9 +11,9 @@ import pandas as pd
 
 from noisyfl.analysis.cells import Cell
 from noisyfl.analysis.frame import LABELS, cells_of
-from noisyfl.analysis.room import rooms
-from noisyfl.analysis.statistics import STATISTICS
-from noisyfl.analysis.verdicts import NOT_RUN
+from noisyfl.analysis.metrics import ACCURACY
+from noisyfl.analysis.statistics import BASELINE, NOT_RUN, ORACLE
+from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.spreadsheet import as_text, from_text
 from noisyfl.specs.published import KEY, Published
@@ -55,6 +55,24 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     ours.columns = pd.Index([*KEY, *OURS])
     both = numbers.merge(ours, on=list(KEY), how="left", validate="one_to_many")
     return both.fillna({"ours_trials": 0, "verdict": NOT_RUN})
+
+
+def rooms(frame: pd.DataFrame, statistic: str) -> pd.Series:
+    """The headroom: the oracle's test accuracy minus FedAvg's, in points, by the setting.
+
+    Args:
+        frame: rows of tables, see :mod:`noisyfl.analysis.frame`; of its runs those of the two
+            methods count.
+        statistic: of a run, by a name in :data:`noisyfl.analysis.summaries.STATISTICS`.
+    """
+    runs = frame[(frame["metric"] == ACCURACY) & (frame["status"] == "finished")]
+    by_setting = runs.drop_duplicates("run").set_index("setting")
+    levels = {
+        method: by_setting.loc[by_setting["our_method"] == method, statistic]
+        for method in (BASELINE, ORACLE)
+    }
+    means = {method: values.groupby(level=0).mean() for method, values in levels.items()}
+    return (means[ORACLE] - means[BASELINE]).dropna()
 
 
 def _mean(rooms: pd.Series) -> float | None:

@@ -1,131 +1,349 @@
-"""Statistics of a run's values, their mean over trials, and correlations.
+"""What a few seeds can tell of a comparison, and the verdicts of tables, claims and evidence.
 
-A run is evaluated after the rounds that its schedule names, which need not be all of them. Every
-statistic takes the values of a metric in the order of the rounds, without the rounds that have
-none. So "the last ten" of the test accuracy are the last ten evaluations, which span ten rounds if
-every round is evaluated, and more otherwise.
+- A difference between methods that share seeds is tested by :func:`differences`: a paired t-test
+  with a pooled standard deviation, corrected by Holm.
+- A number without its seeds, such as a cell of ``cells.csv``, has a :class:`Spread`: the standard
+  deviation between seeds, pooled over cells, and its t interval.
+- A number computed from several others, as in a claim, has draws from these t distributions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
-STEADY = 5
-"""Evaluations that FedNoiL's convergence rule looks at."""
+from noisyfl.analysis.summaries import Summary
+from noisyfl.core.randomness import stream
+from noisyfl.specs.published import Number
 
-STEP = 0.02
-"""Difference of two consecutive test accuracies from which a run counts as not converged."""
+LEVEL = 0.05
+"""The level of all tests."""
+
+CONFIDENCE = 1 - LEVEL
+"""Of all intervals, and the share of draws that have to agree."""
+
+BASELINE = "fedavg"
+"""The method that all others are compared with."""
+
+ORACLE = "oracle"
+"""The method that learns from clean samples alone; its lead over the baseline is the headroom."""
+
+DRAWS = 1000
+"""How many draws show what a number might also be, given its spread."""
+
+# ---------------------------------------------------------------- verdicts
+
+REPRODUCED, CLOSE, DIFFERS, NOT_RUN, DIVERGED, OTHER_SCALE = VERDICTS = (
+    "reproduced",
+    "close",
+    "differs",
+    "not run",
+    "diverged",
+    "other scale",
+)
+
+MARKS = dict(zip(VERDICTS, ("✓", "≈", "≠", "", "⚡", ""), strict=True))
+"""The sign of each verdict."""
+
+HOLDS, MOSTLY, IN_PART, HARDLY, DOES_NOT, CANNOT_TELL = OUTCOMES = (
+    "holds",
+    "mostly holds",
+    "holds in part",
+    "hardly holds",
+    "does not hold",
+    "cannot tell",
+)
+
+GRADES = ((0.8, MOSTLY), (0.2, IN_PART), (math.nextafter(0, 1), HARDLY), (0, DOES_NOT))
+"""The verdict where not enough cases hold, by the least share of the decided ones that do."""
+
+POINTS = 2.0
+"""Percentage points that replace the published spread over trials where the paper prints none."""
+
+SHARE = 0.1
+"""The same for a number that is not a percentage, as a share of that number."""
+
+CLOSE_SPREADS = 3.0
+"""How many published spreads a number that is not reproduced may be off and still be close."""
 
 
-class Value(NamedTuple):
-    """A statistic of one run.
+def verdict_on_number(
+    published: Number | None,
+    ours: Summary | None,
+    unit: str,
+    as_published: bool,
+    diverged: bool,
+) -> str:
+    """One of :data:`VERDICTS`; empty where there is no published number.
+
+    Our mean is reproduced if it is off by at most the published spread plus its own standard error,
+    and close if it is off by at most three published spreads plus that error.
+
+    Args:
+        published: the paper's number, whose spread, if there is one, is over trials.
+        ours: our number over the trials that did not diverge; its spread likewise.
+        unit: of both, a key of :data:`noisyfl.analysis.metrics.FACTORS`; shares are in percent.
+        as_published: whether ours was made exactly in the paper's setting.
+        diverged: whether most of our trials diverged.
+    """
+    if published is None:
+        return ""
+    if ours is None and not diverged:
+        return NOT_RUN
+    if not as_published:
+        return OTHER_SCALE
+    if ours is None or diverged:
+        return DIVERGED
+    off = abs(ours.mean - published.value)
+    spread = published.std or (POINTS if unit == "percent" else SHARE * abs(published.value))
+    error = (ours.std or 0.0) / math.sqrt(ours.trials)
+    if off <= spread + error:
+        return REPRODUCED
+    return CLOSE if off <= CLOSE_SPREADS * spread + error else DIFFERS
+
+
+def verdict_on_cases(hold: int, fail: int, share: float = 1.0) -> str:
+    """The verdict on a statement that holds in some of its decided cases and fails in others.
+
+    Args:
+        share: the share of them in which it must hold.
+    """
+    if hold >= share * (hold + fail):
+        return HOLDS
+    return next(verdict for least, verdict in GRADES if hold / (hold + fail) >= least)
+
+
+class Headroom(NamedTuple):
+    """How much a method can gain in a setting.
 
     Attributes:
-        value: in the unit of the metric; an accuracy is a share, 0 to 1.
-        starred: it is a maximum, since the run did not converge (only with ``final_or_max``).
+        points: the oracle's lead over the baseline.
+        deviation: the standard deviation between seeds there; 0 if it is unknown.
     """
 
-    value: float
-    starred: bool = False
+    points: float
+    deviation: float
+
+    def suffices(self, gap: float = 0.0) -> bool:
+        """Whether it exceeds two standard deviations between seeds, and a gap."""
+        return self.points > max(2 * self.deviation, gap)
+
+
+def verdict_on_lead(lead: float, error: float, headroom: Headroom | None) -> str:
+    """The verdict on whether a method is better than the baseline.
+
+    Args:
+        lead: of our runs, in points.
+        error: half the width of its interval; NaN if it is unknown.
+        headroom: None if it is unknown.
+    """
+    if not abs(lead) > error or (headroom and not headroom.suffices()):
+        return CANNOT_TELL
+    return HOLDS if lead > 0 else DOES_NOT
+
+
+# ---------------------------------------------------------------- numbers without their seeds
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A statistic over the trials of a cell.
+class Spread:
+    """The standard deviation between seeds, pooled over cells.
 
     Attributes:
-        mean: in the unit of the metric; an accuracy is a share, 0 to 1.
-        std: the sample standard deviation (``ddof=1``); None for a single trial.
-        trials: how many were averaged.
-        starred: it is a mean of maxima, since most trials did not converge.
+        freedom: its degrees of freedom; 0 if no cell has several seeds.
     """
 
-    mean: float
-    std: float | None
-    trials: int
-    starred: bool = False
+    std: float = 0.0
+    freedom: int = 0
+
+    @classmethod
+    def pool(cls, cells: Iterable[tuple[float, int]]) -> Spread:
+        """Pool the standard deviations of cells, each with its number of seeds."""
+        squares, freedom = 0.0, 0
+        for std, seeds in cells:
+            if seeds > 1 and not math.isnan(std):
+                squares, freedom = squares + (seeds - 1) * std**2, freedom + seeds - 1
+        return cls(math.sqrt(squares / freedom), freedom) if freedom else cls()
+
+    def error(self, std: float, seeds: int) -> float:
+        """The standard error of a cell's mean: by its own standard deviation if that is larger than
+        the pooled one, since a few seeds may agree by chance.
+
+        Args:
+            std: of the cell; NaN if it is unknown.
+        """
+        return float(np.fmax(self.std, std)) / math.sqrt(seeds)
+
+    def half_width(self, *errors: float) -> float:
+        """Half the width of the interval of a difference of means; NaN if it is unknown.
+
+        Args:
+            errors: the standard errors of both.
+        """
+        if not self.freedom:
+            return math.nan
+        return float(stdtrit(self.freedom, (1 + CONFIDENCE) / 2)) * math.hypot(*errors)
 
 
-def best(values: Sequence[float]) -> Value:
-    """The largest value of the run."""
-    return Value(max(values))
+# ---------------------------------------------------------------- methods on the same seeds
+
+Place = tuple[int, int]
+"""The numbers of a row and a column."""
 
 
-def last(values: Sequence[float]) -> Value:
-    """The value at the end of the run."""
-    return Value(values[-1])
+@dataclass(frozen=True)
+class Differences:
+    """How much better methods are than the baseline, and which differences are significant.
 
-
-def mean_last_10(values: Sequence[float]) -> Value:
-    """The mean of the last ten values, or of all if there are fewer."""
-    return Value(float(np.mean(values[-10:])))
-
-
-def mean(values: Sequence[float]) -> Value:
-    """The mean of all values of the run."""
-    return Value(float(np.mean(values)))
-
-
-def final_or_max(values: Sequence[float]) -> Value:
-    """FedNoiL's rule: the last test accuracy of a run that converged, else the largest, starred.
-
-    A run has converged if the last five evaluations differ by less than 2 percentage points from
-    one to the next. A run with fewer evaluations counts as not converged.
+    Attributes:
+        points: better than the baseline by seed, where both have it, by row and column.
+        deviations: the standard deviation of a seed's difference, by the number of the column:
+            pooled over all methods, of which each alone has few seeds. Only where one has several.
+        chances: the p-value of each mean difference in these columns.
+        significant: the rows and columns that differ significantly, all comparisons together.
     """
-    tail = values[-STEADY:]
-    if len(tail) == STEADY and bool(np.all(np.abs(np.diff(tail)) < STEP)):
-        return last(values)
-    return Value(max(values), starred=True)
+
+    points: Mapping[Place, pd.Series]
+    deviations: Mapping[int, float]
+    chances: Mapping[Place, float]
+    significant: Set[Place]
+
+    def mean(self, place: Place) -> float:
+        """The mean difference of a cell, in points."""
+        return float(self.points[place].mean())
 
 
-STATISTICS: dict[str, Callable[[Sequence[float]], Value]] = {
-    function.__name__: function for function in (best, last, mean_last_10, final_or_max, mean)
-}
-
-WORDS = {
-    "best": "the largest of a run",
-    "last": "at the end of a run",
-    "mean_last_10": "mean of a run's last ten evaluations",
-    "final_or_max": "at the end of a run, or its maximum (*) where most runs did not converge",
-    "mean": "mean over a run",
-}
-"""How a table's page describes each statistic, after the name of the metric."""
-
-
-def star_rule(statistic: str, starred: Sequence[bool]) -> tuple[str, bool]:
-    """The statistic that every trial of a cell contributes, and whether the cell is starred.
-
-    With ``final_or_max`` the paper stars whole cells. Here a cell is starred if more than half of
-    its trials are; then every trial contributes its maximum, and otherwise its last accuracy. Any
-    other statistic stays as it is, without a star.
+def differences(accuracies: Mapping[Place, pd.Series], baseline: int) -> Differences:
+    """Compare every row with the baseline's.
 
     Args:
-        statistic: a name in :data:`STATISTICS`.
-        starred: for each trial, whether it did not converge.
+        accuracies: in percent by seed, by row and column.
+        baseline: the number of its row.
     """
-    if statistic != "final_or_max":
-        return statistic, False
-    most = 2 * sum(starred) > len(starred)
-    return ("best" if most else "last"), most
+    level = {c: cell for (r, c), cell in accuracies.items() if r == baseline}
+    pairs = {
+        (r, c): (cell - level[c]).dropna()
+        for (r, c), cell in accuracies.items()
+        if r != baseline and c in level
+    }
+    points = {place: found for place, found in pairs.items() if len(found)}
+    deviations: dict[int, float] = {}
+    chances: dict[Place, float] = {}
+    for c in level:
+        column = {r: each for (r, place), each in points.items() if place == c}
+        deviation, freedom = _pooled(column.values())
+        if not freedom:
+            continue
+        deviations[c] = deviation
+        for r, each in column.items():
+            chances[r, c] = p_value(float(each.mean()), deviation / len(each) ** 0.5, freedom)
+    return Differences(points, deviations, chances, holm(chances))
 
 
-def summary(numbers: Sequence[float], starred: bool = False) -> Summary:
-    """The mean and the sample standard deviation of numbers."""
-    std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
-    return Summary(float(np.mean(numbers)), std, len(numbers), starred)
+def _pooled(column: Iterable[pd.Series]) -> tuple[float, float]:
+    """The standard deviation of a seed's difference from the baseline, pooled over methods, and its
+    degrees of freedom; 0 of each if no method has several seeds.
+
+    The baseline's luck on a seed is in the differences of all methods. So the variance has a shared
+    part, estimated from as many values as there are seeds, and one of each method's own; the
+    degrees of freedom of their sum are Satterthwaite's (Biometrics Bulletin, 1946).
+
+    Args:
+        column: for each method its differences by seed.
+    """
+    apart = pd.DataFrame({n: each - each.mean() for n, each in enumerate(column) if len(each) > 1})
+    count = int(apart.notna().sum().sum())
+    free = count - apart.shape[1]
+    if free <= 0:
+        return 0.0, 0.0
+    squares = float(apart.pow(2).sum().sum())
+    sizes = apart.notna().sum(axis=1)
+    of_seeds = float((apart.mean(axis=1).pow(2) * sizes).sum())
+    # A seed that few methods have counts for little: as many as there would be of equal size.
+    seeds = float(count**2 / sizes.pow(2).sum()) - 1
+    methods = count / (seeds + 1)
+    own_free = free - seeds
+    shared = of_seeds / seeds / methods
+    own = (squares - of_seeds) / own_free * (1 - 1 / methods) if own_free else 0.0
+    variance = shared + own
+    if not variance:
+        return 0.0, float(free)
+    uncertain = shared**2 / seeds + (own**2 / own_free if own_free else 0.0)
+    return variance**0.5, variance**2 / uncertain
+
+
+def p_value(mean: float, error: float, freedom: float) -> float:
+    """The chance of a mean at least so far from zero, by its standard error (two-sided t-test)."""
+    if mean == 0:
+        return 1.0
+    return float(2 * stdtr(freedom, -abs(mean) / error)) if error else 0.0
+
+
+def holm(chances: Mapping[Place, float]) -> set[Place]:
+    """What is significant, all of these together (Holm, Scandinavian Journal of Statistics, 1979):
+    the smallest p-values, each below its share of :data:`LEVEL`.
+    """
+    found: set[Place] = set()
+    for place in sorted(chances, key=chances.__getitem__):
+        if chances[place] > LEVEL / (len(chances) - len(found)):
+            break
+        found.add(place)
+    return found
+
+
+# ---------------------------------------------------------------- draws of computed numbers
+
+
+def draws_of_mean(values: np.ndarray, count: int) -> np.ndarray:
+    """A mean, and draws of what it may be over other clients, float64 [1 + draws].
+
+    The draws are from Student's t distribution. Two means over the same clients are drawn
+    independently, as correlations are (:func:`draws_of_correlation`).
+
+    Args:
+        values: of clients, or of pairs of clients; NaN leaves everything open.
+        count: how many clients there are; a single one leaves everything open.
+    """
+    mean = float(values.mean())
+    if math.isnan(mean) or count < 2:
+        return np.append(mean, np.full(DRAWS, np.nan))
+    draws = _stream(mean, count).standard_t(count - 1, size=DRAWS)
+    return np.append(mean, mean + values.std(ddof=1) / math.sqrt(count) * draws)
+
+
+def draws_of_deviation(std: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """A standard deviation, and draws of what that of all trials might be, float64 [1 + draws].
+
+    Args:
+        std: over so many trials, or clients; NaN if it is unknown.
+    """
+    if math.isnan(std) or count < 2:
+        return np.full(1 + DRAWS, std)
+    squares = rng.chisquare(count - 1, size=DRAWS)
+    return np.append(std, std * np.sqrt((count - 1) / squares))
+
+
+def draws_of_deviation_over_clients(values: np.ndarray, count: int) -> np.ndarray:
+    """A standard deviation over clients, or pairs of them, and draws of what it may be over other
+    clients, float64 [1 + draws]; see :func:`draws_of_mean`.
+    """
+    std = float(values.std())
+    if math.isnan(std) or count < 2:
+        return np.append(std, np.full(DRAWS, np.nan))
+    return draws_of_deviation(std, count, _stream(std, count))
 
 
 def correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearman"]) -> float:
     """Pearson's correlation, or Spearman's of ranks, of the pairs in which both have a value.
 
     Args:
-        x: [n], NaN where there is no value.
-        y: [n], likewise.
+        x: [n], NaN where there is no value; y likewise.
 
     Returns:
         NaN for fewer than three pairs, or if all values of one side are equal.
@@ -136,6 +354,32 @@ def correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearm
     return float(pairs["x"].corr(pairs["y"], method=method))
 
 
-def number(value: float | None, decimals: int = 1) -> str:
-    """A number as it is printed; empty if there is none, or it is NaN."""
-    return "" if value is None or np.isnan(value) else f"{value:.{decimals}f}"
+def draws_of_correlation(
+    found: float, count: int, method: Literal["pearson", "spearman"]
+) -> np.ndarray:
+    """A correlation, and draws of what it may be over other clients, float64 [1 + draws].
+
+    Fisher's z is drawn from a normal distribution of variance 1 / (n - 3), and of
+    (1 + r² / 2) / (n - 3) for ranks (Bonett and Wright, Psychometrika, 2000). Two correlations over
+    the same clients are drawn independently, so that their difference is decided more seldom than
+    it could be.
+
+    Args:
+        found: the correlation; NaN if it is unknown.
+        count: over how many clients; three or fewer leave everything open.
+    """
+    if math.isnan(found):
+        return np.full(1 + DRAWS, found)
+    rng = _stream(found, count)
+    if count <= 3:
+        return np.append(found, rng.uniform(-1, 1, DRAWS))
+    variance = (1 + (found**2 / 2 if method == "spearman" else 0)) / (count - 3)
+    draws = np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12)) + math.sqrt(variance) * (
+        rng.standard_normal(DRAWS)
+    )
+    return np.append(found, np.tanh(draws))
+
+
+def _stream(found: float, count: int) -> np.random.Generator:
+    """Always the same draws for a number over clients, and others for every other number."""
+    return stream(0, "over clients", repr(found), count)

@@ -16,12 +16,12 @@ from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.noisy_clients import SCORES, rightly_called
 from noisyfl.analysis.pairs import PAIRS
 from noisyfl.analysis.runs import Run, read_run
+from noisyfl.analysis.statistics import Spread
 from noisyfl.claims.labels import WORK, Label
 from noisyfl.claims.lines import Line, cells_and_lines, lines_of
 from noisyfl.claims.numbers import Entry
 from noisyfl.claims.query import Query
-from noisyfl.claims.sources import Source
-from noisyfl.claims.spread import Spread
+from noisyfl.claims.sources import Source, draws_of_error
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import find
 from noisyfl.core.randomness import stream
@@ -84,10 +84,10 @@ class Artifacts:
         return own if own.freedom else self._of_dataset(dataset, metric)
 
     def errors(self, line: Line, metric: str, std: float, trials: int) -> np.ndarray:
-        """How far a mean over a line's trials may be off, see :meth:`Spread.errors`."""
+        """How far a mean over a line's trials may be off, see :func:`draws_of_error`."""
         place = line.place
         spread = self.spread(place.table, place.column, self._dataset(line), metric)
-        return spread.errors(metric, std, trials, stream(0, line.runs[0], metric))
+        return draws_of_error(spread, metric, std, trials, stream(0, line.runs[0], metric))
 
     @functools.cache  # noqa: B019
     def _of_dataset(self, dataset: str, metric: str) -> Spread:

@@ -1,27 +1,18 @@
-"""Findings about a claim: its cases, its checks, and the verdict that they come to."""
+"""What numbers say of a claim: comparisons of two numbers, cases, checks, and the verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
+import numpy as np
 from pydantic import BeforeValidator
 
-from noisyfl.claims.labels import Place
-
-HOLDS, MOSTLY, IN_PART, HARDLY, DOES_NOT, CANNOT_TELL = OUTCOMES = (
-    "holds",
-    "mostly holds",
-    "holds in part",
-    "hardly holds",
-    "does not hold",
-    "cannot tell",
-)
-
-GRADES = ((0.8, MOSTLY), (0.2, IN_PART), (math.nextafter(0, 1), HARDLY), (0, DOES_NOT))
-"""The verdict where not enough cases hold, by the least share of the decided ones that do."""
+from noisyfl.analysis.statistics import CANNOT_TELL, CONFIDENCE, HOLDS, verdict_on_cases
+from noisyfl.claims.labels import Label, Place
 
 ENOUGH = 0.5
 """The share of the cases that have to be decided for a verdict."""
@@ -51,7 +42,7 @@ class Case:
         room: whether a method can gain enough in its settings for it to count; if not, it is not
             decided.
         gap: how far apart it says that numbers are, see
-            :meth:`noisyfl.claims.comparison.Comparison.gap`; NaN if unknown.
+            :meth:`Comparison.gap`; NaN if unknown.
     """
 
     label: str
@@ -92,11 +83,11 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """One of :data:`OUTCOMES`, by the decided cases if these are at least half."""
-        decided = self.count(True) + self.count(False)
-        if not decided or decided < ENOUGH * len(self.cases):
+        """By the decided cases, if these are at least half."""
+        hold, fail = self.count(True), self.count(False)
+        if not hold + fail or hold + fail < ENOUGH * len(self.cases):
             return CANNOT_TELL
-        return HOLDS if self.count(True) >= self.share * decided else grade([self])
+        return verdict_on_cases(hold, fail, self.share)
 
     def telling(self, count: int) -> list[Case]:
         """The cases that decide: the worst failures, or else those that hold most narrowly."""
@@ -127,12 +118,83 @@ class Finding:
         """
         told = [check for check in self.checks if check.verdict != CANNOT_TELL]
         if any(check.verdict != HOLDS for check in told):
-            return grade(told)
+            return verdict_on_cases(*(sum(c.count(holds) for c in told) for holds in (True, False)))
         return HOLDS if told and len(told) == len(self.checks) and self.complete else CANNOT_TELL
 
 
-def grade(checks: Sequence[Check]) -> str:
-    """One of :data:`GRADES`, by the decided cases of checks of which not enough hold."""
-    holds, failed = (sum(check.count(outcome) for check in checks) for outcome in (True, False))
-    share = holds / (holds + failed)
-    return next(verdict for least, verdict in GRADES if share >= least)
+Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Comparison(NamedTuple):
+    """Two sides, each float64 [cases, 1 + draws] or [cases, 1], and the sign between them; the
+    right one may be a bound that the claim names.
+    """
+
+    left: np.ndarray
+    sign: str
+    right: np.ndarray
+    bound: bool = False
+
+    @property
+    def truth(self) -> np.ndarray:
+        """float64 [cases, 1 + draws]: 1 where a case holds, 0 where it fails, NaN where unknown."""
+        holds = SIGNS[self.sign](self.left, self.right).astype(float)
+        return np.where(np.isnan(self.left) | np.isnan(self.right), np.nan, holds)
+
+    def margin(self, case: int) -> float:
+        """The difference by which a case holds; negative where it fails. A curve that never reaches
+        a level is off by the largest float, as JSON has no infinity.
+        """
+        left, right = float(self.left[case, 0]), float(self.right[case, 0])
+        apart = left - right if left != right else 0.0  # two curves that never reach a level
+        apart = float(np.nan_to_num(apart, nan=np.nan))
+        return apart if self.sign in ">≥" else -apart
+
+    def gap(self, case: int) -> float:
+        """How far apart a claim says that numbers are: the two sides, or as far as a lead that is
+        held against a bound; 0 where a bound only says how far they are at most.
+        """
+        if not self.bound:
+            return self.margin(case)
+        return float(self.left[case, 0]) if self.sign in ">≥" else 0.0
+
+    def words(self, case: int) -> str:
+        """A case in words: its two sides and the sign."""
+        return f"{text(self.left[case, 0])} {self.sign} {text(self.right[case, 0])}"
+
+
+SIGNS: dict[str, Operation] = {
+    ">": operator.gt,
+    "≥": operator.ge,
+    "<": operator.lt,
+    "≤": operator.le,
+}
+
+
+def text(label: Label) -> str:
+    """A label or a number as it is printed."""
+    return f"{label:.4g}" if isinstance(label, float) else str(label)
+
+
+def decide(truths: Sequence[np.ndarray]) -> bool | None:
+    """Whether several comparisons all hold with the numbers as they are; None if that is not
+    decided.
+
+    A comparison is decided if all its values are known, and nearly all draws agree with the numbers
+    as they are. Each is decided by itself: of two bounds that are nearer to each other than the
+    draws lie apart, most draws miss one or the other, though neither is missed for sure.
+
+    Args:
+        truths: of each comparison in one case, as :attr:`Comparison.truth` has them.
+    """
+    found = [_decide(values) for values in truths]
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _decide(values: np.ndarray) -> bool | None:
+    if np.isnan(values).any():
+        return None
+    holds = bool(values[0])
+    return holds if float((values == values[0]).mean()) >= CONFIDENCE else None

@@ -1,11 +1,11 @@
-"""The judgement of a claim, and the file of all judgements that other pages are made from."""
+"""Judge the papers' claims by the papers' own numbers and by ours, and store the judgements."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ from pydantic import TypeAdapter
 
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.declaration import Claim
-from noisyfl.claims.findings import Finding
+from noisyfl.claims.findings import Case, Finding
+from noisyfl.claims.sources import Side, published
 from noisyfl.core.artifacts import read_json, write_json
+from noisyfl.specs.descriptions import Description, TableDescription
+from noisyfl.specs.published import KEY, Published
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,75 @@ class Judgement:
     claim: Claim
     published: Finding
     ours: Finding
+
+
+def judge(printed: Side, ours: Side) -> list[Judgement]:
+    """Judge every claim by the papers' own numbers and by ours."""
+    found = []
+    for claim in all_claims().values():
+        of_paper, of_ours = examine(claim, printed), examine(claim, ours)
+        found.append(Judgement(claim, of_paper, with_headroom(of_ours, of_paper, ours)))
+    return found
+
+
+def with_headroom(finding: Finding, published: Finding, side: Side) -> Finding:
+    """A finding in which no case is decided by settings without headroom.
+
+    The headroom has to exceed two standard deviations between seeds, and the smallest gap of a case
+    of the claim that the paper's numbers support.
+
+    Args:
+        finding: what the numbers of a side say of a claim.
+        published: what the paper's own say of it.
+    """
+    gaps = (case.gap for check in published.checks for case in check.cases if case.holds)
+    least = min(gaps, default=0.0)
+
+    def lacks(case: Case) -> bool:
+        found = [side.headrooms[cell] for cell in case.cells if cell in side.headrooms]
+        return bool(found) and not any(headroom.suffices(least) for headroom in found)
+
+    checks = (
+        replace(
+            check,
+            cases=tuple(
+                replace(case, holds=None, room=False) if lacks(case) else case
+                for case in check.cases
+            ),
+        )
+        for check in finding.checks
+    )
+    return replace(finding, checks=tuple(checks))
+
+
+def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description]) -> list[str]:
+    """The claims that these tables cannot decide, whatever numbers they get.
+
+    Such a claim compares printed numbers, and for each comparison the tables lack one.
+    """
+    tables = [part for part in parts.values() if isinstance(part, TableDescription)]
+    made = (cell.labels for part in tables for row in part.cells for cell in row)
+    keys = {tuple(labels[name] for name in KEY) for labels in made if set(labels) == set(KEY)}
+    side = published(printed, keys)
+    found = []
+    for claim in all_claims().values():
+        if {query.kind for query in claim.queries.values()} <= set(side.sources):
+            cases = (case for check in examine(claim, side).checks for case in check.cases)
+            if not any(case.known for case in cases):
+                found.append(claim.name)
+    return found
+
+
+def examine(claim: Claim, side: Side) -> Finding:
+    """What the numbers of one side say of a claim.
+
+    A check is left out if this side cannot have the numbers that it takes.
+    """
+    numbers = {
+        name: side.numbers(query, f"{claim.name}: {name}") for name, query in claim.queries.items()
+    }
+    checks = tuple(check for check in claim.checks(**numbers) if check.known)
+    return Finding(checks, not claim.untested)
 
 
 def write_judgements(path: Path, judgements: Sequence[Judgement]) -> None:

@@ -1,25 +1,20 @@
-"""How far each paper's own method is ahead of FedAvg: in the paper, and here."""
+"""How much better each paper's own method is than FedAvg: in the paper, and here."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from scipy.special import stdtrit  # scipy.stats takes a second to import
-
-from noisyfl.analysis.room import ACCURACY, BASELINE
-from noisyfl.claims.comparison import SURE
-from noisyfl.claims.findings import CANNOT_TELL, DOES_NOT, HOLDS
-from noisyfl.claims.sources import Room, room_of, spread_of, spreads_of
-from noisyfl.claims.spread import Spread
+from noisyfl.analysis.metrics import ACCURACY
+from noisyfl.analysis.statistics import BASELINE, Headroom, Spread, verdict_on_lead
+from noisyfl.claims.sources import headroom_of, spread_of, spreads_of
 from noisyfl.specs.published import PAPERS, SCALES
 
 
 @dataclass(frozen=True)
 class Lead:
-    """A paper's own method beside FedAvg in a column of the paper's tables; in points.
+    """A paper's own method compared with FedAvg in a column of the paper's tables; in points.
 
     Attributes:
         paper: a key of :data:`noisyfl.specs.published.PAPERS`.
@@ -31,7 +26,7 @@ class Lead:
         ours: our lead.
         error: half the width of its interval of 95 %; NaN if that is unknown.
         trials: the seeds of our method and of FedAvg.
-        room: how much there is to gain; None if that is unknown.
+        headroom: None if it is unknown.
         as_published: whether ours is of the paper's own setting.
     """
 
@@ -44,17 +39,13 @@ class Lead:
     ours: float
     error: float
     trials: tuple[int, int]
-    room: Room | None
+    headroom: Headroom | None
     as_published: bool
 
     @property
     def verdict(self) -> str:
-        """Whether ours bears out that the method is ahead, one of the claims' verdicts."""
-        if math.isnan(self.error) or abs(self.ours) <= self.error:
-            return CANNOT_TELL
-        if self.room and self.room.points <= 2 * self.room.deviation:
-            return CANNOT_TELL
-        return HOLDS if self.ours > 0 else DOES_NOT
+        """Whether our runs support that the method is better."""
+        return verdict_on_lead(self.ours, self.error, self.headroom)
 
 
 def leads(
@@ -95,13 +86,8 @@ def _of_column(
     )
     trials = int(pair[0]["ours_trials"]), int(pair[1]["ours_trials"])
     spread = spread_of(pair[0], spreads)
-    error = math.nan
-    if spread.freedom:
-        width = float(stdtrit(spread.freedom, (1 + SURE) / 2))
-        # A few trials may agree by chance, but those that do not count as they are.
-        stds = (max(spread.std, float(row["ours_std"] or 0)) for row in pair)
-        errors = (std**2 / count for std, count in zip(stds, trials, strict=True))
-        error = width * math.sqrt(sum(errors))
+    stds = (float(row["ours_std"] or "nan") for row in pair)
+    errors = (spread.error(std, count) for std, count in zip(stds, trials, strict=True))
     yield Lead(
         paper=pair[0]["paper"],
         table=pair[0]["shown_in"].replace("/", "_"),
@@ -110,8 +96,8 @@ def _of_column(
         published=published,
         starred=any(row["converged"] == "false" for row in pair),
         ours=ours,
-        error=error,
+        error=spread.half_width(*errors),
         trials=trials,
-        room=room_of(pair[1], spreads),
+        headroom=headroom_of(pair[1], spreads),
         as_published=all(row["ours_as_published"] == "True" for row in pair),
     )

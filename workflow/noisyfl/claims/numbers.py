@@ -16,11 +16,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from noisyfl.analysis.statistics import correlation
-from noisyfl.claims.comparison import Comparison, Operation, decide, text
-from noisyfl.claims.findings import Case
+from noisyfl.analysis.statistics import (
+    correlation,
+    draws_of_correlation,
+    draws_of_deviation_over_clients,
+    draws_of_mean,
+)
+from noisyfl.claims.findings import Case, Comparison, Operation, decide, text
 from noisyfl.claims.labels import OWN_LABELS, WORK, Label, Place, fits
-from noisyfl.claims.spread import fisher, mean_over, std_over
 from noisyfl.core.options import BadInput, find
 
 EMPTY = np.empty(0, dtype=int)
@@ -170,7 +173,7 @@ class Numbers:
         """The mean; unknown if one of the numbers is. Over clients, or pairs of them, it may be off
         by as much as these differ.
         """
-        return self._reduce(self._over_clients(mean_over, np.mean, over), over)
+        return self._reduce(self._over_clients(draws_of_mean, np.mean, over), over)
 
     def sum(self, *over: str) -> Numbers:
         """The sum; unknown if one of the numbers is."""
@@ -178,7 +181,7 @@ class Numbers:
 
     def std(self, *over: str) -> Numbers:
         """The standard deviation; unknown if one of the numbers is. See :meth:`mean`."""
-        return self._reduce(self._over_clients(std_over, np.std, over), over)
+        return self._reduce(self._over_clients(draws_of_deviation_over_clients, np.std, over), over)
 
     # -- curves: numbers along rounds, batches, or another label with increasing values
 
@@ -267,7 +270,7 @@ class Numbers:
         def how(pairs: np.ndarray, axis: int) -> np.ndarray:
             found = correlation(pairs[:, 0], pairs[:, 1], method)
             count = int((~np.isnan(pairs).any(axis=1)).sum())
-            return fisher(found, _clients_of(count, over), method)
+            return draws_of_correlation(found, _clients_of(count, over), method)
 
         return both._reduce(how, over)
 

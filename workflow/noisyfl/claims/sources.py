@@ -11,47 +11,38 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.analysis.room import ACCURACY
+from noisyfl.analysis.statistics import DRAWS, Headroom, Spread, draws_of_deviation
 from noisyfl.claims.labels import AS_PUBLISHED, Place, cell_labels, printed_place
 from noisyfl.claims.numbers import Entry, Numbers
 from noisyfl.claims.query import Query
-from noisyfl.claims.spread import Spread, deviations
 from noisyfl.core.randomness import stream
 from noisyfl.specs.published import KEY, Published
 
 Source = Callable[[Query], Iterable[Entry]]
 
 
-class Room(NamedTuple):
-    """How much a method can gain in a setting.
-
-    Attributes:
-        points: how far the oracle is ahead of FedAvg.
-        deviation: how far trials lie apart there; 0 if that is unknown.
-    """
-
-    points: float
-    deviation: float
+SHARES = ("label_", "noise_detection_", "noise_ratio", "open_set_", "pseudo_label_")
+"""How metrics begin that are shares of labels or of detections."""
 
 
 class Side:
-    """One side of the numbers that claims are held against: the papers', or ours.
+    """One side of the numbers that claims are checked against: the papers', or ours.
 
     Args:
         sources: by the kind of :class:`Query`; this side has no numbers of other kinds.
-        rooms: the room of the cells of which it is known.
+        headrooms: of the cells of which it is known.
     """
 
     def __init__(
-        self, sources: Mapping[str, Source], rooms: Mapping[Place, Room] | None = None
+        self, sources: Mapping[str, Source], headrooms: Mapping[Place, Headroom] | None = None
     ) -> None:
         self.sources = sources
-        self.rooms = rooms or {}
+        self.headrooms = headrooms or {}
 
     def numbers(self, query: Query, where: str) -> Numbers:
         """The numbers of a query.
@@ -110,13 +101,36 @@ def spread_of(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread])
     return next((spreads[group] for group in _groups(row) if group in spreads), Spread())
 
 
-def room_of(row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]) -> Room | None:
-    """The room in the setting of a cell; None if it is unknown, or if there is no noise: then the
-    oracle is FedAvg, and what a paper says of that setting is not about what noise takes.
+def headroom_of(
+    row: Mapping[str, str], spreads: Mapping[tuple[str, ...], Spread]
+) -> Headroom | None:
+    """The headroom in the setting of a cell; None if it is unknown, or if there is no noise: then
+    the oracle is FedAvg, and what a paper says of that setting is not about what noise takes.
     """
     if row["noise"] == "none" or not row["room"]:
         return None
-    return Room(float(row["room"]), spread_of(row, spreads).std)
+    return Headroom(float(row["room"]), spread_of(row, spreads).std)
+
+
+def draws_of_error(
+    spread: Spread, metric: str, std: float, trials: int, rng: np.random.Generator
+) -> np.ndarray:
+    """How far a mean over trials may be off, float64 [1 + draws], of which the first is 0.
+
+    The draws are from Student's t distribution, scaled by the standard error. If no cell of the
+    group has several trials the mean is taken as it is, since papers print accuracies and times of
+    single trials, too; but a share of labels or detections of a single trial may then be anything.
+
+    Args:
+        spread: of the group.
+        metric: what the mean is of, see :data:`noisyfl.analysis.metrics.METRICS`.
+        std: the standard deviation over the trials; NaN if it is unknown.
+    """
+    if spread.freedom and trials:
+        draws = spread.error(std, trials) * rng.standard_t(spread.freedom, size=DRAWS)
+        return np.append(0.0, draws)
+    unknown = metric.startswith(SHARES) and trials == 1
+    return np.append(0.0, np.full(DRAWS, math.nan if unknown else 0.0))
 
 
 def _our_entries(
@@ -131,8 +145,8 @@ def _our_entries(
         cell = [row[name] for name in (*KEY, "shown_in", "row", "column")]
         spread = spread_of(row, spreads)
         own = math.nan if _averages(row) else std
-        errors = spread.errors(row["metric"], own, count, stream(0, "mean", *cell))
-        stds = deviations(std, count, stream(0, "standard deviation", *cell))
+        errors = draws_of_error(spread, row["metric"], own, count, stream(0, "mean", *cell))
+        stds = draws_of_deviation(std, count, stream(0, "standard deviation", *cell))
         found += _entries_of(row, mean + errors, stds, starred)
     return found
 
@@ -146,12 +160,12 @@ def ours(cells: Path, artifacts: Mapping[str, Source]) -> Side:
     """
     rows = read_rows(cells)
     spreads = spreads_of(rows)
-    rooms = {
-        Place(row["shown_in"], row["row"], row["column"]): room
+    headrooms = {
+        Place(row["shown_in"], row["row"], row["column"]): headroom
         for row in rows
-        if row["metric"] == ACCURACY and (room := room_of(row, spreads))
+        if row["metric"] == ACCURACY and (headroom := headroom_of(row, spreads))
     }
-    return Side({"cells": _by_labels(_our_entries(rows, spreads)), **artifacts}, rooms)
+    return Side({"cells": _by_labels(_our_entries(rows, spreads)), **artifacts}, headrooms)
 
 
 def _entries_of(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from noisyfl.claims.catalogue import all_claims
-from noisyfl.claims.judge import out_of_reach
+from noisyfl.claims.judgement import out_of_reach
 from noisyfl.claims.lines import runs_of_claim
 from noisyfl.core.text import aligned
 from noisyfl.experiments.config import PUBLISHED

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.analysis.metrics import METRICS
-from noisyfl.analysis.statistics import STATISTICS
+from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import Typed

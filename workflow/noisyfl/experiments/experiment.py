@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from noisyfl.analysis.metrics import METRICS
-from noisyfl.analysis.statistics import STATISTICS
+from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.options import BadInput, check_keys, find
 from noisyfl.core.typed import Typed, each_once
 from noisyfl.experiments.setting import (

@@ -13,9 +13,8 @@ from noisyfl.analysis.cells import content_of
 from noisyfl.analysis.frame import read_frame
 from noisyfl.analysis.metrics import METRICS, SYMBOLS
 from noisyfl.analysis.runs import Run, read_run
-from noisyfl.analysis.statistics import STATISTICS, WORDS
-from noisyfl.analysis.verdicts import MARKS
-from noisyfl.claims.findings import OUTCOMES
+from noisyfl.analysis.statistics import MARKS, OUTCOMES
+from noisyfl.analysis.summaries import STATISTICS, WORDS
 from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.paths import from_here

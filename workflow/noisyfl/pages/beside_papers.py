@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from noisyfl.analysis.room import ACCURACY
+from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.core.spreadsheet import from_text
 from noisyfl.specs.published import SCALES
 

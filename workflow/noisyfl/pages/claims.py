@@ -10,19 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.claims.findings import (
+from noisyfl.analysis.statistics import (
     CANNOT_TELL,
     DOES_NOT,
     HARDLY,
     HOLDS,
     IN_PART,
     MOSTLY,
-    OURS,
     OUTCOMES,
-    Case,
-    Check,
-    Finding,
 )
+from noisyfl.claims.findings import OURS, Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, write_judgements
 from noisyfl.core.artifacts import replacing
 from noisyfl.pages.html import render

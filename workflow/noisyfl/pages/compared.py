@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from noisyfl.analysis.statistics import number
+from noisyfl.analysis.summaries import number
 from noisyfl.core.text import aligned
 from noisyfl.pages.markdown import escape, head, row
 

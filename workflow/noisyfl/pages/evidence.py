@@ -18,13 +18,12 @@ import jinja2
 import pandas as pd
 from pydantic import Field, RootModel, model_validator
 
-from noisyfl.analysis.against_fedavg import CLEAR, ROUNDS, Against, Measurements
+from noisyfl.analysis.measurements import ROUNDS, Against, Measurements
 from noisyfl.analysis.names import DATASETS
 from noisyfl.analysis.own_size import OwnSize
-from noisyfl.analysis.room import ORACLE
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import number
-from noisyfl.claims.findings import CANNOT_TELL
+from noisyfl.analysis.statistics import CANNOT_TELL, LEVEL, ORACLE
+from noisyfl.analysis.summaries import number
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
@@ -128,7 +127,7 @@ def evidence_pages(
         undefined=jinja2.StrictUndefined,
     )
     environment.globals |= {"in_short": in_short, "tally": tally, "why": _why}
-    environment.globals |= {"CLEAR": CLEAR, "ROUNDS": ROUNDS}
+    environment.globals |= {"LEVEL": LEVEL, "ROUNDS": ROUNDS}
     environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
     measurements = Measurements(table, runs)
     claims = {paper: [one for one in judgements if one.claim.paper == paper] for paper in PAPERS}
@@ -141,7 +140,7 @@ def evidence_pages(
                 one.claim.name for one in judgements if not _is_decided(one) and _has_numbers(one)
             ],
             measurements=measurements,
-            clear=_clearly_ahead(table, measurements),
+            significant=_significantly_better(table, measurements),
             settings=_settings(table, measurements),
             leads=[_lead(one) for one in leads],
             own=[_own_size(one) for one in own],
@@ -188,7 +187,7 @@ def _lead(lead: Lead) -> list[str]:
         setting,
         f"{lead.published:+.1f}" + ("\\*" if lead.starred else ""),
         f"{lead.ours:+.1f}{error} ({seeds} {'seed' if seeds == '1' else 'seeds'})",
-        f"{lead.room.points:+.1f}" if lead.room else "",
+        f"{lead.headroom.points:+.1f}" if lead.headroom else "",
         "the paper's" if lead.as_published else "reduced",
         lead.verdict,
     ]
@@ -241,27 +240,27 @@ def _settings(table: TableDescription, measurements: Measurements) -> list[list[
         found = measurements.differences
         gains = {r: found.mean((r, at)) for r, at in found.points if at == c}
         room = [gains[r] for r in oracles if r in gains]
-        clear = [gain for r, gain in gains.items() if (r, c) in found.clear]
+        significant = [gain for r, gain in gains.items() if (r, c) in found.significant]
         lines.append(
             [
                 table.columns[c].name,
                 f"{number(baseline.mean())}{spread}",
                 f"{room[0]:+.1f}" if room else "",
                 number(deviation),
-                str(sum(gain > 0 for gain in clear)),
-                str(sum(gain < 0 for gain in clear)),
+                str(sum(gain > 0 for gain in significant)),
+                str(sum(gain < 0 for gain in significant)),
             ]
         )
     return lines
 
 
-def _clearly_ahead(table: TableDescription, measurements: Measurements) -> dict[str, int]:
-    """In how many settings each method that ranks count is clearly ahead, of those in which it can
-    be told; without methods that are run in none of these.
+def _significantly_better(table: TableDescription, measurements: Measurements) -> dict[str, int]:
+    """In how many settings with several seeds each ranked method is significantly better; without
+    methods that are run in none of these.
     """
     told = measurements.differences.deviations
     return {
-        row.name: against.clearly_ahead
+        row.name: against.significantly_better
         for r, row in enumerate(table.rows)
         if row.ranked and r != measurements.baseline
         for against in [measurements.against(r)]
@@ -358,7 +357,7 @@ def describe(cell: pd.Series) -> list[str]:
     """What a cell reached besides its accuracy, as the texts of four columns.
 
     Args:
-        cell: a row of :func:`noisyfl.analysis.against_fedavg.measure`, or the mean of several.
+        cell: a row of :func:`noisyfl.analysis.measurements.measure`, or the mean of several.
 
     Returns:
         its best evaluation and after how many rounds that was; its label precision, and in

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from noisyfl.analysis.cells import Content, Row
-from noisyfl.analysis.verdicts import NOT_RUN
+from noisyfl.analysis.statistics import NOT_RUN
 from noisyfl.pages.table import dagger
 
 WIDEST = 8

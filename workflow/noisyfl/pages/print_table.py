@@ -30,7 +30,7 @@ from typing import Any
 from noisyfl.analysis.cells import Cell, Content, collect, round_number
 from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import read_runs
-from noisyfl.analysis.statistics import STATISTICS
+from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.artifacts import RunFiles, replacing
 from noisyfl.core.spreadsheet import as_text
 from noisyfl.pages.latex import latex_table

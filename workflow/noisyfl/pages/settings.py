@@ -9,13 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyfl.analysis.cells import Cell, Content
-from noisyfl.analysis.metrics import SYMBOLS
+from noisyfl.analysis.metrics import ACCURACY, SYMBOLS
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import WORDS
-from noisyfl.analysis.verdicts import CLOSE_SPREADS, MARKS, NOT_RUN, OTHER_SCALE, POINTS
+from noisyfl.analysis.statistics import (
+    BASELINE,
+    CLOSE_SPREADS,
+    LEVEL,
+    MARKS,
+    NOT_RUN,
+    OTHER_SCALE,
+    POINTS,
+    differences,
+)
+from noisyfl.analysis.summaries import WORDS
 from noisyfl.core.artifacts import TRACKED
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.pages.beside_fedavg import beside_fedavg
 from noisyfl.pages.words import Words, component, plain
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.parts import parts_of
@@ -263,11 +271,39 @@ def notes(content: Content) -> list[str]:
     starred_there = any(c.published and c.published.starred for r in content.rows for c in r.cells)
     if starred or starred_there:
         found.append("*: the maximum, since most of the runs did not converge.")
-    found += beside_fedavg(content)
+    found += _significant(content)
     remarks = (remark for cell in content.cells for remark in content.described(cell).remarks)
     found += [f"{remark}." for remark in dict.fromkeys(remarks)]
     note = content.description.note
     return [*found, note] if note else found
+
+
+def _significant(content: Content) -> list[str]:
+    """A note on which rows differ significantly from FedAvg's; none without several seeds."""
+    names = [row.method_name for row in content.description.rows]
+    runs = content.frame[(content.frame["run"] != "") & (content.frame["status"] == "finished")]
+    runs = runs[runs["metric"] == ACCURACY].set_index("seed")
+    if names.count(BASELINE) != 1 or runs.empty:
+        return []
+    accuracies = {
+        (int(cell["row_number"].iloc[0]), int(cell["column_number"].iloc[0])): cell["mean_last_10"]
+        for _, cell in runs.groupby(["row_number", "column_number"])
+    }
+    found = differences(accuracies, names.index(BASELINE))
+    if not found.deviations:
+        return []
+    parts = []
+    for c in found.deviations:
+        at = sorted(r for r, column in found.significant if column == c)
+        for words, sign in (("better", 1), ("worse", -1)):
+            if rows := [r for r in at if sign * found.mean((r, c)) > 0]:
+                methods = ", ".join(content.description.rows[r].name for r in rows)
+                parts.append(f"{words} in {content.columns[c]}: {methods}")
+    return [
+        "Significantly better or worse than FedAvg, by a paired t-test of the mean of the last ten "
+        f"evaluations with the standard deviation pooled over a column, at {LEVEL:g} for all "
+        f"{len(found.chances)} differences (Holm): {'; '.join(parts) or 'none'}."
+    ]
 
 
 def missing(content: Content) -> list[str]:

@@ -6,7 +6,7 @@ import itertools
 import re
 
 from noisyfl.analysis.cells import Cell, Content
-from noisyfl.analysis.verdicts import MARKS, NOT_RUN
+from noisyfl.analysis.statistics import MARKS, NOT_RUN
 from noisyfl.pages import settings
 from noisyfl.pages.html import render
 from noisyfl.pages.markdown import escape, head, row

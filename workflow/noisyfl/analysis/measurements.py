@@ -1,24 +1,17 @@
-"""Each method beside FedAvg: what its runs reached, and which differences are clear."""
+"""What the runs of each method reached, compared with the baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr  # scipy.stats takes a second to import
 
-from noisyfl.analysis.room import BASELINE
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import best, mean_last_10
+from noisyfl.analysis.statistics import BASELINE, differences
+from noisyfl.analysis.summaries import best, mean_last_10
 from noisyfl.specs.descriptions import TableDescription
-
-CLEAR = 0.05
-"""The chance, of all comparisons together (Holm), at which a difference counts as clear."""
-
-Place = tuple[int, int]
-"""The numbers of a row and a column."""
 
 ROUNDS = 10
 """Rounds over which a method's judgement of labels is averaged: a single one has few clients."""
@@ -100,30 +93,30 @@ def _last_mean(values: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Against:
-    """A method beside the baseline, over the seeds that both have.
+    """A method compared with the baseline, over the seeds that both have.
 
     Attributes:
-        gains: points ahead of the baseline, by the number of the column.
-        clear: the columns in which that is a clear difference.
+        gains: points better than the baseline, by the number of the column.
+        significant: the columns in which that is significant.
     """
 
     gains: Mapping[int, float]
-    clear: Set[int]
+    significant: Set[int]
 
     @property
-    def ahead(self) -> int:
-        """The number of settings in which the method is ahead."""
+    def better(self) -> int:
+        """The number of settings in which the method is better."""
         return sum(gain > 0 for gain in self.gains.values())
 
     @property
-    def clearly_ahead(self) -> int:
-        """The number of settings in which it is clearly ahead."""
-        return sum(self.gains[c] > 0 for c in self.clear)
+    def significantly_better(self) -> int:
+        """The number of settings in which it is significantly better."""
+        return sum(self.gains[c] > 0 for c in self.significant)
 
     @property
-    def clearly_behind(self) -> int:
-        """The number of settings in which it is clearly behind."""
-        return sum(self.gains[c] < 0 for c in self.clear)
+    def significantly_worse(self) -> int:
+        """The number of settings in which it is significantly worse."""
+        return sum(self.gains[c] < 0 for c in self.significant)
 
     @property
     def equal(self) -> bool:
@@ -134,89 +127,6 @@ class Against:
         """The column in which it gains most and, if there are several, that in which it loses."""
         ordered = sorted(self.gains, key=self.gains.__getitem__, reverse=True)
         return [ordered[0], *ordered[1:][-1:]]
-
-
-@dataclass(frozen=True)
-class Differences:
-    """How far methods are ahead of the baseline, and which of that is clear.
-
-    Attributes:
-        points: ahead of the baseline by seed, where both have it, by row and column.
-        deviations: the standard deviation of a trial's difference, by the number of the column:
-            pooled over all methods, of which each alone has few trials. Only where one has several.
-        tested: how many mean differences are held against such a deviation.
-        chances: of each of these, the chance of a mean at least so far from zero.
-        clear: the rows and columns whose mean difference is clear by a t-test with that deviation.
-    """
-
-    points: Mapping[Place, pd.Series]
-    deviations: Mapping[int, float]
-    tested: int
-    chances: Mapping[Place, float]
-    clear: Set[Place]
-
-    def mean(self, place: Place) -> float:
-        """The mean difference of a cell, in points."""
-        return float(self.points[place].mean())
-
-
-def differences(accuracies: Mapping[Place, pd.Series], baseline: int) -> Differences:
-    """Hold every row against the baseline's.
-
-    Args:
-        accuracies: in percent by seed, by row and column.
-        baseline: the number of its row.
-    """
-    level = {c: cell for (r, c), cell in accuracies.items() if r == baseline}
-    pairs = {
-        (r, c): (cell - level[c]).dropna()
-        for (r, c), cell in accuracies.items()
-        if r != baseline and c in level
-    }
-    points = {place: found for place, found in pairs.items() if len(found)}
-    deviations: dict[int, float] = {}
-    chances: dict[Place, float] = {}
-    for c in level:
-        column = {r: each for (r, place), each in points.items() if place == c}
-        deviation, free = _pooled(column.values())
-        if not free:
-            continue
-        deviations[c] = deviation
-        for r, each in column.items():
-            chances[r, c] = _chance(float(each.mean()), deviation / len(each) ** 0.5, free)
-    return Differences(points, deviations, len(chances), chances, holm(chances, CLEAR))
-
-
-def _pooled(column: Iterable[pd.Series]) -> tuple[float, float]:
-    """The standard deviation of a trial's difference from the baseline, pooled over methods, and
-    its degrees of freedom; 0 of each if no method has several trials.
-
-    The baseline's luck on a seed is in the differences of all methods. So the variance has a shared
-    part, which as many trials tell as there are seeds, and one of each method's own; the degrees of
-    freedom of their sum are Satterthwaite's (Biometrics Bulletin, 1946).
-
-    Args:
-        column: for each method its differences by seed.
-    """
-    apart = pd.DataFrame({n: each - each.mean() for n, each in enumerate(column) if len(each) > 1})
-    count = int(apart.notna().sum().sum())
-    free = count - apart.shape[1]
-    if free <= 0:
-        return 0.0, 0.0
-    squares = float(apart.pow(2).sum().sum())
-    sizes = apart.notna().sum(axis=1)
-    of_seeds = float((apart.mean(axis=1).pow(2) * sizes).sum())
-    # A seed that few methods have counts for little: as many as there would be of equal size.
-    seeds = float(count**2 / sizes.pow(2).sum()) - 1
-    methods = count / (seeds + 1)
-    own_free = free - seeds
-    shared = of_seeds / seeds / methods
-    own = (squares - of_seeds) / own_free * (1 - 1 / methods) if own_free else 0.0
-    variance = shared + own
-    if not variance:
-        return 0.0, float(free)
-    uncertain = shared**2 / seeds + (own**2 / own_free if own_free else 0.0)
-    return variance**0.5, variance**2 / uncertain
 
 
 class Measurements:
@@ -256,25 +166,4 @@ class Measurements:
         """A row beside the baseline, in the columns in which they share a seed."""
         found = self.differences
         gains = {c: found.mean((r, c)) for r, c in found.points if r == number}
-        return Against(gains, {c for c in gains if (number, c) in found.clear})
-
-
-def _chance(mean: float, error: float, free: float) -> float:
-    """The chance of a mean at least so far from zero, by its standard error and how many degrees
-    of freedom that has.
-    """
-    if mean == 0:
-        return 1.0
-    return float(2 * stdtr(free, -abs(mean) / error)) if error else 0.0
-
-
-def holm(chances: Mapping[Place, float], level: float) -> set[Place]:
-    """What is significant at a level of all of these together (Holm, Scandinavian Journal of
-    Statistics, 1979): the smallest chances, each below its share of the level.
-    """
-    found: set[Place] = set()
-    for place in sorted(chances, key=chances.__getitem__):
-        if chances[place] > level / (len(chances) - len(found)):
-            break
-        found.add(place)
-    return found
+        return Against(gains, {c for c in gains if (number, c) in found.significant})

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from noisyfl.analysis.room import rooms
+from noisyfl.analysis.published_cells import rooms
 
 
 @pytest.mark.parametrize(("statistic", "points"), [("best", 15.0), ("mean_last_10", 40.0)])
