@@ -68,7 +68,7 @@ def test_rows_are_ranked_within_their_metric(runs):
 
 
 @pytest.mark.parametrize(
-    ("printed", "word"), [(73.9, "reproduced"), (77.9, "close"), (78.1, "differs")]
+    ("printed", "word"), [(73.9, "supported"), (77.9, "partly supported"), (78.1, "not supported")]
 )
 def test_a_verdict_on_a_mean_of_columns_takes_no_spread_for_tolerance(
     runs, tmp_path, printed, word

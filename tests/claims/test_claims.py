@@ -106,14 +106,14 @@ def test_the_published_numbers_say_what_was_counted_in_them(found, name):
         assert one.count(None) == 0
     summed = [tuple(map(sum, zip(*each, strict=True))) for each in counts.values()]
     assert summed == {**HOLD, **FAIL}[name]
-    verdicts = (("holds", HOLD), ("mostly holds", MOSTLY))
-    verdict = next((words for words, names in verdicts if name in names), "holds in part")
+    verdicts = (("supported", HOLD), ("mostly supported", MOSTLY))
+    verdict = next((words for words, names in verdicts if name in names), "partly supported")
     assert found[name].verdict == verdict
 
 
 def test_claims_about_figures_have_no_published_numbers(found):
     for name in FIGURES:
-        assert found[name].verdict == "cannot tell"
+        assert found[name].verdict == "undecided"
         assert not found[name].checks
 
 
@@ -202,17 +202,17 @@ def ahead(numbers, **how):
 def test_ahead_in_every_column(accuracy):
     rows = [cell("own", 80), cell("one", 79), cell("other", 60)]
     finding = ahead(accuracy(*rows))
-    assert finding.verdict == "holds"
+    assert finding.verdict == "supported"
     (case,) = finding.checks[0].cases
     assert (case.label, case.numbers, case.margin, case.holds) == ("", "80 > 79", 1, True)
-    assert ahead(accuracy(cell("own", 70), *rows[1:])).verdict == "does not hold"
+    assert ahead(accuracy(cell("own", 70), *rows[1:])).verdict == "not supported"
     rows += [cell(method, value, noise="b") for method, value in (("own", 70), ("one", 71))]
     finding = ahead(accuracy(*rows))
-    assert finding.verdict == "holds in part"
+    assert finding.verdict == "partly supported"
     (case,) = finding.checks[0].telling(1)
     assert (case.label, case.numbers, case.margin, case.holds) == ("b", "70 > 71", -1, False)
-    assert ahead(accuracy(*rows), share=0.5).verdict == "holds"
-    assert ahead(accuracy(*rows), share=MOST).verdict == "holds in part"
+    assert ahead(accuracy(*rows), share=0.5).verdict == "supported"
+    assert ahead(accuracy(*rows), share=MOST).verdict == "partly supported"
 
 
 def test_what_was_not_run_is_open(accuracy):
@@ -220,24 +220,24 @@ def test_what_was_not_run_is_open(accuracy):
     finding = ahead(accuracy(*rows))
     assert [case.holds for case in finding.checks[0].cases] == [True, None]
     # Half of the cases are decided, which is enough; a third would not be.
-    assert finding.verdict == ahead(accuracy(*rows), share=MOST).verdict == "holds"
-    assert ahead(accuracy(cell("own", 1), *rows[1:])).verdict == "does not hold"
+    assert finding.verdict == ahead(accuracy(*rows), share=MOST).verdict == "supported"
+    assert ahead(accuracy(cell("own", 1), *rows[1:])).verdict == "not supported"
     more = [cell("own", "", noise="c"), cell("one", 1, noise="c")]
-    assert ahead(accuracy(*rows, *more)).verdict == "cannot tell"
-    assert ahead(accuracy(cell("own", 1), *rows[1:], *more)).verdict == "cannot tell"
-    assert ahead(accuracy(cell("own", 80))).verdict == "cannot tell"
+    assert ahead(accuracy(*rows, *more)).verdict == "undecided"
+    assert ahead(accuracy(cell("own", 1), *rows[1:], *more)).verdict == "undecided"
+    assert ahead(accuracy(cell("own", 80))).verdict == "undecided"
 
 
 @pytest.mark.parametrize(
     ("own", "std", "trials", "verdict"),
     [
-        (80.0, 0.1, 3, "holds"),
-        (78.0, 0.1, 3, "does not hold"),
-        (79.2, 1.0, 3, "cannot tell"),
-        (78.8, 1.0, 3, "cannot tell"),
+        (80.0, 0.1, 3, "supported"),
+        (78.0, 0.1, 3, "not supported"),
+        (79.2, 1.0, 3, "undecided"),
+        (78.8, 1.0, 3, "undecided"),
         # The same spread over many trials is a small error; single trials are taken as they are.
-        (79.2, 1.0, 400, "holds"),
-        (79.2, "", 1, "holds"),
+        (79.2, 1.0, 400, "supported"),
+        (79.2, "", 1, "supported"),
     ],
 )
 def test_a_lead_within_the_spread_over_trials_is_open(accuracy, own, std, trials, verdict):
@@ -248,9 +248,9 @@ def test_a_lead_within_the_spread_over_trials_is_open(accuracy, own, std, trials
 @pytest.mark.parametrize(
     ("others", "verdict"),
     [
-        ([], "cannot tell"),  # two trials of two methods say little of what others would give
-        ([0.3] * 8, "holds"),
-        ([9.0], "cannot tell"),  # two trials may agree by chance
+        ([], "undecided"),  # two trials of two methods say little of what others would give
+        ([0.3] * 8, "supported"),
+        ([9.0], "undecided"),  # two trials may agree by chance
     ],
 )
 def test_what_a_mean_may_as_well_be_is_learnt_from_the_whole_column(accuracy, others, verdict):
@@ -261,7 +261,7 @@ def test_what_a_mean_may_as_well_be_is_learnt_from_the_whole_column(accuracy, ot
 
 def test_a_single_trial_varies_as_others_of_its_column(accuracy):
     rows = [cell("own", 79.2, trials=1), cell("one", 79, std=1, trials=9)]
-    assert ahead(accuracy(*rows)).verdict == "cannot tell"
+    assert ahead(accuracy(*rows)).verdict == "undecided"
     elsewhere = [cell(name, 79, noise="b", std=1, trials=9) for name in ("own", "one")]
     rows = [cell("own", 79.2, trials=1), cell("one", 79, trials=1), *elsewhere]
     assert [case.holds for case in ahead(accuracy(*rows)).checks[0].cases] == [None, None]
@@ -298,10 +298,10 @@ def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     (case,) = with_headroom(examine(claim, ours), printed, ours).checks[0].cases
     known = room != "" and noise != "none"
     assert case.holds is (None if known else True)
-    assert count_cases([case]) == ("0 of 0 (1 without room)" if known else "1 of 1")
+    assert count_cases([case]) == ("0 of 0 (1 without headroom)" if known else "1 of 1")
 
 
-@pytest.mark.parametrize(("trials", "verdict"), [(2, "cannot tell"), (40, "holds")])
+@pytest.mark.parametrize(("trials", "verdict"), [(2, "undecided"), (40, "supported")])
 def test_two_trials_say_little_of_how_far_trials_lie_apart(accuracy, trials, verdict):
     rows = [cell(name, 80, std=std, trials=trials) for name, std in (("own", 2), ("one", 1))]
     assert ahead(accuracy(*rows, measure="std")).verdict == verdict
@@ -309,40 +309,40 @@ def test_two_trials_say_little_of_how_far_trials_lie_apart(accuracy, trials, ver
 
 def test_convergence_is_measured_by_stars(accuracy):
     rows = [cell("own", 80, starred="False"), cell("one", 79, starred="True")]
-    assert ahead(accuracy(*rows, measure="converged")).verdict == "holds"
+    assert ahead(accuracy(*rows, measure="converged")).verdict == "supported"
     rows = [{**row, "ours_starred": ""} for row in rows]
-    assert ahead(accuracy(*rows, measure="converged")).verdict == "cannot tell"
+    assert ahead(accuracy(*rows, measure="converged")).verdict == "undecided"
 
 
 def test_all_conditions_must_hold_and_all_must_be_tested():
     def of(*held):
         return tuple(Check("", (Case("", "", 0.0, one),)) for one in held)
 
-    assert Finding(of(True, True)).verdict == "holds"
-    assert Finding(of(True, False)).verdict == "holds in part"
-    assert Finding(of(False, None)).verdict == "does not hold"
+    assert Finding(of(True, True)).verdict == "supported"
+    assert Finding(of(True, False)).verdict == "partly supported"
+    assert Finding(of(False, None)).verdict == "not supported"
     open_case, held = Case("", "", 0.0, None), Case("", "", 0.0, True)
-    assert Finding((*of(False), Check("", (held, open_case)))).verdict == "holds in part"
-    assert Finding(of(True, None)).verdict == "cannot tell"
-    assert Finding((*of(True), Check("", ()))).verdict == "cannot tell"
-    assert Finding(of(True), complete=False).verdict == "cannot tell"
-    assert Finding(of(False), complete=False).verdict == "does not hold"
-    assert Finding(()).verdict == "cannot tell"
+    assert Finding((*of(False), Check("", (held, open_case)))).verdict == "partly supported"
+    assert Finding(of(True, None)).verdict == "undecided"
+    assert Finding((*of(True), Check("", ()))).verdict == "undecided"
+    assert Finding(of(True), complete=False).verdict == "undecided"
+    assert Finding(of(False), complete=False).verdict == "not supported"
+    assert Finding(()).verdict == "undecided"
 
 
 def test_bounds_of_a_share():
     cases = tuple(Case("", "", 0.0, held) for held in (True, True, True, False, None))
-    for share, verdict in ((0.6, "holds"), (0.75, "holds"), (0.76, "holds in part")):
+    for share, verdict in ((0.6, "supported"), (0.75, "supported"), (0.76, "partly supported")):
         assert Check("", cases, share=share).verdict == verdict
-    assert Check("", cases, share=MOST).verdict == "holds"
+    assert Check("", cases, share=MOST).verdict == "supported"
     half = Check("", (cases[0], cases[3]), share=MOST)
-    assert half.verdict == "holds in part"
-    assert Check("", ()).verdict == "cannot tell"
-    for held, verdict in ((4, "mostly holds"), (3, "holds in part"), (1, "holds in part")):
+    assert half.verdict == "partly supported"
+    assert Check("", ()).verdict == "undecided"
+    for held, word in ((4, "mostly"), (3, "partly"), (1, "partly")):
         five = tuple(Case("", "", 0.0, number < held) for number in range(5))
-        assert Check("", five).verdict == verdict
+        assert Check("", five).verdict == f"{word} supported"
     six = tuple(Case("", "", 0.0, number < 1) for number in range(6))
-    assert Check("", six).verdict == "hardly holds"
+    assert Check("", six).verdict == "hardly supported"
 
 
 def test_a_mistake_in_a_claim_is_named():

@@ -49,13 +49,13 @@ def test_the_page(tmp_path, cells_file):
     assert repr(read_judgements(file)) == repr(judged)
     text, page = markdown.read_text(), html.read_text()
     assert "Scale “small”" in text
-    assert "| FedRN | 6 hold, 1 mostly holds, 3 hold in part, 3 cannot tell |" in text
+    assert "| FedRN | 6 supported, 1 mostly supported, 3 partly supported, 3 undecided |" in text
     assert "1 of our 1376 numbers were not made in the papers' settings" in text
     assert "688 of our 1376 numbers are of a single trial" in text
     rows = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in text.splitlines()}
-    assert rows["fedrn-02"][2] == "holds in part: 2 of 2; 2 of 2; 1 of 2; 1 of 2"
-    assert rows["fedrn-12"][2:] == ["cannot tell: no numbers", "cannot tell: not run |"]
-    assert rows["fedcni-01"][2:] == ["mostly holds: 17 of 18", "mostly holds: 17 of 18 |"]
+    assert rows["fedrn-02"][2] == "partly supported: 2 of 2; 2 of 2; 1 of 2; 1 of 2"
+    assert rows["fedrn-12"][2:] == ["undecided: no numbers", "undecided: not run |"]
+    assert rows["fedcni-01"][2:] == ["mostly supported: 17 of 18", "mostly supported: 17 of 18 |"]
     assert rows["rofl-01"][2:] == ["holds: 12 of 12", "holds: 10 of 10 (2 not run) |"]
     for name in all_claims():
         assert rows[name]
@@ -76,7 +76,8 @@ def test_the_page(tmp_path, cells_file):
 def test_our_numbers_are_judged_like_the_published_ones(cells_file):
     judged = judge(*sides(cells_file))
     counts = Counter(one.published.verdict for one in judged)
-    assert counts == {"holds": 33, "mostly holds": 5, "holds in part": 15, "cannot tell": 13}
+    graded = {"supported": 33, "mostly supported": 5, "partly supported": 15}
+    assert counts == {**graded, "undecided": 13}
     known = {one.claim.name: one for one in judged}
     assert known["fedrn-05"].ours == known["fedrn-05"].published
 

@@ -50,9 +50,9 @@ def test_a_cell_has_ours_the_published_number_and_the_verdict(made):
     assert (found["ours"], found["printed"], found["verdict"]) == (
         "72.00 ± 1.00",
         "72.00",
-        "reproduced",
+        "supported",
     )
-    assert cell(index, "p/t1", "Row of fedavg", small.HIGH)["verdict"] == "differs"
+    assert cell(index, "p/t1", "Row of fedavg", small.HIGH)["verdict"] == "not supported"
     assert cell(index, "p/t1", "Row of fedcorr", small.LOW)["rank"] == (1, 2)
     assert cell(index, "p/t2", "Row of fedavg", small.LOW)["printed"] == ""
 
@@ -154,7 +154,7 @@ def test_zeros_are_empty():
 def test_a_claim_knows_the_cells_that_decided_it_on_both_sides(made):
     _, index, _ = made
     (claim,) = index["claims"]
-    sides = {"published": ("holds", small.LOW), "ours": ("does not hold", small.HIGH)}
+    sides = {"published": ("supported", small.LOW), "ours": ("not supported", small.HIGH)}
     for side, (verdict, column) in sides.items():
         assert claim[side]["verdict"] == verdict
         (number,) = claim[side]["checks"][0]["cases"][0]["cells"]

@@ -132,9 +132,9 @@ def test_two_cells_stand_side_by_side(visit):
 
 
 def test_filters_leave_what_fits_and_stand_in_the_address(page):
-    page.get_by_label("Verdict").select_option("differs")
+    page.get_by_label("Verdict").select_option("not supported")
     assert page.locator(".tally").inner_text() == "1 cell in 1 table"
-    assert "verdict=differs" in page.url
+    assert "verdict=not+supported" in page.url
     page.reload()
     page.wait_for_selector("main[aria-busy=false]")
     assert page.locator(".tables tbody tr").count() == 1
@@ -209,12 +209,12 @@ def test_reasons_are_a_link_where_there_is_a_file(of_two, browser, two_papers, t
 
 
 def test_the_download_has_what_is_shown(page, tmp_path):
-    page.get_by_label("Verdict").select_option("reproduced")
+    page.get_by_label("Verdict").select_option("supported")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download as CSV").click()
     waiting.value.save_as(tmp_path / "tables.csv")
     found = pd.read_csv(tmp_path / "tables.csv")
-    assert set(found["verdict"]) == {"reproduced"}
+    assert set(found["verdict"]) == {"supported"}
     assert set(found["table"]) == {"p/t1"}
     assert found.loc[found["row"] == "Row of fedavg", "ours"].tolist() == [72.0]
 
@@ -222,10 +222,10 @@ def test_the_download_has_what_is_shown(page, tmp_path):
 def test_a_claim_leads_to_the_cells_that_decided_it(visit):
     page = visit.show("#claims")
     assert small.EVIL in page.inner_text(".claim")
-    assert page.locator(".claim .badge").all_inner_texts() == ["✓ holds", "✗ does not hold"]
-    page.get_by_label("With ours").select_option("holds")
+    assert page.locator(".claim .badge").all_inner_texts() == ["✓ supported", "✗ not supported"]
+    page.get_by_label("With ours").select_option("supported")
     assert page.locator(".claim").count() == 0
-    page.get_by_label("With ours").select_option("does not hold")
+    page.get_by_label("With ours").select_option("not supported")
     page.locator(".decided").last.get_by_role("link").click()
     page.wait_for_selector("main.view-cell")
     assert page.inner_text("h1") == "Row of fedavg on digits, IID, high"
@@ -235,8 +235,8 @@ def test_claims_are_counted_by_the_verdicts_that_occur(visit):
     page = visit.show("#claims")
     lines = page.locator(".counts tbody tr").all_inner_texts()
     assert [line.split("\t") for line in lines] == [
-        ["✓ holds", *["1", "–"] * 2],
-        ["✗ does not hold", *["–", "1"] * 2],
+        ["✓ supported", *["1", "–"] * 2],
+        ["✗ not supported", *["–", "1"] * 2],
     ]
 
 

@@ -118,7 +118,7 @@ def test_claims_are_decided_begun_or_without_numbers(table, runs):
     assert "| rofl-06 |" in page
     assert "| rofl-01 |" not in page
     assert "| `rofl-01` | Analysis, CIFAR-10; Table 1 |" in page
-    row = r"^\| \[RoFL\]\(evidence/rofl.md\) \| .* \| 1 holds, 2 cannot tell \|$"
+    row = r"^\| \[RoFL\]\(evidence/rofl.md\) \| .* \| 1 supported, 2 undecided \|$"
     assert re.search(row, page, re.M)
     assert "cannot decide, rofl-01 have some of their comparisons, and the others none" in page
 
@@ -240,7 +240,7 @@ def test_cells_of_the_papers_own_size_stand_first(table, runs):
     page = evidence_pages(found, runs_of, [], [], [], own, {}, {})["evidence.md"]
     (line,) = re.findall(r"^\| p \|.*", page, re.MULTILINE)
     hours = f"{cell.hours:.1f}, {'; '.join(cell.machines)}"
-    numbers = "93.1 | 80.0 | -13.1 | differs | 80.0 (2 and 2 and 2), 66.7 | 1 and 2 and 3"
+    numbers = "93.1 | 80.0 | -13.1 | not supported | 80.0 (2 and 2 and 2), 66.7 | 1 and 2 and 3"
     assert line == f"| p | `p_t1`, {LOW} | FedAvg | {numbers} | {hours} |"
     summaries, shown = cell.cell.summaries, cell.cell.statistic
     summaries[shown] = dataclasses.replace(summaries[shown], starred=True)
@@ -282,12 +282,12 @@ def test_each_papers_lead_over_fedavg_is_beside_ours(table, runs, tmp_path):
     # vary by 2 points in each of the column's five methods of three trials: ten degrees of freedom.
     error = 2.228 * 2 * (2 / 3) ** 0.5
     lead = f"| RoFL | MNIST, pair | +10.0\\* | -5.0 ± {error:.1f} (3 seeds) | +29.6 | reduced |"
-    assert f"{lead} does not hold |" in text
+    assert f"{lead} not supported |" in text
     assert "None of these is at paper scale." in text
     for changed, verdict in (
-        (CELLS.replace("85.04", "70.0"), "holds"),
-        (CELLS.replace("85.04", "83.2"), "cannot tell"),
-        (CELLS.replace("29.6", "3.9"), "cannot tell"),  # two deviations are four points
+        (CELLS.replace("85.04", "70.0"), "supported"),
+        (CELLS.replace("85.04", "83.2"), "undecided"),
+        (CELLS.replace("29.6", "3.9"), "undecided"),  # two deviations are four points
     ):
         cells.write_text(with_labels(changed))
         (one,) = leads(read_rows(cells))
@@ -303,9 +303,9 @@ def test_a_lead_of_a_papers_own_size_is_told_with_the_deviation_of_smaller_trial
     own[0]["ours"] = "90"
     (alone,) = leads(own)
     assert math.isnan(alone.error)
-    assert alone.verdict == "cannot tell"
+    assert alone.verdict == "undecided"
     (lead,) = leads(own, smaller)
-    assert (lead.ours, lead.as_published, lead.verdict) == (10, True, "holds")
+    assert (lead.ours, lead.as_published, lead.verdict) == (10, True, "supported")
     # Ten cells of MNIST have three trials each: twenty degrees of freedom.
     assert lead.error == pytest.approx(2.086 * 2 * 2**0.5, rel=1e-3)
 

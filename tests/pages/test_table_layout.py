@@ -14,7 +14,7 @@ from noisyfl.analysis.cells import collect
 from noisyfl.analysis.frame import read_frames, write_frame
 from noisyfl.analysis.published_cells import published_cells, write_cells
 from noisyfl.analysis.runs import read_runs
-from noisyfl.analysis.statistics import CLOSE_SPREADS, POINTS, verdict_on_number
+from noisyfl.analysis.statistics import PARTLY_SPREADS, POINTS, verdict_on_number
 from noisyfl.core.artifacts import read_table, write_table
 from noisyfl.pages.latex import blocks, escape, latex_table
 from noisyfl.pages.table import html_page, markdown_page
@@ -117,8 +117,8 @@ def test_the_page_prints_shares_in_percent_and_seconds_as_they_are(two_metrics):
     text = markdown_page(two_metrics)
     assert "| precision | 81.5 ± 0.7 (80.0) +1.5 ✓ |" in text
     assert "| time | 2.8 ± 1.1 (2.0) +0.8 ✓ |" in text
-    assert "| accuracy | 60.0 ± 0.0 (75.0) -15.0 ≠ |" in text
-    assert "Of 3 published numbers: 2 reproduced ✓, 1 differs ≠." in text
+    assert "| accuracy | 60.0 ± 0.0 (75.0) -15.0 ✗ |" in text
+    assert "Of 3 published numbers: 2 supported ✓, 1 not supported ✗." in text
     assert "time of a round, mean over a run, in s" in text
 
 
@@ -195,20 +195,20 @@ class Ours:
 @pytest.mark.parametrize(
     ("ours", "paper", "word"),
     [
-        (Ours(70.5), Number(70.0, 0.6), "reproduced"),
-        (Ours(70.7), Number(70.0, 0.6), "close"),
-        (Ours(71.81), Number(70.0, 0.6), "differs"),
+        (Ours(70.5), Number(70.0, 0.6), "supported"),
+        (Ours(70.7), Number(70.0, 0.6), "partly supported"),
+        (Ours(71.81), Number(70.0, 0.6), "not supported"),
         # Without a published spread two points are one.
-        (Ours(72 - 1e-9), Number(70.0), "reproduced"),
-        (Ours(75), Number(70.0), "close"),
-        (Ours(63.9), Number(70.0), "differs"),
+        (Ours(72 - 1e-9), Number(70.0), "supported"),
+        (Ours(75), Number(70.0), "partly supported"),
+        (Ours(63.9), Number(70.0), "not supported"),
         # The standard error of four trials is half their spread: 0.02 / 2 = one point more.
-        (Ours(73 - 1e-9, 2, 4), Number(70.0), "reproduced"),
-        (Ours(73.1, 2, 4), Number(70.0), "close"),
+        (Ours(73 - 1e-9, 2, 4), Number(70.0), "supported"),
+        (Ours(73.1, 2, 4), Number(70.0), "partly supported"),
     ],
 )
 def test_verdicts(ours, paper, word):
-    assert (POINTS, CLOSE_SPREADS) == (2.0, 3.0)
+    assert (POINTS, PARTLY_SPREADS) == (2.0, 3.0)
     assert verdict_on_number(paper, ours, "percent", True, False) == word
 
 
@@ -220,17 +220,15 @@ def test_verdicts_of_what_cannot_be_compared():
     assert verdict_on_number(paper, None, "percent", False, False) == "not run"
     assert verdict_on_number(paper, None, "percent", True, False) == "not run"
     assert verdict_on_number(paper, ours, "percent", True, True) == "diverged"
-    assert verdict_on_number(Number(10.0), Ours(10.9), "seconds", True, False) == "reproduced"
-    assert verdict_on_number(Number(10.0), Ours(12.9), "seconds", True, False) == "close"
-    assert verdict_on_number(Number(10.0), Ours(13.1), "seconds", True, False) == "differs"
+    assert verdict_on_number(Number(10.0), Ours(10.9), "seconds", True, False) == "supported"
+    assert verdict_on_number(Number(10.0), Ours(12.9), "seconds", True, False) == "partly supported"
+    assert verdict_on_number(Number(10.0), Ours(13.1), "seconds", True, False) == "not supported"
     # Three published spreads and one standard error: 3 x 0.1 + 0.4 / 2.
+    paper = Number(10.0, 0.1)
     assert (
-        verdict_on_number(Number(10.0, 0.1), Ours(10.49, 0.4, 4), "percent", True, False) == "close"
+        verdict_on_number(paper, Ours(10.49, 0.4, 4), "percent", True, False) == "partly supported"
     )
-    assert (
-        verdict_on_number(Number(10.0, 0.1), Ours(10.51, 0.4, 4), "percent", True, False)
-        == "differs"
-    )
+    assert verdict_on_number(paper, Ours(10.51, 0.4, 4), "percent", True, False) == "not supported"
 
 
 # ---------------------------------------------------------------- groups, LaTeX
@@ -390,7 +388,8 @@ def test_the_tidy_form_has_each_published_number_once(two_metrics, published, tm
         rows = list(csv.DictReader(file))
     assert len(rows) == len(numbers)
     assert list(rows[0])[:16] == FIELDS.split(",")
-    assert [row["verdict"] for row in rows] == ["reproduced", "reproduced", "differs", "not run"]
+    verdicts = ["supported", "supported", "not supported", "not run"]
+    assert [row["verdict"] for row in rows] == verdicts
     assert [row["ours"] for row in rows] == ["81.5", "2.75", "60.0", ""]
     assert [row["ours_trials"] for row in rows] == ["2", "2", "2", "0"]
     assert (rows[2]["value"], rows[2]["difference"]) == ("75.0", "-15.0")

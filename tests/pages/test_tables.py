@@ -208,7 +208,7 @@ def test_strangers_among_cells_of_the_paper_are_marked(table):
     table.description["as_published"] = [[True, True], [False, True]]
     text = printed(table)["md"]
     assert markdown_cells(text, "w/o")[1] == "**90.00 ± 5.00**† (90.63)"
-    assert markdown_cells(text, "FedAvg")[1] == "80.00 ± 10.00 (93.11) -13.11 ≠"
+    assert markdown_cells(text, "FedAvg")[1] == "80.00 ± 10.00 (93.11) -13.11 ✗"
     assert "the numbers marked † were not made in the paper's settings" in text
 
 

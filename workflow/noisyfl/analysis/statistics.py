@@ -39,28 +39,23 @@ DRAWS = 1000
 
 # ---------------------------------------------------------------- verdicts
 
-REPRODUCED, CLOSE, DIFFERS, NOT_RUN, DIVERGED, OTHER_SCALE = VERDICTS = (
-    "reproduced",
-    "close",
-    "differs",
-    "not run",
-    "diverged",
-    "other scale",
+SUPPORTED, MOSTLY, PARTLY, HARDLY, NOT_SUPPORTED, UNDECIDED = VERDICTS = (
+    "supported",
+    "mostly supported",
+    "partly supported",
+    "hardly supported",
+    "not supported",
+    "undecided",
 )
+"""Whether numbers support a published number, a lead or a claim."""
 
-MARKS = dict(zip(VERDICTS, ("✓", "≈", "≠", "", "⚡", ""), strict=True))
-"""The sign of each verdict."""
+NOT_RUN, DIVERGED, OTHER_SCALE = "not run", "diverged", "other scale"
+"""Why a number has no verdict."""
 
-HOLDS, MOSTLY, IN_PART, HARDLY, DOES_NOT, CANNOT_TELL = OUTCOMES = (
-    "holds",
-    "mostly holds",
-    "holds in part",
-    "hardly holds",
-    "does not hold",
-    "cannot tell",
-)
+SIGNS = {**dict(zip(VERDICTS, "✓≈≈✗✗?", strict=True)), DIVERGED: "⚡"}
+"""The sign of each verdict that has one."""
 
-GRADES = ((0.8, MOSTLY), (0.2, IN_PART), (math.nextafter(0, 1), HARDLY), (0, DOES_NOT))
+GRADES = ((0.8, MOSTLY), (0.2, PARTLY), (math.nextafter(0, 1), HARDLY), (0, NOT_SUPPORTED))
 """The verdict where not enough cases hold, by the least share of the decided ones that do."""
 
 POINTS = 2.0
@@ -69,8 +64,8 @@ POINTS = 2.0
 SHARE = 0.1
 """The same for a number that is not a percentage, as a share of that number."""
 
-CLOSE_SPREADS = 3.0
-"""How many published spreads a number that is not reproduced may be off and still be close."""
+PARTLY_SPREADS = 3.0
+"""How many published spreads a number may be off that is partly supported."""
 
 
 def verdict_on_number(
@@ -80,10 +75,11 @@ def verdict_on_number(
     as_published: bool,
     diverged: bool,
 ) -> str:
-    """One of :data:`VERDICTS`; empty where there is no published number.
+    """Whether our mean supports a published number; empty where there is none.
 
-    Our mean is reproduced if it is off by at most the published spread plus its own standard error,
-    and close if it is off by at most three published spreads plus that error.
+    It does if it is off by at most the published spread plus its own standard error, and partly if
+    it is off by at most three published spreads plus that error. Otherwise the reason why there is
+    no verdict.
 
     Args:
         published: the paper's number, whose spread, if there is one, is over trials.
@@ -104,8 +100,8 @@ def verdict_on_number(
     spread = published.std or (POINTS if unit == "percent" else SHARE * abs(published.value))
     error = (ours.std or 0.0) / math.sqrt(ours.trials)
     if off <= spread + error:
-        return REPRODUCED
-    return CLOSE if off <= CLOSE_SPREADS * spread + error else DIFFERS
+        return SUPPORTED
+    return PARTLY if off <= PARTLY_SPREADS * spread + error else NOT_SUPPORTED
 
 
 def verdict_on_cases(hold: int, fail: int, share: float = 1.0) -> str:
@@ -115,7 +111,7 @@ def verdict_on_cases(hold: int, fail: int, share: float = 1.0) -> str:
         share: the share of them in which it must hold.
     """
     if hold >= share * (hold + fail):
-        return HOLDS
+        return SUPPORTED
     return next(verdict for least, verdict in GRADES if hold / (hold + fail) >= least)
 
 
@@ -144,8 +140,8 @@ def verdict_on_lead(lead: float, error: float, headroom: Headroom | None) -> str
         headroom: None if it is unknown.
     """
     if not abs(lead) > error or (headroom and not headroom.suffices()):
-        return CANNOT_TELL
-    return HOLDS if lead > 0 else DOES_NOT
+        return UNDECIDED
+    return SUPPORTED if lead > 0 else NOT_SUPPORTED
 
 
 # ---------------------------------------------------------------- numbers without their seeds

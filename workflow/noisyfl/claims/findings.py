@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import BeforeValidator
 
-from noisyfl.analysis.statistics import CANNOT_TELL, CONFIDENCE, HOLDS, verdict_on_cases
+from noisyfl.analysis.statistics import CONFIDENCE, SUPPORTED, UNDECIDED, verdict_on_cases
 from noisyfl.claims.labels import Label, Place
 
 ENOUGH = 0.5
@@ -86,7 +86,7 @@ class Check:
         """By the decided cases, if these are at least half."""
         hold, fail = self.count(True), self.count(False)
         if not hold + fail or hold + fail < ENOUGH * len(self.cases):
-            return CANNOT_TELL
+            return UNDECIDED
         return verdict_on_cases(hold, fail, self.share)
 
     def telling(self, count: int) -> list[Case]:
@@ -113,13 +113,13 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """A claim holds if all conditions do; where one fails, the cases of all that can be told
-        say how far it does.
+        """A claim is supported if all conditions are; where one is not, the decided cases of all
+        conditions count.
         """
-        told = [check for check in self.checks if check.verdict != CANNOT_TELL]
-        if any(check.verdict != HOLDS for check in told):
+        told = [check for check in self.checks if check.verdict != UNDECIDED]
+        if any(check.verdict != SUPPORTED for check in told):
             return verdict_on_cases(*(sum(c.count(holds) for c in told) for holds in (True, False)))
-        return HOLDS if told and len(told) == len(self.checks) and self.complete else CANNOT_TELL
+        return SUPPORTED if told and len(told) == len(self.checks) and self.complete else UNDECIDED
 
 
 Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]

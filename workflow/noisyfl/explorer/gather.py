@@ -13,7 +13,7 @@ from noisyfl.analysis.cells import content_of
 from noisyfl.analysis.frame import read_frame
 from noisyfl.analysis.metrics import METRICS, SYMBOLS
 from noisyfl.analysis.runs import Run, read_run
-from noisyfl.analysis.statistics import MARKS, OUTCOMES
+from noisyfl.analysis.statistics import SIGNS, VERDICTS
 from noisyfl.analysis.summaries import STATISTICS, WORDS
 from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import Results, RunFiles
@@ -78,8 +78,8 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
         "note": sources.note,
         "options": sources.options,
         "results": sources.layouts[0].root.as_posix(),
-        "marks": MARKS,
-        "outcomes": OUTCOMES,
+        "signs": SIGNS,
+        "verdicts": VERDICTS,
         "statistics": WORDS,
         "metrics": {
             name: {"label": one.label, "unit": SYMBOLS[one.unit]} for name, one in METRICS.items()

@@ -10,15 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from noisyfl.analysis.published_cells import read_cells
-from noisyfl.analysis.statistics import (
-    CANNOT_TELL,
-    DOES_NOT,
-    HARDLY,
-    HOLDS,
-    IN_PART,
-    MOSTLY,
-    OUTCOMES,
-)
+from noisyfl.analysis.statistics import UNDECIDED, VERDICTS
 from noisyfl.claims.findings import OURS, Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, write_judgements
 from noisyfl.core.artifacts import replacing
@@ -30,10 +22,10 @@ TELLING = 3
 """How many cases of a condition are on the page: the ones that decide it."""
 
 NOTES = (
-    "A claim holds if each of its conditions holds in all of its decided cases (in most, or in a "
-    "share, where the claim says so). Where one fails, the claim mostly holds if 80 % of the "
-    "decided cases of its conditions do, in part from 20 %, and hardly below. A condition of which "
-    "less than half of the cases are decided cannot tell.",
+    "A claim is supported if each of its conditions holds in all of its decided cases (in most, or "
+    "in a share, where the claim says so). Where one fails, the claim is mostly supported if 80 % "
+    "of the decided cases of its conditions hold, partly from 20 %, and hardly below. A condition "
+    "of which less than half of the cases are decided is undecided.",
     "Published numbers are used without their spread.",
     "Ours are means over trials. A case is decided only if it has the same result for 95 % of the "
     "draws of these means from Student's t distribution, scaled by the standard error. The "
@@ -179,24 +171,13 @@ def warnings(cells: Path) -> list[str]:
 def tally(findings: Sequence[Finding]) -> str:
     """How many claims have each verdict, in words."""
     counts = Counter(finding.verdict for finding in findings)
-    several = {
-        HOLDS: "hold",
-        MOSTLY: "mostly hold",
-        IN_PART: "hold in part",
-        HARDLY: "hardly hold",
-        DOES_NOT: "do not hold",
-    }
-    return ", ".join(
-        f"{counts[one]} {one if counts[one] == 1 else several.get(one, one)}"
-        for one in OUTCOMES
-        if counts[one]
-    )
+    return ", ".join(f"{counts[one]} {one}" for one in VERDICTS if counts[one])
 
 
 def in_short(finding: Finding) -> str:
     """The verdict, and the counts of each condition's cases."""
     if not any(case.known for check in finding.checks for case in check.cases):
-        return f"{CANNOT_TELL}: {'not run' if finding.checks else 'no numbers'}"
+        return f"{UNDECIDED}: {'not run' if finding.checks else 'no numbers'}"
     counts = [count_cases(check.cases) for check in finding.checks]
     untested = [] if finding.complete else ["not all of it is tested"]
     return f"{finding.verdict}: {'; '.join([*counts, *untested])}"
@@ -210,7 +191,7 @@ def count_cases(cases: Sequence[Case]) -> str:
     missing = sum(not case.known for case in cases)
     tight = sum(case.known and not case.room for case in cases)
     unsure = sum(case.holds is None and case.known for case in cases) - tight
-    reasons = ((unsure, "open"), (tight, "without room"), (missing, "not run"))
+    reasons = ((unsure, "open"), (tight, "without headroom"), (missing, "not run"))
     more = [f"{count} {word}" for count, word in reasons if count]
     decided = len(cases) - missing - unsure - tight
     return f"{held} of {decided}" + (f" ({', '.join(more)})" if more else "")

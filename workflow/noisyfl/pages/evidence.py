@@ -22,7 +22,7 @@ from noisyfl.analysis.measurements import ROUNDS, Against, Measurements
 from noisyfl.analysis.names import DATASETS
 from noisyfl.analysis.own_size import OwnSize
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import CANNOT_TELL, LEVEL, ORACLE
+from noisyfl.analysis.statistics import LEVEL, ORACLE, UNDECIDED
 from noisyfl.analysis.summaries import number
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.leads import Lead
@@ -221,7 +221,7 @@ def _own_leads(leads: Sequence[Lead]) -> str:
 
 
 def _is_decided(judgement: Judgement) -> bool:
-    return judgement.ours.verdict != CANNOT_TELL
+    return judgement.ours.verdict != UNDECIDED
 
 
 def _has_numbers(judgement: Judgement) -> bool:

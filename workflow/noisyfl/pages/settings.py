@@ -13,12 +13,12 @@ from noisyfl.analysis.metrics import ACCURACY, SYMBOLS
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import (
     BASELINE,
-    CLOSE_SPREADS,
     LEVEL,
-    MARKS,
     NOT_RUN,
     OTHER_SCALE,
+    PARTLY_SPREADS,
     POINTS,
+    SIGNS,
     differences,
 )
 from noisyfl.analysis.summaries import WORDS
@@ -254,11 +254,11 @@ def notes(content: Content) -> list[str]:
         word: n for word, n in content.verdicts.items() if word not in (NOT_RUN, OTHER_SCALE)
     }
     if compared:
-        words = ", ".join(f"{n} {word} {MARKS[word]}".strip() for word, n in compared.items())
+        words = ", ".join(f"{n} {word} {SIGNS[word]}".strip() for word, n in compared.items())
         found.append(
-            f"Of {sum(content.verdicts.values())} published numbers: {words}. Reproduced: off by "
+            f"Of {sum(content.verdicts.values())} published numbers: {words}. Supported: off by "
             f"at most the published spread ({POINTS:g} points where none is printed) and our "
-            f"standard error; close: by at most {CLOSE_SPREADS:g} published spreads and that."
+            f"standard error; partly: by at most {PARTLY_SPREADS:g} published spreads and that."
         )
     if not all(row.trained for row in content.rows):
         found.append("Not run: lines of the paper's table that are not trained here.")

@@ -6,7 +6,7 @@ import itertools
 import re
 
 from noisyfl.analysis.cells import Cell, Content
-from noisyfl.analysis.statistics import MARKS, NOT_RUN
+from noisyfl.analysis.statistics import NOT_RUN, SIGNS
 from noisyfl.pages import settings
 from noisyfl.pages.html import render
 from noisyfl.pages.markdown import escape, head, row
@@ -45,8 +45,8 @@ def paper(content: Content, cell: Cell, spread: bool = False) -> str:
 def against(content: Content, cell: Cell) -> str:
     """Our number against the published one: the difference and the mark of the verdict."""
     if cell.difference is None:
-        return MARKS.get(cell.verdict, "")
-    return f"{cell.difference:+.{content.decimals}f} {MARKS[cell.verdict]}"
+        return SIGNS.get(cell.verdict, "")
+    return f"{cell.difference:+.{content.decimals}f} {SIGNS[cell.verdict]}"
 
 
 def spans(content: Content) -> list[tuple[str, int]]:

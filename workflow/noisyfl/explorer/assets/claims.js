@@ -49,7 +49,7 @@ export function claimsView(query) {
     el(
       "p",
       { class: "intro" },
-      `Each statement of a paper about its results, checked against the paper’s own numbers and against ours. A claim holds if each of its conditions holds in all decided cases.${
+      `Each statement of a paper about its results, checked against the paper’s own numbers and against ours. A claim is supported if each of its conditions holds in all decided cases.${
         JSON.stringify(claims).includes("†") ? " † marks a bound that is ours, since the paper gives none." : ""
       }`,
     ),
@@ -64,8 +64,8 @@ export function claimsView(query) {
         asked.paper ?? "",
         change("paper"),
       ),
-      choice("With the paper’s", anyOf(known.index.outcomes), asked.published ?? "", change("published")),
-      choice("With ours", anyOf(known.index.outcomes), asked.ours ?? "", change("ours")),
+      choice("With the paper’s", anyOf(known.index.verdicts), asked.published ?? "", change("published")),
+      choice("With ours", anyOf(known.index.verdicts), asked.ours ?? "", change("ours")),
     ),
     el(
       "div",
@@ -86,7 +86,7 @@ function counts(claims) {
   ];
   const count = (some, side, verdict) =>
     some.filter((claim) => claim[side].verdict === verdict).length || "–";
-  const occur = known.index.outcomes.filter((verdict) =>
+  const occur = known.index.verdicts.filter((verdict) =>
     claims.some((claim) => SIDES.some(([side]) => claim[side].verdict === verdict)),
   );
   return el(

@@ -3,24 +3,12 @@ import { el } from "./dom.js";
 import { known } from "./data.js";
 
 const CLASSES = {
-  reproduced: "good",
-  close: "near",
-  differs: "bad",
+  supported: "good",
+  "mostly supported": "good",
+  "partly supported": "near",
+  "hardly supported": "bad",
+  "not supported": "bad",
   diverged: "bad",
-  holds: "good",
-  "mostly holds": "good",
-  "holds in part": "near",
-  "hardly holds": "bad",
-  "does not hold": "bad",
-};
-
-const CLAIM_MARKS = {
-  holds: "✓",
-  "mostly holds": "≈",
-  "holds in part": "≈",
-  "hardly holds": "✗",
-  "does not hold": "✗",
-  "cannot tell": "?",
 };
 
 /** The class of a verdict's colour. */
@@ -30,8 +18,8 @@ export function colour(verdict) {
 
 /** A verdict as a sign and a word. */
 export function badge(verdict) {
-  const mark = known.index.marks[verdict] ?? CLAIM_MARKS[verdict] ?? "";
-  return el("span", { class: `badge ${colour(verdict)}` }, mark ? `${mark} ${verdict}` : verdict);
+  const sign = known.index.signs[verdict];
+  return el("span", { class: `badge ${colour(verdict)}` }, sign ? `${sign} ${verdict}` : verdict);
 }
 
 /** A number with so many decimals; a dash if there is none. */

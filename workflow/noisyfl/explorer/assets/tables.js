@@ -94,9 +94,9 @@ function introduction() {
 /** The signs of the verdicts that occur, and what they mean. */
 function verdicts(index) {
   const occur = new Set(index.cells.map((cell) => cell.verdict));
-  const signs = Object.entries(index.marks).filter(([verdict, mark]) => mark && occur.has(verdict));
+  const signs = Object.entries(index.signs).filter(([verdict]) => occur.has(verdict));
   return signs.length
-    ? `, and how they compare: ${signs.map(([verdict, mark]) => `${mark} ${verdict}`).join(", ")}`
+    ? `, and how they compare: ${signs.map(([verdict, sign]) => `${sign} ${verdict}`).join(", ")}`
     : "";
 }
 
