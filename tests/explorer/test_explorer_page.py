@@ -1,6 +1,7 @@
 """The explorer in a real browser, opened from a disk."""
 
 import csv
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,6 @@ import small_explorer as small
 from browser import Visit, chromium
 from noisyfl.analysis.cells import content_of
 from noisyfl.analysis.runs import read_runs
-from noisyfl.core.spreadsheet import as_text
 from noisyfl.explorer import page as page_module
 from noisyfl.explorer.gather import gather
 from noisyfl.explorer.page import explorer_page, write_explorer
@@ -383,26 +383,14 @@ def busy_seconds():
     return sum(sum(process.cpu_times()[:2]) for process in pages)
 
 
-def test_a_downloaded_csv_has_the_cells_that_the_tables_files_have(visit):
-    cells = [
-        "=1+1",
-        "+1",
-        "-2.5",
-        "-1.0 -2.0",
-        "-x",
-        "@A",
-        "'a",
-        "\tb",
-        "＝1",
-        "plain, 'text'",
-        "- ",
-    ]
+def test_a_downloaded_csv_has_the_cells_as_they_are(visit):
+    cells = ["=1+1", "-2.5", "plain, 'text'", 'a "quoted" one', "two\nlines", "- "]
     script = (Path(page_module.__file__).parent / "assets" / "csv.js").read_text()
     script = re.sub(r"^import.*$", "", script, flags=re.MULTILINE).replace("export ", "")
     text = visit.page.evaluate(
         f"rows => {{ {script}; return csv(rows); }}", [[cell] for cell in cells]
     )
-    assert [line for (line,) in csv.reader(text.splitlines())] == list(map(as_text, cells))
+    assert [line for (line,) in csv.reader(io.StringIO(text))] == cells
 
 
 def test_a_curve_has_marks_at_whole_rounds_only(visit):

@@ -1,16 +1,10 @@
 """A table's numbers: what is collected, compared and marked."""
 
-import csv
-
 import pandas as pd
 import pytest
 
-from noisyfl.analysis.frame import read_frames
-from noisyfl.analysis.published_cells import published_cells, write_cells
 from noisyfl.core.options import BadInput
-from noisyfl.core.spreadsheet import from_text
 from noisyfl.pages.settings import banner
-from noisyfl.specs.published import read_published
 from small_tables import HIGH, LOW, PUBLISHED, content, markdown_cells, numbers, printed, table_in
 
 
@@ -269,31 +263,6 @@ def test_rounds_without_an_evaluation_are_skipped(table):
     row = numbers(table).loc["FedAvg"]
     assert row[f"{LOW} mean_last_10"] == pytest.approx(30)
     assert row[f"{LOW} last"] == 40
-
-
-def test_names_that_a_spreadsheet_would_run_are_text_in_every_csv(table, tmp_path):
-    rows, columns = table.description["rows"], table.description["columns"]
-    rows[0]["name"], rows[1]["name"] = "=HYPERLINK(1)", "'quoted"
-    columns[0]["name"] = "@SUM(1+9)"
-    table.description["as_published"] = [[True, True], [True, True]]
-    printed(table)
-    numbers_of = read_published(tmp_path / "published.csv")
-    write_cells(
-        published_cells(read_frames([tmp_path / "out/t1.parquet"]), numbers_of),
-        tmp_path / "cells.csv",
-    )
-    found = {}
-    for path in (tmp_path / "out/t1.csv", tmp_path / "cells.csv"):
-        with path.open(newline="") as file:
-            lines = list(csv.reader(file))
-        found[path.name] = {cell for line in lines for cell in line}
-        for cell in found[path.name]:
-            assert not cell.startswith(("=", "@", "+")), cell
-            assert not cell.startswith("-") or float(cell) < 0
-    assert {"'=HYPERLINK(1)", "''quoted", "'@SUM(1+9) mean"} <= found["t1.csv"]
-    assert {"'=HYPERLINK(1)", "'@SUM(1+9)"} <= found["cells.csv"]
-    assert "-13.11" in found["cells.csv"]
-    assert from_text("''quoted") == "'quoted"
 
 
 def test_without_published_numbers_nothing_is_as_published(table):

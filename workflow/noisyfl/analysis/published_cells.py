@@ -15,7 +15,6 @@ from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.analysis.statistics import BASELINE, NOT_RUN, ORACLE
 from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.artifacts import replacing
-from noisyfl.core.spreadsheet import as_text, from_text
 from noisyfl.specs.published import KEY, Published
 
 OURS = {
@@ -81,11 +80,9 @@ def _mean(rooms: pd.Series) -> float | None:
 
 
 def write_cells(numbers: pd.DataFrame, cells: Path) -> None:
-    """Write what :func:`published_cells` returns as CSV. Names that a spreadsheet would run have an
-    apostrophe in front, see :mod:`noisyfl.core.spreadsheet`.
-    """
+    """Write what :func:`published_cells` returns as CSV."""
     with replacing(cells) as draft:
-        numbers.map(as_text).to_csv(draft, index=False, lineterminator="\n")
+        numbers.to_csv(draft, index=False, lineterminator="\n")
 
 
 def rows_as_text(numbers: pd.DataFrame) -> list[dict[str, str]]:
@@ -96,5 +93,4 @@ def rows_as_text(numbers: pd.DataFrame) -> list[dict[str, str]]:
 def read_cells(cells: Path) -> list[dict[str, str]]:
     """The rows that :func:`write_cells` wrote, as texts by column."""
     with cells.open(newline="", encoding="utf-8") as file:
-        rows = csv.DictReader(file)
-        return [{name: from_text(text) for name, text in row.items()} for row in rows]
+        return list(csv.DictReader(file))

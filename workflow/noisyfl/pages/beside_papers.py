@@ -10,7 +10,6 @@ from pathlib import Path
 import pandas as pd
 
 from noisyfl.analysis.metrics import ACCURACY
-from noisyfl.core.spreadsheet import from_text
 from noisyfl.specs.published import SCALES
 
 ROOM = "*Headroom: oracle − FedAvg*"
@@ -65,7 +64,6 @@ def tables_beside(cells: Path) -> list[Beside]:
             :mod:`noisyfl.analysis.published_cells`.
     """
     numbers = pd.read_csv(cells, dtype={"converged": str, "ours_starred": str})
-    numbers = numbers.map(lambda cell: from_text(cell) if isinstance(cell, str) else cell)
     numbers["value"] *= numbers["unit"].map(SCALES)
     return [
         beside

@@ -14,9 +14,6 @@ The CSV file has one line per row of the table. For each column of the table, sa
   the trials of every statistic;
 - ``C runs``: the ids of the runs, separated by spaces; ``C status by run``, ``C best by run`` and
   so on: the values of these runs in the same order, ``nan`` where a run has none.
-
-Names that a spreadsheet would run have an apostrophe in front, see
-:mod:`noisyfl.core.spreadsheet`.
 """
 
 from __future__ import annotations
@@ -32,7 +29,6 @@ from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.artifacts import RunFiles, replacing
-from noisyfl.core.spreadsheet import as_text
 from noisyfl.pages.latex import latex_table
 from noisyfl.pages.table import html_page, markdown_page
 from noisyfl.specs.descriptions import TableDescription
@@ -84,10 +80,9 @@ def csv_text(content: Content) -> str:
             line |= {f"{column} {name}": value for name, value in facts.items()}
         lines.append(line)
     file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerows(
-        map(as_text, cells) for cells in [lines[0], *(line.values() for line in lines)]
-    )
+    writer = csv.DictWriter(file, lines[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
     return file.getvalue()
 
 

@@ -36,7 +36,7 @@ PRINTING = (".css", ".jinja", ".js", ".py")
 
 TELLING = (
     *("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/places.py"),
-    *("core/script.py", "core/spreadsheet.py", "core/text.py", "core/tracked.py"),
+    *("core/script.py", "core/text.py", "core/tracked.py"),
 )
 """Modules in these subpackages that read configurations, write logs and CSV or say where files lie,
 and compute nothing."""
