@@ -14,7 +14,8 @@ from noisyfl.experiments.setting import merge
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method, without_revisions
 from noisyfl.specs.identity import identity
-from noisyfl.specs.spec import canonical_run, check_run, describe_run
+from noisyfl.specs.spec import canonical_run, check_run
+from noisyfl.specs.words import describe_run
 from small_paper import CONFIG, DIGITS, PAPER, edited, plan
 
 

@@ -217,4 +217,4 @@ def test_a_plugins_method_is_described_by_its_file(tmp_path):
         found = describe_methods()["halves"]
     assert found["about"] == "A method, a model, a label noise and a dataset of one's own."
     assert found["file"] == "my_parts.py"
-    assert found["options"][0]["doc"] == "of the loss"
+    assert found["options"][0]["meaning"] == "of the loss"

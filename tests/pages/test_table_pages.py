@@ -19,8 +19,8 @@ from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.pages.latex import latex_table
 from noisyfl.pages.settings import LEGEND, duration, making, settings
 from noisyfl.pages.table import html_page, markdown_page
-from noisyfl.pages.words import component
 from noisyfl.specs.published import read_published
+from noisyfl.specs.words import component
 from small_tables import (
     HIGH,
     LOW,

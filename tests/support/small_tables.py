@@ -11,8 +11,8 @@ from descriptions import described_table
 from noisyfl.analysis.cells import collect
 from noisyfl.analysis.runs import read_runs
 from noisyfl.pages.print_table import print_table
-from noisyfl.specs.changed import changed_options
 from noisyfl.specs.published import read_published
+from noisyfl.specs.words import changed_options
 
 LOW, HIGH = "level=low", "level=high"
 

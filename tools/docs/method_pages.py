@@ -16,7 +16,8 @@ from noisyfl.pages.reasons import MethodReasons, Reason, method_reasons, subject
 from noisyfl.simulation.client_side import Side
 from noisyfl.specs.catalogue import method_summary, methods
 from noisyfl.specs.published import read_published
-from option_words import allowed, default_of, variant_sets
+from noisyfl.specs.words import describe_option
+from option_words import variant_sets
 from subject_pages import notes, rows_about
 
 NUMBERS = r"[A-Z]?\d+(?:\.\d+)*(?:(?:, | and | to )\d+)*"
@@ -108,8 +109,7 @@ def choices(component: type[Side], reasons: MethodReasons) -> list[str]:
     lines: list[str] = []
     if component.model_fields:
         options: dict[str, tuple[str, ...]] = {
-            option: (default_of(component, option), allowed(field), field.description or "")
-            for option, field in component.model_fields.items()
+            option: describe_option(component, option)[1:] for option in component.model_fields
         }
         names: tuple[str, ...] = ("option", "default", "may be", "what it decides")
         lines += ["", "## Options", ""]

@@ -6,37 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic.fields import FieldInfo
-
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import Component
-from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
+from noisyfl.core.typed import choices_of, type_of
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.spec import REGISTRIES
-
-
-def default_of(component: type[Component], option: str) -> str:
-    """The default in words; if it is a share of something, also what it is a share of."""
-    if component.model_fields[option].is_required():
-        return "required"
-    default = component.defaults()[option]
-    if share := component.extras("share_of").get(option):
-        measure, whole = share
-        return f"{_literal(default)} of {whole:g} {measure.replace('_', ' ')}"
-    return "empty" if default == "" else _literal(default).strip('"')
-
-
-def allowed(field: FieldInfo) -> str:
-    """What an option may be."""
-    choices = choices_of(field)
-    if choices is not None:
-        found = ", ".join(f"`{choice}`" for choice in choices)
-    else:
-        words = {bool: "`true`, `false`", int: "a whole number", float: "a number", str: "text"}
-        bounds = " and ".join(f"{word} {bound:g}" for word, bound in limits_of(field).items())
-        found = f"{words[type_of(field)]} {bounds}".strip()
-    found = f"a list: {found}" if is_list(field) else found
-    return f"{found}, or null" if is_nullable(field) else found
+from noisyfl.specs.words import describe_option
 
 
 def alternatives(component: type[Component], option: str) -> str:
@@ -71,7 +46,7 @@ def shared_option(names: Sequence[str], components: Sequence[str], where: str) -
         for name in names:
             if name not in declared.model_fields:
                 raise BadInput(f"{where}: {component} has no option {name!r}")
-            found.add((default_of(declared, name), alternatives(declared, name)))
+            found.add((describe_option(declared, name).default, alternatives(declared, name)))
     if len(found) != 1:
         named = f"{', '.join(names)} of {', '.join(components)}"
         raise BadInput(f"{where}: {named}: expected options with one default, got {found}")

@@ -189,7 +189,7 @@ class Spread:
 
 # ---------------------------------------------------------------- methods on the same seeds
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """The numbers of a row and a column."""
 
 
@@ -205,17 +205,17 @@ class Differences:
         significant: the rows and columns that differ significantly, all comparisons together.
     """
 
-    points: Mapping[Place, pd.Series]
+    points: Mapping[Position, pd.Series]
     deviations: Mapping[int, float]
-    chances: Mapping[Place, float]
-    significant: Set[Place]
+    chances: Mapping[Position, float]
+    significant: Set[Position]
 
-    def mean(self, place: Place) -> float:
+    def mean(self, place: Position) -> float:
         """The mean difference of a cell, in points."""
         return float(self.points[place].mean())
 
 
-def differences(accuracies: Mapping[Place, pd.Series], baseline: int) -> Differences:
+def differences(accuracies: Mapping[Position, pd.Series], baseline: int) -> Differences:
     """Compare every row with the baseline's.
 
     Args:
@@ -230,7 +230,7 @@ def differences(accuracies: Mapping[Place, pd.Series], baseline: int) -> Differe
     }
     points = {place: found for place, found in pairs.items() if len(found)}
     deviations: dict[int, float] = {}
-    chances: dict[Place, float] = {}
+    chances: dict[Position, float] = {}
     for c in level:
         column = {r: each for (r, place), each in points.items() if place == c}
         deviation, freedom = _pooled(column.values())
@@ -281,11 +281,11 @@ def p_value(mean: float, error: float, freedom: float) -> float:
     return float(2 * stdtr(freedom, -abs(mean) / error)) if error else 0.0
 
 
-def holm(chances: Mapping[Place, float]) -> set[Place]:
+def holm(chances: Mapping[Position, float]) -> set[Position]:
     """What is significant, all of these together (Holm, Scandinavian Journal of Statistics, 1979):
     the smallest p-values, each below its share of :data:`LEVEL`.
     """
-    found: set[Place] = set()
+    found: set[Position] = set()
     for place in sorted(chances, key=chances.__getitem__):
         if chances[place] > LEVEL / (len(chances) - len(found)):
             break

@@ -13,6 +13,7 @@ from noisyfl.methods import METHODS
 from noisyfl.models import MODELS
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.new_method import write_new_method, write_package
+from noisyfl.specs.words import describe_option
 
 
 def list_methods() -> None:
@@ -29,13 +30,10 @@ def list_methods() -> None:
             print(f"  {name}+... takes a {declaration.partner} side behind it")
         if declaration.variants:
             print(f"  variants: {', '.join(declaration.variants)}")
-        shares = declaration.extras("share_of")
-        for option, field in declaration.model_fields.items():
-            default = "required" if field.is_required() else f"default {field.default!r}"
-            if option in shares:
-                measure, whole = shares[option]
-                default += f" of {whole:g} {measure.replace('_', ' ')}, in proportion"
-            print(f"    {option}: {field.description} ({default})")
+        for option in declaration.model_fields:
+            text = describe_option(declaration, option)
+            default = text.default if text.default == "required" else f"default {text.default}"
+            print(f"    {option}: {text.meaning} ({default})")
 
 
 def new_method(name: str, outside: Path | None = None) -> None:

@@ -25,7 +25,8 @@ from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
 from noisyfl.specs.sources import source_digest
-from noisyfl.specs.spec import check_run, describe_run, plugins_of
+from noisyfl.specs.spec import check_run, plugins_of
+from noisyfl.specs.words import describe_run
 
 
 def train_specs(

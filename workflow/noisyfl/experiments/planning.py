@@ -32,13 +32,13 @@ from noisyfl.experiments.headers import check_known
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.targets import check_names
 from noisyfl.specs.catalogue import edited_methods
-from noisyfl.specs.changed import changed_options
 from noisyfl.specs.descriptions import CellDescription
 from noisyfl.specs.extent import remarks_of, work_key, work_of
 from noisyfl.specs.identity import canonical_json, identity
 from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, read_published
-from noisyfl.specs.spec import check_part, describe_run
+from noisyfl.specs.spec import check_part
+from noisyfl.specs.words import changed_options, describe_run
 
 
 def make_plan(

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.plugins import plugin_of
-from noisyfl.core.registry import Component
-from noisyfl.core.typed import choices_of
 from noisyfl.pages.markdown import from_docstring
-from noisyfl.pages.reasons import MethodReasons, method_reasons
+from noisyfl.pages.reasons import method_reasons
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.sources import method_file
+from noisyfl.specs.words import describe_option
 
 
 def describe_methods() -> dict[str, dict[str, Any]]:
@@ -35,31 +34,14 @@ def describe_methods() -> dict[str, dict[str, Any]]:
             "variants": {key: dict(value) for key, value in declared.variants.items()},
             "title": reasons.title if reasons else None,
             "options": [
-                describe_option(declared, option, reasons) for option in declared.model_fields
+                {
+                    **describe_option(declared, option)._asdict(),
+                    "why": reasons.of_option(option) if reasons else {},
+                }
+                for option in declared.model_fields
             ],
         }
     return found
-
-
-def describe_option(
-    method: type[Component], option: str, reasons: MethodReasons | None
-) -> dict[str, Any]:
-    """An option of a method, and what people say of it by column header.
-
-    Args:
-        reasons: what people wrote about the method; None if nobody did.
-    """
-    field = method.model_fields[option]
-    default = method.defaults().get(option, "required")
-    if share := method.extras("share_of").get(option):
-        default = f"{default} of {share[1]:g} {share[0].replace('_', ' ')}"
-    return {
-        "name": option,
-        "default": default,
-        "choices": choices_of(field),
-        "doc": field.description,
-        "why": reasons.of_option(option) if reasons else {},
-    }
 
 
 def about(path: Path) -> str:

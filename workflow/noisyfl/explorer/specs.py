@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.noise.label_noise import LABEL_NOISES
-from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
-from noisyfl.pages.settings import setting_of
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.parts import parts_of
-from noisyfl.specs.spec import canonical_json, in_words, measures_of
+from noisyfl.specs.spec import canonical_json, measures_of
+from noisyfl.specs.words import describe_noise, describe_setting, in_short
 
 Spec = Mapping[str, Any]
 
@@ -41,24 +39,16 @@ def describe(spec: Spec) -> dict[str, Any]:
     """Describe a spec: its setting, and the options of its method's parts."""
     given = spec["noisy_partition"]
     return {
-        "setting": {name: str(words) for name, words in setting_of(spec).items()},
+        "setting": {name: str(words) for name, words in describe_setting(spec).items()},
         "methods": [_method(part, spec) for part in parts_of(spec["method"])],
         "dataset": dataset(given["dataset"]).name,
         "partition": given["partition"]["name"],
         "noise": given["label_noise"]["name"],
         "words": {
-            "partition": in_words(given["partition"], PARTITIONS.classes),
-            "noise": _noise(given),
+            "partition": in_short(given["partition"], PARTITIONS.classes),
+            "noise": describe_noise(given),
         },
     }
-
-
-def _noise(raw: Spec) -> str:
-    """The label noise and its level in words, without options that have their default."""
-    noise = in_words(raw["label_noise"], LABEL_NOISES.classes)
-    if raw["noise_level"]["name"] == "none":
-        return noise
-    return f"{noise} at {in_words(raw['noise_level'], NOISE_LEVELS.classes)}"
 
 
 def _method(part: Spec, spec: Spec) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,17 +24,14 @@ from noisyfl.analysis.statistics import (
 from noisyfl.analysis.summaries import WORDS
 from noisyfl.core.artifacts import TRACKED
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.pages.words import Words, component, plain
-from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.parts import parts_of
+from noisyfl.specs.words import Words, component, describe_setting, plain
 
 CLIENTS = re.compile(r"\bn=(\d+)")
 """The number of clients in a published partition."""
 
 NOT_NOTED = "not noted"
 """What stands for the share of wrong labels in runs whose provenance does not have it."""
-
-NOTHING: Mapping[str, Sequence[str]] = {}
 
 LEGEND = "In bold: what differs from its default. What has no default is never bold."
 """The sentence above the settings and methods of a page."""
@@ -51,36 +48,6 @@ class Item:
 
     name: str
     values: Mapping[str, Words]
-
-
-def setting_of(
-    spec: Mapping[str, Any], changed: Mapping[str, Sequence[str]] = NOTHING
-) -> dict[str, Words]:
-    """All items of a run's spec but its method and seed, in words."""
-    partition = spec["noisy_partition"]
-
-    def words(key: str, raw: Mapping[str, Any]) -> Words:
-        return component(raw, changed.get(key, ()))
-
-    labels = {"human": "as people labelled", "file": "as the file's labels are"}
-    whose = labels.get(partition["label_noise"]["name"])
-    schedule = {
-        name.replace("_", " "): Words(
-            ((str(spec["schedule"][name]), name in changed.get("schedule", ())),)
-        )
-        for name in Schedule.model_fields
-    }
-    return {
-        "dataset": plain(dataset(partition["dataset"]).name),
-        "clients": plain(str(partition["partition"]["clients"])),
-        "partition": words("partition", partition["partition"]),
-        "label noise": words("label_noise", partition["label_noise"]),
-        "noise level": plain(whose) if whose else words("noise_level", partition["noise_level"]),
-        "model": words("model", spec["model"]),
-        "augmentation": plain(spec["augmentation"]),
-        "normalization": plain(spec["normalization"]),
-        **schedule,
-    }
 
 
 def settings(content: Content) -> list[Item]:
@@ -102,7 +69,7 @@ def settings(content: Content) -> list[Item]:
 def _setting_of_cell(content: Content, cell: Cell) -> dict[str, Words]:
     """The setting of a cell, and the share of wrong labels as a mean over its trials, if noted."""
     trials = content.runs_of(cell)
-    found = setting_of(trials[0].spec, content.described(cell).changed_options)
+    found = describe_setting(trials[0].spec, content.described(cell).changed_options)
     shares = [run.provenance.realised_noise for run in trials]
     known = [share for share in shares if share is not None]
     if not all("realised_noise" in run.provenance.model_fields_set for run in trials):
@@ -197,7 +164,7 @@ def _stand_ins(content: Content, cells: list[Cell]) -> list[str]:
 
 def _size(content: Content, cells: list[Cell]) -> str:
     """A sentence on the size of the cells' runs: dataset, clients, rounds and the like."""
-    every = [setting_of(content.runs[cell.runs[0]].spec) for cell in cells]
+    every = [describe_setting(content.runs[cell.runs[0]].spec) for cell in cells]
 
     def values(name: str) -> str:
         return " or ".join(dict.fromkeys(str(setting[name]) for setting in every))

@@ -10,7 +10,7 @@ from noisyfl.analysis.statistics import NOT_RUN, SIGNS
 from noisyfl.pages import settings
 from noisyfl.pages.html import render
 from noisyfl.pages.markdown import escape, head, row
-from noisyfl.pages.words import Words
+from noisyfl.specs.words import Words
 
 
 def ours(content: Content, cell: Cell) -> str:

@@ -24,8 +24,8 @@ from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import Work, likely_seconds
 from noisyfl.specs.identity import canonical_json
 from noisyfl.specs.parts import parts_of
-from noisyfl.specs.spec import in_words
 from noisyfl.specs.speeds import DEVICES, Layer
+from noisyfl.specs.words import in_short
 
 YEAR = 365 * 24 * 3600.0
 """Seconds in a year."""
@@ -107,7 +107,7 @@ def check_ends(spec: Mapping[str, Any], where: str) -> None:
         key=lambda each: each[1],
     )
     if seconds > YEAR:
-        method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
+        method = "+".join(in_short(part, methods()) for part in parts_of(spec["method"]))
         raise BadInput(
             f"{where}: got {method} with schedule.rounds {spec['schedule']['rounds']:,}, which is "
             f"{extent.rounds:,} rounds and takes {seconds / YEAR:,.0f} years on a {name}, expected "

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, fiel
 
 from noisyfl.core.options import BadInput, check_keys, find, within
 from noisyfl.core.plugins import facts_of, module_of
-from noisyfl.core.registry import Component, Registry, split_component
+from noisyfl.core.registry import Registry, split_component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import dataset
@@ -219,39 +219,6 @@ def plugins_of(spec: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         *(methods()[p["name"]] for p in parts_of(spec["method"])),
     ]
     return facts_of([*component_modules(spec["noisy_partition"]), *map(module_of, classes)])
-
-
-def describe_run(spec: Mapping[str, Any]) -> str:
-    """A run in words: its method, dataset, partition, noise and seed."""
-    given = spec["noisy_partition"]
-    method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
-    partition = in_words(given["partition"], PARTITIONS.classes)
-    facts = dataset(given["dataset"])
-    words = f"{method} on {facts.name}, {partition}"
-    if not facts.true_labels:
-        return f"{words}, label noise as it comes, seed {spec['seed']}"
-    if given["label_noise"]["name"] == "none":
-        return f"{words}, no label noise, seed {spec['seed']}"
-    noise = in_words(given["label_noise"], LABEL_NOISES.classes)
-    level = in_words(given["noise_level"], NOISE_LEVELS.classes)
-    at = "" if level == "none" else f" at {level}"
-    return f"{words}, {noise} label noise{at}, seed {spec['seed']}"
-
-
-def in_words(component: Mapping[str, Any], declared: Mapping[str, type[Component]]) -> str:
-    """``name(option=value, ...)`` with the options that have no default or differ from it.
-
-    Of a component that nobody declares any more, such as a method whose file is gone, all options.
-    """
-    one = declared.get(component["name"])
-    known = component.keys() - {"name", "revision"} if one is None else one.model_fields
-    defaults = {} if one is None else one.defaults()
-    changed = [
-        f"{key}={value}"
-        for key, value in component.items()
-        if key in known and not (key in defaults and defaults[key] == value)
-    ]
-    return component["name"] + (f"({', '.join(changed)})" if changed else "")
 
 
 def check_run(spec: Any, where: str) -> None:

@@ -150,7 +150,7 @@ function options(method, chosen) {
   const heads = [...new Set(method.options.flatMap((option) => Object.keys(option.why)))];
   return listing(
     "list",
-    ["Option", "Default", "What it decides", ...heads],
+    ["Option", "Default", "May be", "What it decides", ...heads],
     method.options.map((option) =>
       el(
         "tr",
@@ -163,18 +163,10 @@ function options(method, chosen) {
         el(
           "td",
           {},
-          el(
-            "code",
-            {},
-            typeof option.default === "string" ? option.default : literal(option.default),
-          ),
+          el("code", {}, option.default),
         ),
-        el(
-          "td",
-          {},
-          option.doc,
-          option.choices ? `; one of ${option.choices.join(", ")}` : null,
-        ),
+        el("td", {}, prose(option.allowed)),
+        el("td", {}, option.meaning),
         heads.map((head) => el("td", {}, prose(option.why[head] ?? ""))),
       ),
     ),
