@@ -162,13 +162,13 @@ FAULTS = {
     ),
     "missing shard": (
         "covidx",
-        lambda path: (path.with_suffix("") / "00001.parquet").unlink(),
-        r"train/00001.parquet: cannot be read",
+        lambda path: (path.with_suffix("") / "00001.arrow").unlink(),
+        r"train/00001.arrow: cannot be read",
     ),
     "truncated shard": (
         "covidx",
-        lambda path: truncate(path.with_suffix("") / "00001.parquet"),
-        r"train/00001.parquet: has [\d,]+ bytes, expected at least [\d,]+",
+        lambda path: truncate(path.with_suffix("") / "00001.arrow"),
+        r"train/00001.arrow: not a whole shard",
     ),
 }
 

@@ -2,8 +2,8 @@
 
 A dataset's official files become two Parquet files, ``train`` and ``test``, with one row per image:
 its pixels (``image``: height x width x channels bytes) and its ``label``. If the pixels of all
-images would fill the memory, the images are kept as JPEG elsewhere, and the file says where
-each of them lies (:mod:`noisyfl.data.datasets.shards`).
+images would fill the memory, the images are kept as JPEG in other files
+(:mod:`noisyfl.data.datasets.shards`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from noisyfl.data.roots import NotFound, Roots, each, first
 
 REVISION = 1
 """Increased when what a part holds changes: its images, their size or their order."""
+
+SHARDS_REVISION = 2
+"""The same for parts whose images are kept encoded."""
 
 
 def prepare(name: str, roots: Roots, download: bool, train_path: Path, test_path: Path) -> None:
@@ -86,7 +89,7 @@ def metadata_of(facts: Dataset, part: str, shape: tuple[int, int, int]) -> dict[
         "part": part,
         "shape": list(shape),
         "classes": list(facts.classes),
-        "revision": REVISION,
+        "revision": SHARDS_REVISION if facts.encoded else REVISION,
         **({} if facts.own is None else {"own": facts.own}),
     }
 
@@ -112,13 +115,14 @@ def read_part(path: Path) -> Part:
             f"{path}: this is the {found} part of {metadata.get('dataset')}, where the {path.stem} "
             "part should be; put both where they belong, or delete them to have them made again"
         )
-    if (revision := metadata.get("revision", 1)) != REVISION:
+    expected = SHARDS_REVISION if "shards" in metadata else REVISION
+    if (revision := metadata.get("revision", 1)) != expected:
         raise DamagedArtifact(
-            f"{path}: it is of revision {revision}, and this version prepares revision {REVISION}; "
+            f"{path}: it is of revision {revision}, and this version prepares revision {expected}; "
             "delete it to have it made again"
         )
     images: np.ndarray | Encoded
-    if table.column_names == list(INDEX):
+    if table.column_names == INDEX:
         shards = [path.parent / name for name in metadata["shards"]]
         images = Encoded(shards, table, tuple(metadata["shape"]))
     elif table.column_names == ["image", "label"]:
