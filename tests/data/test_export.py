@@ -22,7 +22,7 @@ from noisyfl.core import plugins
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.specs.identity import identity
@@ -107,7 +107,7 @@ def test_the_hubs_library_reads_the_given_labels(exported):
 def test_what_is_exported_is_a_data_set_of_ones_own(exported, tmp_path):
     folder, partition, parts = exported
     own = OwnFiles(folder.parent, tmp_path)
-    wanted = Images(path="out", label="true_label", given="label")
+    wanted = RequestedImages(path="out", label="true_label", given="label")
     known = own.images(wanted)
     assert (known["train_size"], known["test_size"]) == (len(parts["train"].labels), 360)
     kept = own.load(own.labels(None, None, own.facts(wanted)))["label"]

@@ -20,7 +20,7 @@ import yaml
 
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import Dataset, Part
+from noisyfl.data.datasets.dataset import Dataset, DatasetPart
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
 
 GROUP = 1_000
@@ -37,7 +37,7 @@ COLUMNS = {
 
 
 def export(
-    name: str, partition: NoisyPartition, train: Part, test: Part, folder: Path
+    name: str, partition: NoisyPartition, train: DatasetPart, test: DatasetPart, folder: Path
 ) -> list[Path]:
     """Write a noisy partition with its images.
 
@@ -78,7 +78,9 @@ def export(
     return [*written, card]
 
 
-def _write(path: Path, part: Part, labels: dict[str, np.ndarray], samples: np.ndarray) -> None:
+def _write(
+    path: Path, part: DatasetPart, labels: dict[str, np.ndarray], samples: np.ndarray
+) -> None:
     """Write rows of a part: the images of ``samples``, and columns in which -1 stands for null."""
     schema = pa.schema(
         {
@@ -105,7 +107,7 @@ def _write(path: Path, part: Part, labels: dict[str, np.ndarray], samples: np.nd
             )
 
 
-def _encoder(part: Part) -> Callable[[int], bytes]:
+def _encoder(part: DatasetPart) -> Callable[[int], bytes]:
     """What gives the encoded bytes of an image by its row."""
     from PIL import Image
 
@@ -136,7 +138,7 @@ def _features(facts: Dataset) -> dict[str, Any]:
     }
 
 
-def _card(name: str, partition: NoisyPartition, train: Part, sizes: dict[str, int]) -> str:
+def _card(name: str, partition: NoisyPartition, train: DatasetPart, sizes: dict[str, int]) -> str:
     """The data card: what the hub reads of it as YAML, and words for people."""
     spec = partition.spec
     label, true = (

@@ -154,7 +154,7 @@ def _not_official(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 
 
 @dataclass(frozen=True)
-class Part:
+class DatasetPart:
     """The training or the test part of a dataset.
 
     Attributes:
@@ -176,108 +176,51 @@ class Part:
         return dataset(self.own or self.name)
 
 
-DATASETS: dict[str, Dataset] = {
-    facts.name: facts
-    for facts in (
-        Dataset(
-            name="digits",
-            shape=(8, 8, 1),
-            classes=NUMERALS,
-            train_size=1_437,
-            test_size=360,
-            mean=(0.3050,),
-            std=(0.3758,),
-            load=load_digits,
-        ),
-        Dataset(
-            name="mnist",
-            shape=(28, 28, 1),
-            classes=NUMERALS,
-            train_size=60_000,
-            test_size=10_000,
-            mean=(0.1307,),
-            std=(0.3081,),
-            load=partial(load_idx, "mnist"),
-        ),
-        Dataset(
-            name="fashion_mnist",
-            shape=(28, 28, 1),
-            classes=FASHION_CLASSES,
-            train_size=60_000,
-            test_size=10_000,
-            mean=(0.2860,),
-            std=(0.3530,),
-            load=partial(load_idx, "fashion_mnist"),
-        ),
-        Dataset(
-            name="cifar10",
-            shape=(32, 32, 3),
-            classes=CIFAR10_CLASSES,
-            train_size=50_000,
-            test_size=10_000,
-            mean=(0.4914, 0.4822, 0.4465),
-            std=(0.2470, 0.2435, 0.2616),
-            load=partial(load_cifar, "cifar10"),
-        ),
-        Dataset(
-            name="cifar100",
-            shape=(32, 32, 3),
-            classes=CIFAR100_CLASSES,
-            train_size=50_000,
-            test_size=10_000,
-            mean=(0.5071, 0.4865, 0.4409),
-            std=(0.2673, 0.2564, 0.2762),
-            load=partial(load_cifar, "cifar100"),
-        ),
-        Dataset(
-            name="svhn",
-            shape=(32, 32, 3),
-            classes=NUMERALS,
-            train_size=73_257,
-            test_size=26_032,
-            mean=(0.4377, 0.4438, 0.4728),
-            std=(0.1980, 0.2010, 0.1970),
-            load=load_svhn,
-        ),
-        Dataset(
-            name="clothing1m",
-            shape=(224, 224, 3),
-            train_shape=(256, 256, 3),
-            classes=CLOTHING_CLASSES,
-            train_size=1_000_000,
-            test_size=10_526,
-            mean=(0.6959, 0.6537, 0.6371),
-            std=(0.3113, 0.3192, 0.3214),
-            load=load_clothing1m,
-            true_labels=False,
-            encoded=True,
-        ),
-        Dataset(
-            name="mini_webvision",
-            shape=(32, 32, 3),
-            train_shape=(33, 33, 3),
-            classes=WEBVISION_CLASSES,
-            train_size=65_944,
-            test_size=2_500,
-            mean=(),
-            std=(),
-            load=load_mini_webvision,
-            true_labels=False,
-        ),
-        Dataset(
-            name="covidx",
-            shape=(224, 224, 3),
-            train_shape=(256, 256, 3),
-            classes=COVIDX_CLASSES,
-            train_size=13_958,
-            test_size=300,
-            mean=(),
-            std=(),
-            load=load_covidx,
-            encoded=True,
-        ),
-    )
+NORMALIZATION: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "digits": ((0.3050,), (0.3758,)),
+    "mnist": ((0.1307,), (0.3081,)),
+    "fashion_mnist": ((0.2860,), (0.3530,)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    "svhn": ((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)),
+    "clothing1m": ((0.6959, 0.6537, 0.6371), (0.3113, 0.3192, 0.3214)),
+    "mini_webvision": ((), ()),
+    "covidx": ((), ()),
 }
+"""The mean and the standard deviation of each dataset's channels; empty if unpublished."""
+
+
+def _official(name: str, *facts: Any, **more: Any) -> Dataset:
+    """A dataset; its shape, classes, sizes and loader are given in the order of the table."""
+    shape, classes, train_size, test_size, load = facts
+    return Dataset(name, shape, classes, train_size, test_size, *NORMALIZATION[name], load, **more)
+
+
+_LARGE: dict[str, Any] = {"train_shape": (256, 256, 3), "encoded": True}
+"""Training images of 256x256 pixels, of which crops are taken, and kept as JPEG."""
+
+_MNIST, _RGB, _CROP = (28, 28, 1), (32, 32, 3), (224, 224, 3)
+_KNOWN = (
+    _official("digits", (8, 8, 1), NUMERALS, 1_437, 360, load_digits),
+    _official("mnist", _MNIST, NUMERALS, 60_000, 10_000, partial(load_idx, "mnist")),
+    _official(
+        "fashion_mnist", _MNIST, FASHION_CLASSES, 60_000, 10_000, partial(load_idx, "fashion_mnist")
+    ),
+    _official("cifar10", _RGB, CIFAR10_CLASSES, 50_000, 10_000, partial(load_cifar, "cifar10")),
+    _official("cifar100", _RGB, CIFAR100_CLASSES, 50_000, 10_000, partial(load_cifar, "cifar100")),
+    _official("svhn", _RGB, NUMERALS, 73_257, 26_032, load_svhn),
+    _official(
+        *("clothing1m", _CROP, CLOTHING_CLASSES, 1_000_000, 10_526, load_clothing1m),
+        **{**_LARGE, "true_labels": False},
+    ),
+    _official(
+        *("mini_webvision", _RGB, WEBVISION_CLASSES, 65_944, 2_500, load_mini_webvision),
+        train_shape=(33, 33, 3),
+        true_labels=False,
+    ),
+    _official("covidx", _CROP, COVIDX_CLASSES, 13_958, 300, load_covidx, **_LARGE),
+)
+DATASETS: dict[str, Dataset] = {facts.name: facts for facts in _KNOWN}
 
 
 COMPONENTS["dataset"] = DATASETS

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, replacing, to_numpy, write_table
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import Dataset, Part, dataset
+from noisyfl.data.datasets.dataset import Dataset, DatasetPart, dataset
 from noisyfl.data.datasets.images import Files, Unreadable, in_order, pixels
-from noisyfl.data.datasets.requested import in_short, missing
+from noisyfl.data.datasets.requested import missing_files, shortened
 from noisyfl.data.datasets.shards import INDEX, Encoded, index_of, write_shards
 from noisyfl.data.datasets.sources import Arrays
 from noisyfl.data.roots import NotFound, Roots, each, first
@@ -94,7 +94,7 @@ def metadata_of(facts: Dataset, part: str, shape: tuple[int, int, int]) -> dict[
     }
 
 
-def read_part(path: Path) -> Part:
+def read_part(path: Path) -> DatasetPart:
     """A part that :func:`prepare` wrote, verified against its checksum.
 
     Images that are kept encoded are verified one by one, when they are decoded.
@@ -130,7 +130,7 @@ def read_part(path: Path) -> Part:
         images = bytes_.reshape(table.num_rows, *metadata["shape"])
     else:
         raise DamagedArtifact(f"{path}: not a part of a dataset (columns {table.column_names})")
-    return Part(
+    return DatasetPart(
         name=metadata["dataset"],
         classes=tuple(metadata["classes"]),
         images=images,
@@ -146,7 +146,7 @@ def _official(
 
     def look(root: Path) -> tuple[Arrays | Files, Arrays | Files]:
         parts = facts.load(root, download and root == each(roots)[-1])
-        absent = [str(p) for part in parts if isinstance(part, Files) for p in missing(part)]
+        absent = [str(p) for part in parts if isinstance(part, Files) for p in missing_files(part)]
         if absent:
             raise NotFound(facts.name, _fault("are missing", absent, report))
         return parts
@@ -169,7 +169,7 @@ def _fault(fault: str, files: list[str], report: Path) -> str:
     before = report.read_text() if report.exists() else ""
     with replacing(report) as draft:
         draft.write_text(before + "".join(f"{file}\n" for file in files))
-    return f"{len(files):,} of its images {fault}: {in_short(files)} (all are listed in {report})"
+    return f"{len(files):,} of its images {fault}: {shortened(files)} (all are listed in {report})"
 
 
 def _check_part(

@@ -42,8 +42,8 @@ class Human(LabelNoise):
     whole = True
     file: str | None = option(
         None,
-        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the file of the dataset's "
-        "human labels, whatever its layout",
+        doc="a .csv, .parquet, .npz, .npy or .pt file in a data folder; null: the file of the "
+        "dataset's human labels, whatever its layout",
     )
     key: str | None = option(None, doc="array of the file, or column of the .csv")
     sha256: str = option(
@@ -133,8 +133,8 @@ class OwnLabels(LabelNoise):
     whole = True
     path: str | None = option(
         None,
-        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the given labels that "
-        "`images(given=...)` names",
+        doc="a .csv, .parquet, .npz, .npy or .pt file in a data folder; null: the given labels "
+        "that `images(given=...)` names",
     )
     key: str | None = option(None, doc="array of the file, or column of the .csv")
     sha256: str = option(
