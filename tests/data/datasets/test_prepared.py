@@ -97,7 +97,7 @@ def test_shards_of_ones_own_are_never_written_into_somebody_elses(tmp_path, shar
     assert len(read_part(path).images.jpeg(11)) > 1000
     assert listing(shared) == before
     # Nor are they lost unasked.
-    with pytest.raises(BadInput, match=r"covidx/train has shards of one's own.*; delete it"):
+    with pytest.raises(BadInput, match=r"covidx/train has shards of its own.*; delete it"):
         provided(tmp_path, "covidx", [shared])
     assert len(list(path.with_suffix("").iterdir())) == 3
 

@@ -51,7 +51,7 @@ Stamp = list[int] | None
 """Size and time of the last change (nanoseconds) of a file; None if there is none."""
 
 RECORD = "images.json"
-"""Beside the parts of a dataset of one's own: what is known of it, and what it was read from.
+"""Beside the parts of a user's own dataset: what is known of it, and what it was read from.
 
 Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, the digest of the
 ``given`` labels among them, whether its classes are ``numbered``, and ``remarks`` on the images and
@@ -78,7 +78,7 @@ class OwnFiles:
     Attributes:
         stamps: of every file of labels or clients that was looked for, there or not, and of every
             file that is kept, by path.
-        fingerprints: of every dataset of one's own that was read, by the JSON of its options.
+        fingerprints: of every user's own dataset that was read, by the JSON of its options.
         remarks: what a user should know of images and of labels, by their digests.
         doubts: what is odd about files of labels. Whether this is known depends on what is prepared
             already, so that no table may depend on it.
@@ -109,7 +109,7 @@ class OwnFiles:
     # Images.
 
     def images(self, wanted: RequestedImages) -> dict[str, Any]:
-        """What specs have of a dataset of one's own, which is read and prepared if it is new.
+        """What specs have of a user's own dataset, which is read and prepared if it is new.
 
         Raises:
             BadInput: see :func:`noisyfl.data.datasets.own_images.read_images`.
@@ -126,7 +126,7 @@ class OwnFiles:
         return dict(self._known[options])
 
     def facts(self, wanted: RequestedImages) -> Dataset:
-        """What is known of a dataset of one's own, with the digest of its given labels if it names
+        """What is known of a user's own dataset, with the digest of its given labels if it names
         some; see :meth:`images`.
         """
         known = dataset(self.images(wanted))
@@ -134,7 +134,7 @@ class OwnFiles:
         return replace(known, given=source["given"] or "", numbered=source["numbered"])
 
     def training_names(self, name: str) -> list[str] | None:
-        """What the training images of a dataset of one's own are called, in its order; None if it
+        """What the training images of a user's own dataset are called, in its order; None if it
         is not known, or its files have changed since they were read.
 
         Args:
@@ -149,7 +149,7 @@ class OwnFiles:
         return None
 
     def prepare_again(self, name: str) -> None:
-        """Make the parts of a dataset of one's own again, as they were.
+        """Make the parts of a user's own dataset again, as they were.
 
         Args:
             name: of the dataset, with the first digits of its digest.
@@ -160,7 +160,7 @@ class OwnFiles:
         path = self._folder(name) / RECORD
         if not path.is_file():
             raise BadInput(
-                f"{name}: a dataset of one's own, and there is no {path}; plan its scale again, "
+                f"{name}: a user's own dataset, and there is no {path}; plan its scale again, "
                 f"or copy the folder {path.parent} from where it was planned"
             )
         source = read_json(path)["sources"][-1]
@@ -306,7 +306,7 @@ class OwnFiles:
     # Clients.
 
     def clients(self, path: str, facts: Dataset) -> tuple[str, int, int]:
-        """The digest of a partition of one's own, which is kept; its clients and samples.
+        """The digest of a user's own partition, which is kept; its clients and samples.
 
         Args:
             path: of the file in a data folder.
@@ -352,7 +352,7 @@ class OwnFiles:
         path = self.results.own_file(sha256)
         if not path.is_file():
             raise BadInput(
-                f"there is no {path}, with what a file of one's own held; plan the scale again, or "
+                f"there is no {path}, with what a user's file held; plan the scale again, or "
                 "copy it from where it was planned",
                 "sha256",
             )

@@ -1,6 +1,6 @@
 """A user's file as a table: columns or arrays by name, which are checked before they are read.
 
-One reader serves the lists of images, of labels and of clients, whatever their format.
+One reader serves the lists of images, of labels and of clients, in every format.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -179,8 +179,10 @@ class OwnTable:
         return content
 
     def _npz(self) -> Mapping[str, Any]:
-        def stored(info: zipfile.ZipInfo) -> IO[bytes]:
-            return zipfile.ZipFile(self.path).open(info)
+        @contextmanager
+        def stored(info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+            with zipfile.ZipFile(self.path) as file, file.open(info) as member:
+                yield member
 
         with zipfile.ZipFile(self.path) as file:
             return {
@@ -234,7 +236,7 @@ class OwnTable:
 class _StoredArray(NamedTuple):
     """An array in a file, of which the header is checked before memory is allocated."""
 
-    open: Callable[[], IO[bytes]]
+    open: Callable[[], AbstractContextManager[IO[bytes]]]
     size: int
 
     def _head(self) -> tuple[tuple[int, ...], np.dtype[Any], int]:

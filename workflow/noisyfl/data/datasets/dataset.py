@@ -58,8 +58,8 @@ class Dataset:
         open_set: how many of the last training images are of no class of the task; their label is
             the number of classes.
         base: the dataset that has the same classes, of whose images it is made; empty for itself.
-        own: of a dataset of one's own, what stands for it in a spec (:class:`OwnImages`).
-        given: the digest of the given labels that a dataset of one's own names beside the true
+        own: of a user's own dataset, what stands for it in a spec (:class:`OwnImages`).
+        given: the digest of the given labels that a user's own dataset names beside the true
             ones; two that differ in nothing else are the same dataset.
         numbered: whether somebody has said which number each class has. If not, the names are
             sorted, and numbers in files mean nothing unless they are names; likewise.
@@ -99,7 +99,7 @@ class Dataset:
 
     @property
     def canonical(self) -> str | Mapping[str, Any]:
-        """What stands for the dataset in a spec: its name, or of one's own what is known of it."""
+        """The dataset in a spec: its name, or of a user's own what is known of it."""
         return self.own or self.name
 
 
@@ -113,7 +113,7 @@ def is_own(name: str) -> bool:
 
 
 class OwnImages(Typed):
-    """What is known of a dataset of one's own, as specs have it.
+    """What is known of a user's own dataset, as specs have it.
 
     Attributes:
         sha256: of its content (:func:`noisyfl.data.datasets.own_images.content_digest`); its first
@@ -150,7 +150,7 @@ class OwnImages(Typed):
 
 
 def _not_official(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    raise NotFound("images(...)", "a dataset of one's own has no official files")
+    raise NotFound("images(...)", "a user's own dataset has no official files")
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ def dataset(raw: str | Mapping[str, Any], where: str = "") -> Dataset:
     """The facts about a dataset.
 
     Args:
-        raw: as a spec has it: a name, or what is known of a dataset of one's own.
+        raw: as a spec has it: a name, or what is known of a user's own dataset.
         where: what the error messages call it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What lies in a folder of one's own images: its files, and the names of its parts.
+"""What is in a user's folder of images: its files, and the names of its parts.
 
 The same traversal serves for reading and for noticing changes.
 """
@@ -37,7 +37,7 @@ SPECIAL = "pipes, sockets and devices"
 
 
 class Tree(NamedTuple):
-    """What lies below a folder.
+    """What is below a folder.
 
     Attributes:
         files: regular files, and links that lead nowhere; by folder, then by name.
@@ -53,7 +53,7 @@ class Tree(NamedTuple):
 
 
 def walk(place: Path) -> Tree:
-    """What lies below a folder. Links are followed, and each file and folder is visited once: as
+    """What is below a folder. Links are followed, and each file and folder is visited once: as
     itself if it lies below the folder, else by the first link that leads to it.
 
     Raises:

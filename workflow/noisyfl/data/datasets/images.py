@@ -36,7 +36,7 @@ class Fit(NamedTuple):
         height: final height in pixels.
         width: final width in pixels.
         shorter: length to which the shorter side is scaled before the middle is cut out; None: the
-            image is stretched to the final size, whatever its aspect ratio.
+            image is stretched to the final size, without keeping its aspect ratio.
     """
 
     height: int

@@ -1,4 +1,4 @@
-"""Images of one's own that are there more than once: in both parts, or with two labels."""
+"""A user's images that are there more than once: in both parts, or with two labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noisyfl.data.datasets.sources import Arrays
 
 
 def check_apart(train: Sequence[RawImage], test: Sequence[RawImage]) -> None:
-    """Raise :class:`BadInput` if one file is an image of both parts, by whatever path.
+    """Raise :class:`BadInput` if one file is an image of both parts.
 
     Args:
         train: images of the training part, of which only paths are looked at.
