@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import Speed, Timing, Work, clock, speed
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import Part
+from noisyfl.data.datasets.dataset import DatasetPart
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.federation import Federation
@@ -61,8 +61,8 @@ def train(
     federation = build_federation(
         spec,
         1,
-        Part(dataset, classes, work.train_images, work.train_labels),
-        Part(dataset, classes, work.test_images, work.test_labels),
+        DatasetPart(dataset, classes, work.train_images, work.train_labels),
+        DatasetPart(dataset, classes, work.test_images, work.test_labels),
         _without_noise(work),
         choose_device(work.device),
         executor,

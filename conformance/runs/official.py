@@ -22,7 +22,7 @@ from noisyfl.core.randomness import stream
 from noisyfl.core.rounding import round_down
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import View
-from noisyfl.data.datasets.dataset import DATASETS, Part
+from noisyfl.data.datasets.dataset import DATASETS, DatasetPart
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.models import build_model
 from noisyfl.specs.identity import identity
@@ -72,7 +72,7 @@ class Handed:
         facts = DATASETS[parts["dataset"]]
         view = View(facts, spec["augmentation"], spec["normalization"], torch.device("cpu"))
 
-        def shown(part: Part, rows: Any = slice(None)) -> Tensor:
+        def shown(part: DatasetPart, rows: Any = slice(None)) -> Tensor:
             pixels = torch.from_numpy(np.asarray(part.images)[rows]).permute(0, 3, 1, 2)
             return view.show("plain", pixels, view.draw("plain", len(pixels), stream(0)))
 

@@ -1,14 +1,13 @@
 """Datasets whose official files are small."""
 
-import hashlib
 import pickle
 import tarfile
 
 import pytest
 
-from noisyfl.data.datasets import sources
+from noisyfl.data.datasets import hub
 from noisyfl.data.datasets.dataset import DATASETS
-from small_files import idx, md5, pack, shrink, small_arrays
+from small_files import digests, idx, md5, pack, shrink, small_arrays
 
 
 @pytest.fixture
@@ -23,8 +22,7 @@ def mnist(monkeypatch):
         images, labels = arrays[part]
         contents[f"{prefix}-images-idx3-ubyte"] = idx(images[..., 0])
         contents[f"{prefix}-labels-idx1-ubyte"] = idx(labels)
-    sha256 = {file: hashlib.sha256(content).hexdigest() for file, content in contents.items()}
-    monkeypatch.setitem(sources.IDX_CONTENTS, "mnist", sha256)
+    monkeypatch.setitem(hub.CONTENTS, "mnist", digests(arrays))
     packed = [(f"{file}.gz", md5(pack(content))) for file, content in contents.items()]
     monkeypatch.setattr(MNIST, "resources", packed)
     return contents, arrays

@@ -82,7 +82,7 @@ def test_the_checksum_of_human_labels_becomes_part_of_the_spec(tmp_path):
 
 def test_human_labels_of_the_wrong_number_are_refused(tmp_path):
     np.save(tmp_path / "labels.npy", LABELS[:-1])
-    with pytest.raises(BadInput, match=r"labels\.npy holds int64 \(1436,\).* 1437 training"):
+    with pytest.raises(BadInput, match=r"labels\.npy holds int64 \(1436,\).* 1,437 rows"):
         canonical(data_folder=tmp_path, label_noise="human(file='labels.npy')", noise_level="none")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import official_trees as trees
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import DATASETS, Part
+from noisyfl.data.datasets.dataset import DATASETS, DatasetPart
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.figures.data_sheets import (
     augmentations,
@@ -25,7 +25,7 @@ def painted(facts, each=20):
     shape = facts.train_shape or facts.shape
     images = np.zeros((len(labels), *shape), dtype=np.uint8)
     images += (1 + 2 * labels.astype(np.uint8))[:, None, None, None]
-    return Part(facts.name, facts.classes, images, labels)
+    return DatasetPart(facts.name, facts.classes, images, labels)
 
 
 def rows_of(axes):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from noisyfl.core.registry import parse_component
-from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.own_files import OwnFiles
 from small_partitions import canonical_of
 
@@ -110,7 +110,7 @@ def wanted(text, **more):
     """The images that a text asks for."""
     options = parse_component(text)
     options.pop("name")
-    return Images.read({**options, **more})
+    return RequestedImages.read({**options, **more})
 
 
 def known(folder, text, **more):

@@ -9,6 +9,7 @@ import numpy as np
 
 from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.dataset import DATASETS
+from noisyfl.data.datasets.hub import Digests
 from noisyfl.data.datasets.parts import prepare, read_part
 
 SIZES = {"train": 60, "test": 20}
@@ -26,6 +27,18 @@ def small_arrays(shape):
             rng.permutation(np.arange(size) % 10),
         )
         for part, size in SIZES.items()
+    }
+
+
+def digests(arrays):
+    """The digests of arrays, as those of official files are known."""
+
+    def sha256(array):
+        return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+    return {
+        part: Digests(sha256(images), sha256(labels.astype(np.uint8)))
+        for part, (images, labels) in arrays.items()
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from markdown_table import table
-from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.experiments.editor_schemas import Schema, for_editors
 
 SETTING = "Setting"
@@ -48,7 +48,7 @@ def pages() -> dict[str, str]:
             if own:
                 lines += ["", *_table({**choice, "properties": own}, setting["$defs"])]
     lines += ["", "## `images`", "", "The options of a dataset of your own, `images(...)`.", ""]
-    lines += _table(Images.model_json_schema(), {})
+    lines += _table(RequestedImages.model_json_schema(), {})
     return {"configuration-reference.md": "\n".join(lines) + "\n"}
 
 

@@ -35,7 +35,7 @@ from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import Part
+from noisyfl.data.datasets.dataset import DatasetPart
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
@@ -76,7 +76,7 @@ class LabelledImages(Dataset[tuple[Any, ...]]):
 
     def __init__(
         self,
-        part: Part,
+        part: DatasetPart,
         rows: np.ndarray,
         labels: Sequence[np.ndarray],
         transform: Transform | None,
@@ -114,8 +114,8 @@ class FederatedData:
     """
 
     partition: noisy_partition.NoisyPartition
-    train: Part
-    test_part: Part
+    train: DatasetPart
+    test_part: DatasetPart
 
     def __len__(self) -> int:
         """The number of clients."""

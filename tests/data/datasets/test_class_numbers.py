@@ -196,6 +196,9 @@ WRITTEN = {
     "csv": lambda path, labels: path.write_text(
         "\n".join(["label,clean_label", *(f"{label},{label}" for label in labels)])
     ),
+    "parquet": lambda path, labels: pq.write_table(
+        pa.table({"label": labels, "clean_label": labels}), path
+    ),
     "pt": lambda path, labels: torch.save(
         {"label": labels.tolist(), "clean_label": labels.tolist()}, path
     ),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from noisyfl.data.augmentation.augment import View
-from noisyfl.data.datasets.dataset import DATASETS, Part
+from noisyfl.data.datasets.dataset import DATASETS, DatasetPart
 from noisyfl.data.datasets.images import Files, Fit, in_order
 from noisyfl.data.datasets.shards import Encoded, index_of, write_shards
 from noisyfl.models import build_model
@@ -41,7 +41,7 @@ def part(tmp_path_factory):
     files = Files(folder, names, labels, Fit(SIDE, SIDE))
     shards, unreadable = write_shards(files, folder / "shards", size=7)
     assert unreadable == []
-    return Part("covidx", ("a", "b", "c", "d"), encoded(shards), labels)
+    return DatasetPart("covidx", ("a", "b", "c", "d"), encoded(shards), labels)
 
 
 def encoded(shards):
@@ -93,7 +93,7 @@ def test_only_a_few_pieces_are_decoded_ahead(part):
 def test_the_kind_of_images_follows_the_part(part):
     assert isinstance(images_of(part, CPU), EncodedImages)
     pixels = np.zeros((4, SIDE, SIDE, 3), dtype=np.uint8)
-    held = images_of(Part("cifar10", ("a",), pixels, np.zeros(4, dtype=np.int64)), CPU)
+    held = images_of(DatasetPart("cifar10", ("a",), pixels, np.zeros(4, dtype=np.int64)), CPU)
     assert type(held) is Images
 
 

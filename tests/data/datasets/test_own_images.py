@@ -55,7 +55,7 @@ def test_labels_of_several_classes_each_are_an_error(tmp_path):
     images = np.zeros((4, 6, 5), dtype=np.uint8)
     several = {f"{part}_labels": np.eye(4, dtype=np.uint8) for part in ("train", "test")}
     np.savez(tmp_path / "chest.npz", train_images=images, test_images=images, **several)
-    with pytest.raises(BadInput, match=r"'train_labels' is uint8 \(4, 4\), expected one name or"):
+    with pytest.raises(BadInput, match=r"'train_labels' holds uint8 \(4, 4\), expected whole"):
         known(tmp_path, "images(path='chest.npz')")
 
 

@@ -96,7 +96,7 @@ def opens(dataset, results, rounds, epochs):
     partition = results.partition(identity(spec["noisy_partition"]))
     if not partition.exists():
         noisy_partition.write(partition, spec["noisy_partition"], read_part(train).labels)
-    files = [train, test, partition, *sorted(train.parent.glob("*/*.parquet"))]
+    files = [train, test, partition, *sorted(train.parent.glob("*/*.arrow"))]
     with counted(files) as found:
         train_run(
             spec,

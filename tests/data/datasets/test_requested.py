@@ -4,9 +4,9 @@ import io
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from pyarrow import feather
 from torchvision import transforms
 
 import official_trees as trees
@@ -37,7 +37,6 @@ def near(made, expected):
 def small_shards(monkeypatch):
     monkeypatch.setattr(shards, "SHARD_SIZE", 10)
     monkeypatch.setattr(shards.write_shards, "__defaults__", (10,))
-    monkeypatch.setattr(shards, "GROUP_SIZE", 4)
 
 
 @pytest.fixture
@@ -79,12 +78,12 @@ def test_clothing1m_is_read_however_it_was_unpacked(clothing, layout):
     assert part.labels.tolist() == train[1].tolist()
 
 
-def test_shards_are_plain_parquet_and_hold_each_image_as_it_is(clothing):
+def test_shards_are_plain_arrow_files_and_hold_each_image_as_it_is(clothing):
     data, results, ((keys, labels), _) = clothing
     paths = trees.prepared(data, results, "clothing1m")
     files = sorted(paths["train"].with_suffix("").iterdir())
-    assert [path.name for path in files] == [f"0000{i}.parquet" for i in range(4)]
-    frame = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
+    assert [path.name for path in files] == [f"0000{i}.arrow" for i in range(4)]
+    frame = pd.concat([pd.read_feather(path) for path in files], ignore_index=True)
     assert frame.file.tolist() == keys
     assert frame.label.tolist() == labels.tolist()
     part = read_part(paths["train"])
@@ -110,13 +109,13 @@ def test_making_a_part_again_goes_on_where_it_stopped(clothing, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         trees.prepared(data, results, "clothing1m")
     folder = results / "clothing1m" / "train"
-    assert sorted(path.name for path in folder.iterdir()) == ["00000.parquet", "00001.parquet"]
+    assert sorted(path.name for path in folder.iterdir()) == ["00000.arrow", "00001.arrow"]
     assert not (results / "clothing1m" / "train.parquet").exists()
     kept = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    (folder / "00001.parquet").write_bytes((folder / "00001.parquet").read_bytes()[:-9])
+    (folder / "00001.arrow").write_bytes((folder / "00001.arrow").read_bytes()[:-9])
     monkeypatch.setattr(shards, "_write_shard", real)
     paths = trees.prepared(data, results, "clothing1m")
-    assert (folder / "00000.parquet").stat().st_mtime_ns == kept[folder / "00000.parquet"]
+    assert (folder / "00000.arrow").stat().st_mtime_ns == kept[folder / "00000.arrow"]
     resumed = paths["train"].read_bytes()
     other = trees.prepared(data, results / "at once", "clothing1m")
     assert read_part(other["train"]).labels.tolist() == read_part(paths["train"]).labels.tolist()
@@ -133,7 +132,7 @@ def test_shards_of_other_labels_are_not_kept(clothing):
     path.write_text(path.read_text().replace(".jpg 0\n", ".jpg 1\n", 1))
     paths = trees.prepared(data, results, "clothing1m")
     frame = pd.concat(
-        [pd.read_parquet(p) for p in sorted(paths["train"].with_suffix("").iterdir())]
+        [pd.read_feather(p) for p in sorted(paths["train"].with_suffix("").iterdir())]
     )
     assert frame.label.tolist() == read_part(paths["train"]).labels.tolist()
 
@@ -161,7 +160,7 @@ def test_damaged_images_are_all_listed_and_only_their_shards_are_missing(clothin
     assert keys[12] in listed
     assert keys[15] in listed
     kept = sorted(path.name for path in (results / "clothing1m" / "train").iterdir())
-    assert kept == ["00000.parquet", "00002.parquet", "00003.parquet"]
+    assert kept == ["00000.arrow", "00002.arrow", "00003.arrow"]
     for key in (keys[12], keys[15]):
         trees.save(folder / key, np.zeros((300, 300, 3), dtype=np.uint8))
     trees.prepared(data, results, "clothing1m")
@@ -171,19 +170,45 @@ def test_damaged_images_are_all_listed_and_only_their_shards_are_missing(clothin
 def test_an_altered_or_missing_shard_is_noticed_where_it_is_read(clothing):
     data, results, _ = clothing
     paths = trees.prepared(data, results, "clothing1m")
-    shard = paths["train"].with_suffix("") / "00001.parquet"
+    shard = paths["train"].with_suffix("") / "00001.arrow"
     content = bytearray(shard.read_bytes())
-    image = pq.read_table(shard)["image"][2].as_py()
+    image = feather.read_table(shard)["image"][2].as_py()
     place = content.find(image) + len(image) // 2
     content[place] ^= 255
     shard.write_bytes(content)
     images = read_part(paths["train"]).images
     images.decoded(11)
-    with pytest.raises(DamagedArtifact, match=r"00001\.parquet: image 12 does not fit its check"):
+    with pytest.raises(DamagedArtifact, match=r"00001\.arrow: image 12 does not fit its check"):
         images.decoded(12)
+    shard.write_bytes(content[:-9])
+    with pytest.raises(DamagedArtifact, match=r"00001\.arrow: not a whole shard"):
+        read_part(paths["train"])
+    shard.write_bytes((shard.parent / "00003.arrow").read_bytes())
+    with pytest.raises(DamagedArtifact, match=r"train: its shards have 24 images, expected 32"):
+        read_part(paths["train"])
     shard.unlink()
-    with pytest.raises(DamagedArtifact, match=r"00001\.parquet: cannot be read"):
-        read_part(paths["train"]).images.decoded(12)
+    with pytest.raises(DamagedArtifact, match=r"00001\.arrow: cannot be read"):
+        read_part(paths["train"])
+
+
+def test_no_flipped_bit_of_a_shard_goes_unnoticed(clothing):
+    """Neither in an image nor in what leads to it, which must not make Arrow leave the file."""
+    data, results, _ = clothing
+    paths = trees.prepared(data, results, "clothing1m")
+    expected = [read_part(paths["train"]).images.jpeg(row) for row in range(32)]
+    shard = paths["train"].with_suffix("") / "00001.arrow"
+    whole = shard.read_bytes()
+    rng = np.random.default_rng(0)
+    ends = [*range(600), *range(len(whole) - 1500, len(whole))]
+    for place in (*rng.choice(ends, 150, replace=False), *rng.choice(len(whole), 50)):
+        content = bytearray(whole)
+        content[place] ^= 1 << rng.integers(8)
+        shard.write_bytes(content)
+        try:
+            images = read_part(paths["train"]).images
+            assert [images.jpeg(row) for row in range(32)] == expected
+        except DamagedArtifact:
+            pass
 
 
 def test_mini_webvision_is_scaled_by_its_shorter_side(tmp_path, monkeypatch):

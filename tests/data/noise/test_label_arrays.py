@@ -192,4 +192,4 @@ def test_headers_are_checked_before_memory_is_allocated(tmp_path, header, versio
 
 def test_a_column_twice_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("x,x\n" + "1,2\n" * 40)
-    assert "it has the column 'x' more than once" in refused(tmp_path, "a.csv")
+    assert "a.csv has x, x, expected 'x' once" in refused(tmp_path, "a.csv")

@@ -378,7 +378,7 @@ def test_bad_files_of_human_labels_are_refused(tmp_path):
     cases = {
         "file='none.npz', key='worse'": r"file: cannot read .*none\.npz \(No such file",
         "file='a.npz', key='worst'": r"key: got 'worst'; did you mean 'worse'.*short",
-        "file='a.npz', key='short'": r"file: .*a\.npz: 'short' holds int64 \(29,\).*each of the 30",
+        "file='a.npz', key='short'": r"file: .*a\.npz: 'short' holds int64 \(29,\).*of 30 rows",
         "file='a.npz', key='far'": r"gives sample 9 the label 10, expected 0 to 9",
         "file='a.npz', key='real'": r"holds float64 \(30,\), expected whole numbers",
         "file='a.csv', key='worse'": r"file: cannot read .*a\.csv",

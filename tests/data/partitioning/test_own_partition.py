@@ -73,10 +73,10 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
         ("file", r"path: got null, expected a \.csv or \.parquet file"),
         ("file(path='clients.csv', clients=5)", r"clients: got 5, and clients\.csv has 4"),
         ("file(path='clients.csv', samples=9)", r"samples: got 9, and clients\.csv has 100"),
-        ("file(path='empty.csv')", r"path: .*empty\.csv has no row, expected one for each sample"),
+        ("file(path='empty.csv')", r"path: .*empty\.csv: it has 0 rows, expected 1 to 1,437"),
         (
             "file(path='columns.csv')",
-            r"path: .*columns\.csv has columns client, sample, client, ex",
+            r"path: .*columns\.csv has client, sample, client, expected 'client' once",
         ),
         ("file(path='far.csv')", r"far\.csv, row 99 \(client 3, sample 1437\): its sample is none"),
         (
@@ -98,14 +98,14 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
         ),
         (
             "file(path='double.csv')",
-            r"double\.csv has columns client, sample, sample, expected .* sample, each once",
+            r"double\.csv has client, sample, sample, expected 'sample' once",
         ),
-        ("file(path='other.csv')", r"other\.csv has columns a, b, expected client and sample"),
+        ("file(path='other.csv')", r"other\.csv has a, b, expected 'client'"),
         (
             "file(path='upper.csv')",
-            r"columns Client, sample, expected client and sample, each once; did you mean 'Client'",
+            r"has Client, sample, expected 'client'; did you mean 'Client'",
         ),
-        ("file(path='text.csv')", r"text\.csv: column 'client' is string with 0 empty rows"),
+        ("file(path='text.csv')", r"text\.csv: 'client' has names, expected whole numbers"),
         ("file(path='cut.parquet')", r"cannot read .*cut\.parquet"),
     ],
 )

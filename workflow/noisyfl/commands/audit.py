@@ -21,7 +21,7 @@ from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput
 from noisyfl.core.registry import split_component
 from noisyfl.data.datasets.dataset import dataset, is_own
-from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
@@ -114,9 +114,9 @@ def _as_it_is(setting: Mapping[str, Any]) -> dict[str, Any]:
         return dict(setting)
     given = {"dataset": "digits", **setting}
     name, options = split_component(given["dataset"], "dataset")
-    if name == Images.name and options.get("given"):
+    if name == RequestedImages.name and options.get("given"):
         return {**given, "label_noise": "file"}
-    if name == Images.name:
+    if name == RequestedImages.name:
         given["dataset"] = {"name": name, "true_labels": False, **options}
     return {**given, "label_noise": "none"}
 

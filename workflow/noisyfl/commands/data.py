@@ -32,8 +32,8 @@ def preview_data(datasets: list[str], results: Path, data: Roots, download: bool
 def export_partition(
     partition: str, to: Path, results: Path, data: Sequence[Path], download: bool
 ) -> None:
-    """Write a noisy partition with its images as datasets.load_dataset reads them: Parquet, a data
-    card and Croissant metadata.
+    """Write a noisy partition with its images as datasets.load_dataset reads them: Parquet and a
+    data card.
     """
     from noisyfl.data.export import export
 

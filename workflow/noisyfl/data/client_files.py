@@ -1,4 +1,4 @@
-"""The file of a partition of one's own: which client has which sample."""
+"""The file of a user's own partition: which client has which sample."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import csv
 
-from noisyfl.core.artifacts import to_numpy
-from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.core.options import BadInput
+from noisyfl.data.own_table import OwnTable
 
 if TYPE_CHECKING:
     from noisyfl.data.datasets.dataset import Dataset
 
-COLUMNS = ("client", "sample")
 
-
-def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np.ndarray]:
+def read_partition_file(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np.ndarray]:
     """The client and the sample of each row, int64 [n] each, sorted by client, then by sample.
 
     Args:
-        places: where the file may lie, a .csv or .parquet with the columns :data:`COLUMNS`.
+        places: where the file may be, a .csv or .parquet with the columns client and sample.
 
     Raises:
         BadInput: there is no such file, a column is missing, a sample is not the dataset's or there
@@ -35,17 +30,8 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
         raise BadInput(f"there is no file {' or '.join(map(str, places))}", "path")
     if path.suffix not in (".csv", ".parquet"):
         raise BadInput(f"got {path.name!r}, expected a .csv or .parquet file", "path")
-    try:
-        if path.suffix == ".parquet" and pq.read_metadata(path).num_rows > facts.task_size:
-            raise BadInput(f"{path} has more rows than the {facts.task_size:,} samples", "path")
-        table = csv.read_csv(path) if path.suffix == ".csv" else pq.ParquetFile(path).read()
-    except BadInput:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise BadInput(f"cannot read {path}: {str(error).splitlines()[0]}", "path") from error
-    if not table.num_rows:
-        raise BadInput(f"{path} has no row, expected one for each sample", "path")
-    client, sample = (_numbers(path, table, name) for name in COLUMNS)
+    table = OwnTable(path, most=facts.task_size)
+    client, sample = (_numbers(table, name) for name in ("client", "sample"))
     for wrong, words in (
         (client < 0, "client is negative"),
         (
@@ -71,25 +57,15 @@ def read_clients(places: Sequence[Path], facts: Dataset) -> tuple[np.ndarray, np
     return client[order], sample[order]
 
 
-def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
-    if table.column_names.count(name) != 1:
-        raise BadInput(
-            f"{path} has columns {', '.join(table.column_names)}, expected "
-            f"{' and '.join(COLUMNS)}, each once{did_you_mean(name, table.column_names)}",
-            "path",
-        )
-    column = table[name]
-    if not pa.types.is_integer(column.type) or column.null_count:
-        raise BadInput(
-            f"{path}: column {name!r} is {column.type} with {column.null_count} empty rows, "
-            "expected whole numbers",
-            "path",
-        )
-    return to_numpy(column.combine_chunks()).astype(np.int64)
+def _numbers(table: OwnTable, name: str) -> np.ndarray:
+    values = np.array(table.labels(name))
+    if values.dtype.kind != "i":
+        raise BadInput(f"{table.path}: {name!r} has names, expected whole numbers", "path")
+    return values.astype(np.int64)
 
 
 def repetitions(samples: np.ndarray) -> np.ndarray:
-    """Whether a sample stands in an earlier row too, bool [n]."""
+    """Whether a sample is in an earlier row too, bool [n]."""
     again = np.ones(len(samples), dtype=bool)
     again[np.unique(samples, return_index=True)[1]] = False
     return again

@@ -1,16 +1,15 @@
-"""A noisy partition with its images, as ``datasets.load_dataset`` and Croissant's readers take it.
+"""A noisy partition with its images, as ``datasets.load_dataset`` reads it.
 
 The folder has ``data/train-*.parquet`` with a row for each sample of each client, the whole test
-part in ``data/test-*.parquet``, a data card, ``README.md``, and ``croissant.json``. Images are PNG,
-without loss, or the JPEG that they are kept as.
+part in ``data/test-*.parquet``, and a data card, ``README.md``. Images are PNG, without loss, or
+the JPEG that they are kept as. A hub writes Croissant metadata for such a folder itself.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from noisyfl.core.artifacts import replacing, write_json
+from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import Dataset, Part
+from noisyfl.data.datasets.dataset import Dataset, DatasetPart
 from noisyfl.data.noisy_partition import UNKNOWN, NoisyPartition
 
 GROUP = 1_000
@@ -36,11 +35,9 @@ COLUMNS = {
 }
 """What a row holds."""
 
-CROISSANT = "http://mlcommons.org/croissant/1.0"
-
 
 def export(
-    name: str, partition: NoisyPartition, train: Part, test: Part, folder: Path
+    name: str, partition: NoisyPartition, train: DatasetPart, test: DatasetPart, folder: Path
 ) -> list[Path]:
     """Write a noisy partition with its images.
 
@@ -78,12 +75,12 @@ def export(
     card = folder / "README.md"
     with replacing(card) as draft:
         draft.write_text(_card(name, partition, train, {k: len(v[1]) for k, v in parts.items()}))
-    croissant = folder / "croissant.json"
-    write_json(croissant, _croissant(name, partition, train.facts, folder, written))
-    return [*written, card, croissant]
+    return [*written, card]
 
 
-def _write(path: Path, part: Part, labels: dict[str, np.ndarray], samples: np.ndarray) -> None:
+def _write(
+    path: Path, part: DatasetPart, labels: dict[str, np.ndarray], samples: np.ndarray
+) -> None:
     """Write rows of a part: the images of ``samples``, and columns in which -1 stands for null."""
     schema = pa.schema(
         {
@@ -110,7 +107,7 @@ def _write(path: Path, part: Part, labels: dict[str, np.ndarray], samples: np.nd
             )
 
 
-def _encoder(part: Part) -> Callable[[int], bytes]:
+def _encoder(part: DatasetPart) -> Callable[[int], bytes]:
     """What gives the encoded bytes of an image by its row."""
     from PIL import Image
 
@@ -141,7 +138,7 @@ def _features(facts: Dataset) -> dict[str, Any]:
     }
 
 
-def _card(name: str, partition: NoisyPartition, train: Part, sizes: dict[str, int]) -> str:
+def _card(name: str, partition: NoisyPartition, train: DatasetPart, sizes: dict[str, int]) -> str:
     """The data card: what the hub reads of it as YAML, and words for people."""
     spec = partition.spec
     label, true = (
@@ -151,7 +148,7 @@ def _card(name: str, partition: NoisyPartition, train: Part, sizes: dict[str, in
     header = {
         "pretty_name": f"{train.name}, {len(partition.clients)} clients with noisy labels",
         "task_categories": ["image-classification"],
-        "tags": ["federated-learning", "noisy-labels", "croissant"],
+        "tags": ["federated-learning", "noisy-labels"],
         "configs": [
             {
                 "config_name": "default",
@@ -200,104 +197,3 @@ def _card(name: str, partition: NoisyPartition, train: Part, sizes: dict[str, in
         "",
     ]
     return "\n".join(lines)
-
-
-def _croissant(
-    name: str, partition: NoisyPartition, facts: Dataset, folder: Path, files: list[Path]
-) -> dict[str, Any]:
-    """The metadata of the files and of their columns, as Croissant 1.0 has them in JSON-LD."""
-    described = (
-        f"{facts.name} on {len(partition.clients)} clients with noisy labels: the noisy partition "
-        f"{name} of noisyfl"
-    )
-    return {
-        "@context": CONTEXT,
-        "@type": "sc:Dataset",
-        "name": f"noisyfl_{name}",
-        "description": described,
-        "conformsTo": CROISSANT,
-        "keywords": ["federated learning", "noisy labels"],
-        "distribution": list(_distribution(folder, files)),
-        "recordSet": [_records(path.name.partition("-")[0]) for path in files],
-    }
-
-
-def _distribution(folder: Path, files: list[Path]) -> Iterator[dict[str, Any]]:
-    for path in files:
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        place = path.relative_to(folder).as_posix()
-        yield {
-            "@type": "cr:FileObject",
-            "@id": path.name.partition("-")[0],
-            "name": path.name,
-            "contentUrl": place,
-            "contentSize": f"{path.stat().st_size} B",
-            "encodingFormat": "application/x-parquet",
-            "sha256": sha256,
-        }
-
-
-def _records(part: str) -> dict[str, Any]:
-    """The columns of a part."""
-    kinds = {"image": "sc:ImageObject"}
-    fields = []
-    for column, what in COLUMNS.items():
-        source: dict[str, Any] = {"fileObject": {"@id": part}, "extract": {"column": column}}
-        if column == "image":
-            source["transform"] = {"jsonPath": "bytes"}
-        fields.append(
-            {
-                "@type": "cr:Field",
-                "@id": f"{part}_rows/{column}",
-                "name": f"{part}_rows/{column}",
-                "description": what,
-                "dataType": kinds.get(column, "sc:Integer"),
-                "source": source,
-            }
-        )
-    return {"@type": "cr:RecordSet", "@id": f"{part}_rows", "name": f"{part}_rows", "field": fields}
-
-
-CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataBiases": "cr:dataBiases",
-    "dataCollection": "cr:dataCollection",
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "personalSensitiveInformation": "cr:personalSensitiveInformation",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
-"""The names that Croissant 1.0 asks each file to explain."""

@@ -24,7 +24,7 @@ from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed
 from noisyfl.data.client_files import repetitions
 from noisyfl.data.datasets.dataset import Dataset, dataset
-from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.drawn import check_dealt, check_flipped, check_levels, check_shown
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
@@ -99,15 +99,15 @@ class NoisyPartition:
 
 def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
     """The facts about a dataset; one of a user's own is read, unless its digest is given."""
-    if isinstance(raw, str) and "(" not in raw and raw != Images.name:
+    if isinstance(raw, str) and "(" not in raw and raw != RequestedImages.name:
         return dataset(raw)
     if isinstance(raw, Mapping) and "sha256" in raw:
         return dataset(raw)
     name, options = split_component(raw, "dataset")
-    if name != Images.name:
+    if name != RequestedImages.name:
         return dataset(name)
     with within(name):
-        wanted = Images.read(options)
+        wanted = RequestedImages.read(options)
         own = (info.context or {}).get("own")
         if own is None:
             raise NotRead(f"got {wanted.path!r}, which has not been read yet", "path")

@@ -28,11 +28,11 @@ from noisyfl.core.artifacts import (
     write_table,
 )
 from noisyfl.core.options import BadInput, within
-from noisyfl.data.client_files import read_clients
+from noisyfl.data.client_files import read_partition_file
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import (
-    Content,
-    Images,
+    OwnContent,
+    RequestedImages,
     fingerprint,
     read_images,
     training_names,
@@ -42,8 +42,8 @@ from noisyfl.data.noise.agreement import doubt
 from noisyfl.data.noise.human_labels import (
     check_order,
     digest,
+    label_files,
     load_columns,
-    places,
 )
 from noisyfl.data.roots import Roots, each
 
@@ -51,7 +51,7 @@ Stamp = list[int] | None
 """Size and time of the last change (nanoseconds) of a file; None if there is none."""
 
 RECORD = "images.json"
-"""Beside the parts of a dataset of one's own: what is known of it, and what it was read from.
+"""Beside the parts of a user's own dataset: what is known of it, and what it was read from.
 
 Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, the digest of the
 ``given`` labels among them, whether its classes are ``numbered``, and ``remarks`` on the images and
@@ -78,7 +78,7 @@ class OwnFiles:
     Attributes:
         stamps: of every file of labels or clients that was looked for, there or not, and of every
             file that is kept, by path.
-        fingerprints: of every dataset of one's own that was read, by the JSON of its options.
+        fingerprints: of every user's own dataset that was read, by the JSON of its options.
         remarks: what a user should know of images and of labels, by their digests.
         doubts: what is odd about files of labels. Whether this is known depends on what is prepared
             already, so that no table may depend on it.
@@ -100,7 +100,7 @@ class OwnFiles:
             return True
         try:
             return any(
-                fingerprint(Images.read(json.loads(options)), self.roots) != found
+                fingerprint(RequestedImages.read(json.loads(options)), self.roots) != found
                 for options, found in fingerprints.items()
             )
         except BadInput:
@@ -108,8 +108,8 @@ class OwnFiles:
 
     # Images.
 
-    def images(self, wanted: Images) -> dict[str, Any]:
-        """What specs have of a dataset of one's own, which is read and prepared if it is new.
+    def images(self, wanted: RequestedImages) -> dict[str, Any]:
+        """What specs have of a user's own dataset, which is read and prepared if it is new.
 
         Raises:
             BadInput: see :func:`noisyfl.data.datasets.own_images.read_images`.
@@ -125,8 +125,8 @@ class OwnFiles:
                 self.remarks[source["given"]] = source["doubts"]
         return dict(self._known[options])
 
-    def facts(self, wanted: Images) -> Dataset:
-        """What is known of a dataset of one's own, with the digest of its given labels if it names
+    def facts(self, wanted: RequestedImages) -> Dataset:
+        """What is known of a user's own dataset, with the digest of its given labels if it names
         some; see :meth:`images`.
         """
         known = dataset(self.images(wanted))
@@ -134,7 +134,7 @@ class OwnFiles:
         return replace(known, given=source["given"] or "", numbered=source["numbered"])
 
     def training_names(self, name: str) -> list[str] | None:
-        """What the training images of a dataset of one's own are called, in its order; None if it
+        """What the training images of a user's own dataset are called, in its order; None if it
         is not known, or its files have changed since they were read.
 
         Args:
@@ -142,14 +142,14 @@ class OwnFiles:
         """
         path = self._folder(name) / RECORD
         for source in read_json(path)["sources"] if path.is_file() else []:
-            wanted = Images.read(json.loads(source["options"]), name)
+            wanted = RequestedImages.read(json.loads(source["options"]), name)
             with suppress(BadInput):
                 if fingerprint(wanted, self.roots) == source["fingerprint"]:
                     return training_names(wanted, self.roots)
         return None
 
     def prepare_again(self, name: str) -> None:
-        """Make the parts of a dataset of one's own again, as they were.
+        """Make the parts of a user's own dataset again, as they were.
 
         Args:
             name: of the dataset, with the first digits of its digest.
@@ -160,11 +160,11 @@ class OwnFiles:
         path = self._folder(name) / RECORD
         if not path.is_file():
             raise BadInput(
-                f"{name}: a dataset of one's own, and there is no {path}; plan its scale again, "
+                f"{name}: a user's own dataset, and there is no {path}; plan its scale again, "
                 f"or copy the folder {path.parent} from where it was planned"
             )
         source = read_json(path)["sources"][-1]
-        content = read_images(Images.read(json.loads(source["options"]), name), self.roots)
+        content = read_images(RequestedImages.read(json.loads(source["options"]), name), self.roots)
         if dataset(content.known).name != name:
             raise BadInput(
                 f"{name}: its files hold something else than when it was planned; plan its scale "
@@ -185,20 +185,20 @@ class OwnFiles:
             for source in record["sources"]:
                 same = (source["options"], source["fingerprint"]) == (options, found)
                 if same and "remarks" in source:
-                    self.stamps[str(path)] = stamp_of(path)
+                    self._watch(path)
                     return record["known"], source
         return None
 
     def _prepared(
-        self, wanted: Images, options: str, found: str
+        self, wanted: RequestedImages, options: str, found: str
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Read files, prepare the parts, and note both; returns what :meth:`_record` does."""
         content = read_images(wanted, self.roots)
         self._write(content)
-        given, doubts = None, [""]
+        given, found_odd = None, ""
         if content.given is not None:
             given = self._keep_labels(content.given)
-            doubts = [doubt(content.given, content.train[1]) if wanted.true_labels else ""]
+            found_odd = doubt(content.given, content.train[1]) if wanted.true_labels else ""
         path = self._folder(dataset(content.known).name) / RECORD
         before = read_json(path)["sources"] if path.is_file() else []
         source = {
@@ -207,14 +207,14 @@ class OwnFiles:
             "given": given,
             "numbered": content.numbered,
             "remarks": content.remarks,
-            "doubts": [f"{wanted.source}, {wanted.given}: {one}" for one in doubts if one],
+            "doubts": [f"{wanted.source}, {wanted.given}: {found_odd}"] if found_odd else [],
         }
         others = [one for one in before if one["options"] != options]
         write_json(path, {"known": content.known, "sources": [*others, source]})
-        self.stamps[str(path)] = stamp_of(path)
+        self._watch(path)
         return content.known, source
 
-    def _write(self, content: Content) -> None:
+    def _write(self, content: OwnContent) -> None:
         facts = dataset(content.known)
         for part, arrays in (("train", content.train), ("test", content.test)):
             path = self.results.data(facts.name, part)
@@ -229,28 +229,23 @@ class OwnFiles:
         """The digest of given labels, which are kept.
 
         Args:
-            path: of the file in a data folder; None: the given labels of a dataset of one's own.
+            path: of the file in a data folder; None: the given labels of a user's own dataset.
             key: name of the array or column; None if the file is a single array.
             facts: about the dataset.
 
         Raises:
             BadInput: there are none, or they do not fit the dataset.
         """
-        if path is None:
-            return self._given_with(facts)
-        noted = json.dumps(["labels", path, key, facts.name, facts.numbered])
-        if noted not in self._known:
-            for place in places(path, facts.name, self.roots):
-                self.stamps[str(place)] = stamp_of(place)
-            labels, clean = load_columns(path, key, facts, self.roots)
-            true = self._true_labels(facts)
-            if clean is not None and true is not None:
-                check_order(clean, true, path, facts.name)
-            where = f"{path}, {key}" if key else path
-            self._known[noted] = self._keep_labels(labels, clean)
-            self._compare(labels, clean if true is None else true, where)
-        sha256: str = self._known[noted]
-        return sha256
+        if path is not None:
+            return self._labels(path, key, facts)
+        if not facts.given:
+            raise BadInput(
+                f"got null, expected a file, since {facts.name} has no given labels of its own "
+                "(the option given of images names them)",
+                "path",
+            )
+        self._watch(self.results.own_file(facts.given))
+        return facts.given
 
     def human_labels(self, key: str | None, facts: Dataset) -> str:
         """The digest of the human labels that are known of a dataset, which are not kept.
@@ -262,16 +257,28 @@ class OwnFiles:
         Raises:
             BadInput: their file is not there, or does not fit the dataset.
         """
-        noted = json.dumps(["human labels", key, facts.name])
+        return self._labels(None, key, facts)
+
+    def _labels(self, path: str | None, key: str | None, facts: Dataset) -> str:
+        noted = json.dumps(["labels", path, key, facts.name, facts.numbered])
         if noted not in self._known:
-            for place in places(None, facts.name, self.roots):
-                self.stamps[str(place)] = stamp_of(place)
-            labels, clean = load_columns(None, key, facts, self.roots)
-            self._known[noted] = digest(labels)
+            self._watch(*label_files(path, facts.name, self.roots))
+            labels, clean = load_columns(path, key, facts, self.roots)
             true = self._true_labels(facts)
-            self._compare(labels, clean if true is None else true, f"human labels, {key}")
+            if path is not None and clean is not None and true is not None:
+                check_order(clean, true, path, facts.name)
+            keep = path is not None
+            self._known[noted] = self._keep_labels(labels, clean) if keep else digest(labels)
+            true = clean if true is None else true
+            found = "" if true is None else doubt(labels, true)
+            where = ", ".join(word for word in (path or "human labels", key) if word)
+            self.doubts += [f"{where}: {found}"] if found else []
         sha256: str = self._known[noted]
         return sha256
+
+    def _watch(self, *paths: Path) -> None:
+        """Note the stamps of files, so that a change of them is noticed."""
+        self.stamps.update({str(path): stamp_of(path) for path in paths})
 
     def _true_labels(self, facts: Dataset) -> np.ndarray | None:
         """The true labels of the training part; None if nobody knows them, or the part is not made
@@ -281,12 +288,6 @@ class OwnFiles:
             if facts.true_labels:
                 return read_part(self.results.data(facts.name, "train")).labels[: facts.task_size]
         return None
-
-    def _compare(self, labels: np.ndarray, true: np.ndarray | None, where: str) -> None:
-        """Note if given labels have nothing to do with the true ones, where these are known."""
-        found = "" if true is None else doubt(labels, true)
-        if found:
-            self.doubts.append(f"{where}: {found}")
 
     def remarks_on(self, spec: Mapping[str, Any]) -> list[str]:
         """What a user should know of the images and labels that a noisy partition is made from.
@@ -298,18 +299,6 @@ class OwnFiles:
         digests = [part.get("sha256", "") for part in parts if isinstance(part, Mapping)]
         return [remark for one in digests for remark in self.remarks.get(one, [])]
 
-    def _given_with(self, facts: Dataset) -> str:
-        """The digest of the given labels that a dataset of one's own has beside the true ones."""
-        given = facts.given
-        if not given:
-            raise BadInput(
-                f"got null, expected a file, since {facts.name} has no given labels of its own "
-                "(the option given of images names them)",
-                "path",
-            )
-        self.stamps[str(self.results.own_file(given))] = stamp_of(self.results.own_file(given))
-        return given
-
     def _keep_labels(self, labels: np.ndarray, clean: np.ndarray | None = None) -> str:
         columns = {"label": labels} | ({} if clean is None else {"clean_label": clean})
         return self._keep(digest(labels), columns)
@@ -317,7 +306,7 @@ class OwnFiles:
     # Clients.
 
     def clients(self, path: str, facts: Dataset) -> tuple[str, int, int]:
-        """The digest of a partition of one's own, which is kept; its clients and samples.
+        """The digest of a user's own partition, which is kept; its clients and samples.
 
         Args:
             path: of the file in a data folder.
@@ -329,9 +318,8 @@ class OwnFiles:
         noted = json.dumps(["clients", path, facts.name])
         if noted not in self._known:
             found = [root / path for root in each(self.roots)]
-            for place in found:
-                self.stamps[str(place)] = stamp_of(place)
-            client, sample = read_clients(found, facts)
+            self._watch(*found)
+            client, sample = read_partition_file(found, facts)
             content = client.astype("<i8").tobytes() + sample.astype("<i8").tobytes()
             sha256 = self._keep(
                 hashlib.sha256(content).hexdigest(), {"client": client, "sample": sample}
@@ -351,7 +339,7 @@ class OwnFiles:
             there = None
         if there is None or not there.equals(table):
             write_table(path, table, {"sha256": sha256})
-        self.stamps[str(path)] = stamp_of(path)
+        self._watch(path)
         return sha256
 
     def load(self, sha256: str) -> dict[str, np.ndarray]:
@@ -364,7 +352,7 @@ class OwnFiles:
         path = self.results.own_file(sha256)
         if not path.is_file():
             raise BadInput(
-                f"there is no {path}, with what a file of one's own held; plan the scale again, or "
+                f"there is no {path}, with what a user's file held; plan the scale again, or "
                 "copy it from where it was planned",
                 "sha256",
             )

@@ -24,7 +24,7 @@ from noisyfl.core.plugins import load as load_plugins
 from noisyfl.core.registry import split_component
 from noisyfl.core.typed import each_once, is_list
 from noisyfl.data.datasets.dataset import DATASETS, dataset
-from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.validation import ENDING
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.own_files import OwnFiles
@@ -372,7 +372,7 @@ def _heading(setting: Mapping[str, Any]) -> str:
 def _defaults(raw: Any) -> dict[str, Any]:
     """The setting for a dataset, if nothing else is given."""
     name, _ = split_component(raw, "dataset")
-    task = dataset(name).with_classes if name != Images.name else name
+    task = dataset(name).with_classes if name != RequestedImages.name else name
     desk = read_yaml(ROOT / "config" / "desk.yaml")["overlay"]["datasets"]
     return merge(SETTING, desk.get(SIMILAR.get(task, task), {}))
 
@@ -383,7 +383,11 @@ def _with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> di
     """
     found = dict(base)
     name, options = split_component(given.get("dataset", base["dataset"]), "dataset")
-    known = options.get("true_labels", True) if name == Images.name else dataset(name).true_labels
+    known = (
+        options.get("true_labels", True)
+        if name == RequestedImages.name
+        else dataset(name).true_labels
+    )
     if not known:
         found["label_noise"] = "none"
     noise, _ = split_component(given.get("label_noise", found["label_noise"]), "label noise")

@@ -16,7 +16,7 @@ from noisyfl.core.registry import Component, Registry
 from noisyfl.core.typed import Typed
 from noisyfl.data.augmentation.augment import AUGMENTATIONS, NORMALIZATIONS
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.experiments.config import Configuration
 from noisyfl.experiments.experiment import Experiment
 from noisyfl.simulation.schedule import Schedule
@@ -69,7 +69,7 @@ def component_schemas() -> Schema:
         "dataset": {
             "anyOf": [
                 {"enum": list(DATASETS)},
-                *_named([Images], {Images.name: "your own dataset"}),
+                *_named([RequestedImages], {RequestedImages.name: "your own dataset"}),
             ]
         },
         "augmentation": {"enum": list(AUGMENTATIONS)},

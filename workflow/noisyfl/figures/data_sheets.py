@@ -24,7 +24,7 @@ from noisyfl.data.augmentation.randaugment import (
     apply_strong,
     strengths,
 )
-from noisyfl.data.datasets.dataset import Dataset, Part, dataset
+from noisyfl.data.datasets.dataset import Dataset, DatasetPart, dataset
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.roots import Roots
@@ -76,7 +76,7 @@ def draw_data_sheets(
     return made
 
 
-def class_examples(facts: Dataset, part: Part) -> Figure:
+def class_examples(facts: Dataset, part: DatasetPart) -> Figure:
     """Random images of each class, one line per class; many classes are split into columns."""
     count = len(facts.true_names)
     columns = 1 if count <= 14 else 2 if count <= 50 else 4
@@ -97,7 +97,7 @@ def class_examples(facts: Dataset, part: Part) -> Figure:
     return figure
 
 
-def augmentations(facts: Dataset, part: Part) -> Figure:
+def augmentations(facts: Dataset, part: DatasetPart) -> Figure:
     """One image as it is kept, plain, under each augmentation, and in the mild and the strong view.
 
     Each column is another random draw.
@@ -128,7 +128,7 @@ def augmentations(facts: Dataset, part: Part) -> Figure:
     return _figure_of(rows, f"{facts.name}: augmentation of one image", "")
 
 
-def strong_operations(facts: Dataset, part: Part) -> Figure:
+def strong_operations(facts: Dataset, part: DatasetPart) -> Figure:
     """Each operation of the strong view at each of its levels, from weak to strong."""
     view = View(facts, "none", "none", torch.device("cpu"))
     plain = view.show("plain", _one(facts, part), view.draw("plain", 1, np.random.default_rng(0)))
@@ -187,13 +187,13 @@ def _some(among: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(rng.permutation(np.flatnonzero(among))[:most])
 
 
-def _one(facts: Dataset, part: Part) -> torch.Tensor:
+def _one(facts: Dataset, part: DatasetPart) -> torch.Tensor:
     """An image of the first class: uint8 [1, channels, height, width]."""
     rows = _some(part.labels == 0, 1, stream(0, "data sheet", facts.name))
     return torch.from_numpy(_images(part, rows)).permute(0, 3, 1, 2)
 
 
-def _images(part: Part, rows: np.ndarray) -> np.ndarray:
+def _images(part: DatasetPart, rows: np.ndarray) -> np.ndarray:
     """Images of a part, uint8 [n, height, width, channels]."""
     if isinstance(part.images, Encoded):
         decoded = np.stack([part.images.decoded(int(row)) for row in rows])

@@ -6,7 +6,7 @@ from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_json
 from noisyfl.data.augmentation.augment import View
-from noisyfl.data.datasets.dataset import Part, dataset
+from noisyfl.data.datasets.dataset import DatasetPart, dataset
 from noisyfl.runs.final_model import FinalModel, read_model_file
 from noisyfl.runs.train import EXECUTORS, choose_device
 from noisyfl.simulation.encoded import images_of
@@ -17,7 +17,7 @@ from noisyfl.specs.build import build_method
 from noisyfl.specs.identity import identity
 
 
-def evaluate_model(files: RunFiles, test: Part, device: str) -> dict[str, Any]:
+def evaluate_model(files: RunFiles, test: DatasetPart, device: str) -> dict[str, Any]:
     """Test the model that a run has saved, in the way in which the run tested it.
 
     On the same kind of processor and with the same version of torch the results are the same to the

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from noisyfl.data.datasets.dataset import DATASETS, Part
+from noisyfl.data.datasets.dataset import DATASETS, DatasetPart
 from noisyfl.data.noisy_partition import ClientSamples, NoisyPartition
 from noisyfl.runs.train import build_federation
 from noisyfl.simulation.federation import Federation
@@ -85,7 +85,7 @@ def random_federation(
     dataset, count = _dataset(model), clients * samples
     classes = tuple(map(str, range(10)))
     train, test = (
-        Part(
+        DatasetPart(
             dataset,
             classes,
             rng.integers(0, 256, (n, *shape_for(model)), dtype=np.uint8),

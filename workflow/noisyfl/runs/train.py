@@ -30,7 +30,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.provenance import write_provenance
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation import augment
-from noisyfl.data.datasets.dataset import Part, dataset
+from noisyfl.data.datasets.dataset import DatasetPart, dataset
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.models import CACHE_ONLY, MODELS, WeightFiles, build_model, fewest_images
 from noisyfl.runs import gpu, processor
@@ -112,7 +112,9 @@ class Inputs:
     test: Path
     partition: Path
 
-    def read(self, spec: Mapping[str, Any]) -> tuple[Part, Part, noisy_partition.NoisyPartition]:
+    def read(
+        self, spec: Mapping[str, Any]
+    ) -> tuple[DatasetPart, DatasetPart, noisy_partition.NoisyPartition]:
         """The training part, the test part and the noisy partition.
 
         Raises:
@@ -288,7 +290,7 @@ def _provenance(spec: Mapping[str, Any], federation: Federation) -> dict[str, An
     }
 
 
-def _part_of(name: str, path: Path) -> Part:
+def _part_of(name: str, path: Path) -> DatasetPart:
     part = read_part(path)
     if part.name != name:
         raise BadInput(f"{path}: expected a part of {name}, found one of {part.name}")
@@ -298,8 +300,8 @@ def _part_of(name: str, path: Path) -> Part:
 def build_federation(
     spec: Mapping[str, Any],
     networks: int,
-    train: Part,
-    test: Part,
+    train: DatasetPart,
+    test: DatasetPart,
     partition: noisy_partition.NoisyPartition,
     device: torch.device,
     executor: str = "fast",

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyfl.data.datasets.dataset import Part
+from noisyfl.data.datasets.dataset import DatasetPart
 from noisyfl.data.datasets.images import threads
 from noisyfl.data.datasets.shards import Encoded
 from noisyfl.simulation.outputs import Images
@@ -77,7 +77,7 @@ class EncodedImages(Images):
         return pixels, work
 
 
-def images_of(part: Part, device: torch.device) -> Images:
+def images_of(part: DatasetPart, device: torch.device) -> Images:
     """A part of a dataset: kept on a device or, if it is encoded, decoded for it as needed."""
     if isinstance(part.images, Encoded):
         return EncodedImages(part.images, part.labels, device)

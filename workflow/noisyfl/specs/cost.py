@@ -20,7 +20,7 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.stream_slots import STREAM_SLOTS
 from noisyfl.specs.speeds import CPU, DEVICES, SAFE_GPU, Layer, Speed
 
-INDEX_BYTES = 32
+INDEX_BYTES = 16
 """Bytes per image in the index of an encoded dataset."""
 
 PROCESS_MB, GPU_PROCESS_MB = 700, 4000

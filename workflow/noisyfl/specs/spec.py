@@ -13,7 +13,7 @@ from noisyfl.core.registry import Registry, split_component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.data.datasets.own_images import Images
+from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.noisy_partition import PartitionSpec, component_modules
@@ -151,11 +151,11 @@ def check_part(kind: str, raw: Any) -> None:
         find(augment.NORMALIZATIONS, raw, kind)
     elif kind == "dataset":
         name, options = split_component(raw, kind)
-        if name != Images.name:
+        if name != RequestedImages.name:
             dataset(name)
         else:
             with within(name):
-                Images.check_options(options)
+                RequestedImages.check_options(options)
     elif kind == "methods":
         for key, options in raw.items():
             found = [find(methods(), name, "method") for name in key.split("+")]

@@ -34,7 +34,7 @@ class Augmentation(NamedTuple):
     """What is done to a training image.
 
     Attributes:
-        crop: a random crop, drawn anew whenever the image is shown. If images are kept at the size
+        crop: a random crop, drawn again whenever the image is shown. If images are kept at the size
             that a network sees, they are padded first.
         flip: a random mirroring, drawn likewise.
         resized: the crop has a random size and aspect ratio, is taken from the image without

@@ -58,8 +58,8 @@ class Dataset:
         open_set: how many of the last training images are of no class of the task; their label is
             the number of classes.
         base: the dataset that has the same classes, of whose images it is made; empty for itself.
-        own: of a dataset of one's own, what stands for it in a spec (:class:`OwnImages`).
-        given: the digest of the given labels that a dataset of one's own names beside the true
+        own: of a user's own dataset, what stands for it in a spec (:class:`OwnImages`).
+        given: the digest of the given labels that a user's own dataset names beside the true
             ones; two that differ in nothing else are the same dataset.
         numbered: whether somebody has said which number each class has. If not, the names are
             sorted, and numbers in files mean nothing unless they are names; likewise.
@@ -99,7 +99,7 @@ class Dataset:
 
     @property
     def canonical(self) -> str | Mapping[str, Any]:
-        """What stands for the dataset in a spec: its name, or of one's own what is known of it."""
+        """The dataset in a spec: its name, or of a user's own what is known of it."""
         return self.own or self.name
 
 
@@ -113,7 +113,7 @@ def is_own(name: str) -> bool:
 
 
 class OwnImages(Typed):
-    """What is known of a dataset of one's own, as specs have it.
+    """What is known of a user's own dataset, as specs have it.
 
     Attributes:
         sha256: of its content (:func:`noisyfl.data.datasets.own_images.content_digest`); its first
@@ -150,11 +150,11 @@ class OwnImages(Typed):
 
 
 def _not_official(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
-    raise NotFound("images(...)", "a dataset of one's own has no official files")
+    raise NotFound("images(...)", "a user's own dataset has no official files")
 
 
 @dataclass(frozen=True)
-class Part:
+class DatasetPart:
     """The training or the test part of a dataset.
 
     Attributes:
@@ -176,108 +176,51 @@ class Part:
         return dataset(self.own or self.name)
 
 
-DATASETS: dict[str, Dataset] = {
-    facts.name: facts
-    for facts in (
-        Dataset(
-            name="digits",
-            shape=(8, 8, 1),
-            classes=NUMERALS,
-            train_size=1_437,
-            test_size=360,
-            mean=(0.3050,),
-            std=(0.3758,),
-            load=load_digits,
-        ),
-        Dataset(
-            name="mnist",
-            shape=(28, 28, 1),
-            classes=NUMERALS,
-            train_size=60_000,
-            test_size=10_000,
-            mean=(0.1307,),
-            std=(0.3081,),
-            load=partial(load_idx, "mnist"),
-        ),
-        Dataset(
-            name="fashion_mnist",
-            shape=(28, 28, 1),
-            classes=FASHION_CLASSES,
-            train_size=60_000,
-            test_size=10_000,
-            mean=(0.2860,),
-            std=(0.3530,),
-            load=partial(load_idx, "fashion_mnist"),
-        ),
-        Dataset(
-            name="cifar10",
-            shape=(32, 32, 3),
-            classes=CIFAR10_CLASSES,
-            train_size=50_000,
-            test_size=10_000,
-            mean=(0.4914, 0.4822, 0.4465),
-            std=(0.2470, 0.2435, 0.2616),
-            load=partial(load_cifar, "cifar10"),
-        ),
-        Dataset(
-            name="cifar100",
-            shape=(32, 32, 3),
-            classes=CIFAR100_CLASSES,
-            train_size=50_000,
-            test_size=10_000,
-            mean=(0.5071, 0.4865, 0.4409),
-            std=(0.2673, 0.2564, 0.2762),
-            load=partial(load_cifar, "cifar100"),
-        ),
-        Dataset(
-            name="svhn",
-            shape=(32, 32, 3),
-            classes=NUMERALS,
-            train_size=73_257,
-            test_size=26_032,
-            mean=(0.4377, 0.4438, 0.4728),
-            std=(0.1980, 0.2010, 0.1970),
-            load=load_svhn,
-        ),
-        Dataset(
-            name="clothing1m",
-            shape=(224, 224, 3),
-            train_shape=(256, 256, 3),
-            classes=CLOTHING_CLASSES,
-            train_size=1_000_000,
-            test_size=10_526,
-            mean=(0.6959, 0.6537, 0.6371),
-            std=(0.3113, 0.3192, 0.3214),
-            load=load_clothing1m,
-            true_labels=False,
-            encoded=True,
-        ),
-        Dataset(
-            name="mini_webvision",
-            shape=(32, 32, 3),
-            train_shape=(33, 33, 3),
-            classes=WEBVISION_CLASSES,
-            train_size=65_944,
-            test_size=2_500,
-            mean=(),
-            std=(),
-            load=load_mini_webvision,
-            true_labels=False,
-        ),
-        Dataset(
-            name="covidx",
-            shape=(224, 224, 3),
-            train_shape=(256, 256, 3),
-            classes=COVIDX_CLASSES,
-            train_size=13_958,
-            test_size=300,
-            mean=(),
-            std=(),
-            load=load_covidx,
-            encoded=True,
-        ),
-    )
+NORMALIZATION: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "digits": ((0.3050,), (0.3758,)),
+    "mnist": ((0.1307,), (0.3081,)),
+    "fashion_mnist": ((0.2860,), (0.3530,)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    "svhn": ((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)),
+    "clothing1m": ((0.6959, 0.6537, 0.6371), (0.3113, 0.3192, 0.3214)),
+    "mini_webvision": ((), ()),
+    "covidx": ((), ()),
 }
+"""The mean and the standard deviation of each dataset's channels; empty if unpublished."""
+
+
+def _official(name: str, *facts: Any, **more: Any) -> Dataset:
+    """A dataset; its shape, classes, sizes and loader are given in the order of the table."""
+    shape, classes, train_size, test_size, load = facts
+    return Dataset(name, shape, classes, train_size, test_size, *NORMALIZATION[name], load, **more)
+
+
+_LARGE: dict[str, Any] = {"train_shape": (256, 256, 3), "encoded": True}
+"""Training images of 256x256 pixels, of which crops are taken, and kept as JPEG."""
+
+_MNIST, _RGB, _CROP = (28, 28, 1), (32, 32, 3), (224, 224, 3)
+_KNOWN = (
+    _official("digits", (8, 8, 1), NUMERALS, 1_437, 360, load_digits),
+    _official("mnist", _MNIST, NUMERALS, 60_000, 10_000, partial(load_idx, "mnist")),
+    _official(
+        "fashion_mnist", _MNIST, FASHION_CLASSES, 60_000, 10_000, partial(load_idx, "fashion_mnist")
+    ),
+    _official("cifar10", _RGB, CIFAR10_CLASSES, 50_000, 10_000, partial(load_cifar, "cifar10")),
+    _official("cifar100", _RGB, CIFAR100_CLASSES, 50_000, 10_000, partial(load_cifar, "cifar100")),
+    _official("svhn", _RGB, NUMERALS, 73_257, 26_032, load_svhn),
+    _official(
+        *("clothing1m", _CROP, CLOTHING_CLASSES, 1_000_000, 10_526, load_clothing1m),
+        **{**_LARGE, "true_labels": False},
+    ),
+    _official(
+        *("mini_webvision", _RGB, WEBVISION_CLASSES, 65_944, 2_500, load_mini_webvision),
+        train_shape=(33, 33, 3),
+        true_labels=False,
+    ),
+    _official("covidx", _CROP, COVIDX_CLASSES, 13_958, 300, load_covidx, **_LARGE),
+)
+DATASETS: dict[str, Dataset] = {facts.name: facts for facts in _KNOWN}
 
 
 COMPONENTS["dataset"] = DATASETS
@@ -365,7 +308,7 @@ def dataset(raw: str | Mapping[str, Any], where: str = "") -> Dataset:
     """The facts about a dataset.
 
     Args:
-        raw: as a spec has it: a name, or what is known of a dataset of one's own.
+        raw: as a spec has it: a name, or what is known of a user's own dataset.
         where: what the error messages call it.
 
     Raises:

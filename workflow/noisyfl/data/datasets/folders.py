@@ -1,4 +1,4 @@
-"""What lies in a folder of one's own images: its files, and the names of its parts.
+"""What is in a user's folder of images: its files, and the names of its parts.
 
 The same traversal serves for reading and for noticing changes.
 """
@@ -10,14 +10,12 @@ import re
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.images import image_formats
-from noisyfl.data.datasets.listing import Columns, Listing
-from noisyfl.data.datasets.requested import in_short
+from noisyfl.data.datasets.requested import shortened
 
 PARTS = {
     "train": ("train", "training"),
@@ -39,7 +37,7 @@ SPECIAL = "pipes, sockets and devices"
 
 
 class Tree(NamedTuple):
-    """What lies below a folder.
+    """What is below a folder.
 
     Attributes:
         files: regular files, and links that lead nowhere; by folder, then by name.
@@ -55,7 +53,7 @@ class Tree(NamedTuple):
 
 
 def walk(place: Path) -> Tree:
-    """What lies below a folder. Links are followed, and each file and folder is visited once: as
+    """What is below a folder. Links are followed, and each file and folder is visited once: as
     itself if it lies below the folder, else by the first link that leads to it.
 
     Raises:
@@ -106,7 +104,7 @@ def _mode(path: Path) -> int:
         raise
 
 
-def part_of(words: Iterable[str]) -> str:
+def part_named(words: Iterable[str]) -> str:
     """The part of a dataset that words name; empty if none of them does, or they name several."""
     lower = {word.lower() for word in words}
     found = [part for part, names in PARTS.items() if lower & set(names)]
@@ -148,39 +146,35 @@ def hub_part(path: Path) -> tuple[str, str]:
     """
     for depth in reversed(range(len(path.parts))):
         name = re.sub(r"-\d+-of-\d+.*", "", path.with_suffix("").parts[depth])
-        if part := part_of(words_of(name)):
+        if part := part_named(words_of(name)):
             above = [folder for folder in path.parts[:depth] if folder != "data"]
             return part, "/".join([*above, "_".join(words_of(name))])
     return "", ""
 
 
-def noted(
-    parts: dict[str, Listing], place: Path, tree: Tree, left: Sequence[str], files: Iterable[Path]
-) -> dict[str, Listing]:
-    """Parts of a folder, with a note of what was skipped.
+def skipped(tree: Tree, parts: Sequence[str], files: Sequence[Path]) -> str:
+    """A note of what is not read of a folder; empty if all of it is.
 
     Args:
-        tree: what lies below it.
-        left: names of the parts that are not read.
+        parts: names of the parts that are not read.
+        files: that are not read.
     """
     suffixes = Counter(file.suffix.lower() or "without a suffix" for file in files)
-    skipped = [f"{count:,} {what}" for what, count in sorted(tree.skipped.items())]
-    skipped += [f"{count:,} files {suffix}" for suffix, count in sorted(suffixes.items())]
-    skipped += [f"the part {name}" for name in left]
-    if skipped:
-        first = next(iter(parts))
-        note = f"skipped {', '.join(skipped)}"
-        parts[first] = replace(parts[first], notes=[note])
-    return parts
+    found = [f"{count:,} {what}" for what, count in sorted(tree.skipped.items())]
+    found += [f"{count:,} files {suffix}" for suffix, count in sorted(suffixes.items())]
+    found += [f"the part {name}" for name in parts]
+    return f"skipped {', '.join(found)}" if found else ""
 
 
-def image_folders(place: Path, columns: Columns, tree: Tree) -> dict[str, Listing]:
-    """A folder of images: a folder for each class, or such a folder for each part."""
-    if columns.given is not None:
-        raise BadInput(
-            f"got {columns.given!r}, and a folder of images has no given labels (a .csv can)",
-            "given",
-        )
+def class_folders(
+    place: Path, tree: Tree
+) -> tuple[dict[str, list[tuple[str, Path]]], Sequence[str]]:
+    """A folder of images: a folder for each class, or such a folder for each part.
+
+    Returns:
+        The class and the path of each image of ``train`` and ``test``, or of ``all``; and the names
+        of the folders of parts that are not read.
+    """
     within: dict[Path, set[str]] = defaultdict(set)
     for folder in tree.folders:
         within[folder.parent].add(folder.name)
@@ -198,23 +192,21 @@ def image_folders(place: Path, columns: Columns, tree: Tree) -> dict[str, Listin
             "train and test; name the folder itself in path",
             "path",
         )
-    parts = {"train": both[0], "test": both[1]} if both else {}
-    for part in parts.values():
+    for part in both or ():
         if len(named[part]) > 1:
             raise BadInput(
                 f"{place} has the folders {' and '.join(named[part])}, expected one for {part}",
                 "path",
             )
-    read = {key: place / named[part][0] for key, part in parts.items()} or {"all": place}
+    read = {"all": place}
     if both:
+        read = {
+            key: place / named[part][0] for key, part in zip(("train", "test"), both, strict=True)
+        }
         _check_links(place, list(read.values()), tree)
     images = [file for file in tree.files if file.suffix.lower() in image_formats()]
-    listed = {key: _image_folder(folder, within, images) for key, folder in read.items()}
     left = sorted({*within[place]} - {folder.name for folder in read.values()}) if both else []
-    taken = {image for one in listed.values() for image in one.images}
-    of_left = {place / name for name in left}
-    unread = (file for file in tree.files if file not in taken and of_left.isdisjoint(file.parents))
-    return noted(listed, place, tree, left, unread)
+    return {key: _by_class(folder, within, images) for key, folder in read.items()}, left
 
 
 def _check_links(place: Path, parts: Sequence[Path], tree: Tree) -> None:
@@ -235,12 +227,14 @@ def _by_part(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Names by the part that their words say; those of no part under an empty name."""
     named: dict[str, list[str]] = defaultdict(list)
     for name in sorted(words):
-        named[part_of(words[name])].append(name)
+        named[part_named(words[name])].append(name)
     return named
 
 
-def _image_folder(place: Path, within: dict[Path, set[str]], images: Sequence[Path]) -> Listing:
-    """The images of a folder that has a folder for each class."""
+def _by_class(
+    place: Path, within: dict[Path, set[str]], images: Sequence[Path]
+) -> list[tuple[str, Path]]:
+    """The class and the path of each image of a folder that has a folder for each class."""
     found: dict[str, list[Path]] = {name: [] for name in sorted(within[place])}
     depth = len(place.parts)
     for image in images:
@@ -250,17 +244,15 @@ def _image_folder(place: Path, within: dict[Path, set[str]], images: Sequence[Pa
     if empty or not found:
         raise BadInput(
             f"{place}: expected a subfolder of images for each class (found no "
-            f"{'image in ' + in_short(empty) if empty else 'subfolder'})",
+            f"{'image in ' + shortened(empty) if empty else 'subfolder'})",
             "path",
         )
     shared = set.intersection(*(within[place / name] for name in found))
     if len(found) > 1 and len(shared) > 1:
         raise BadInput(
-            f"{place}: each of the folders {in_short(list(found))} has the subfolders "
-            f"{in_short(sorted(shared))}, as parts of a dataset have; expected one folder for each "
-            "class (name the parts in path and test)",
+            f"{place}: each of the folders {shortened(list(found))} has the subfolders "
+            f"{shortened(sorted(shared))}, as parts of a dataset have; expected one folder for "
+            "each class (name the parts in path and test)",
             "path",
         )
-    labels = [name for name, images in found.items() for _ in images]
-    listed = [image for images in found.values() for image in images]
-    return Listing(place, listed, labels)
+    return [(name, image) for name, images in found.items() for image in images]

@@ -8,24 +8,16 @@ files of human labels rely on that order.
 from __future__ import annotations
 
 import hashlib
-import io
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.images import in_order
-
-BATCH = 1_000
-"""Rows that are read at once."""
-
-IMAGE = ("image", "img")
-LABEL = {"cifar100": ("fine_label", "label")}
-"""Names that the image and label columns may have; of other datasets, the label's is ``label``."""
+from noisyfl.core.options import BadInput, within
+from noisyfl.data.datasets.folders import hub_part
+from noisyfl.data.datasets.images import RawImage, Unreadable, in_order, open_image, reason
+from noisyfl.data.datasets.own_formats import ImageColumns, list_parquet
+from noisyfl.data.own_table import OwnTable
 
 
 class Digests(NamedTuple):
@@ -79,19 +71,15 @@ Of CIFAR-100, only the training labels are known, from the file of its human lab
 
 
 def find_parquet(name: str, folder: Path) -> dict[str, list[Path]] | None:
-    """The Parquet files of each part in ``folder/<name>``; None unless both parts have some.
-
-    A file belongs to the part that its name, or else a folder above it, begins with: ``train`` or
-    ``test``.
+    """The Parquet files of each part in ``folder/<name>``, by their paths as for a user's own
+    folder; None unless both parts have some.
     """
     root = folder / name
-    parts: dict[str, list[Path]] = {"train": [], "test": []}
-    for path in sorted(root.rglob("*.parquet")):
-        for place in reversed(path.relative_to(root).parts if path.is_file() else ()):
-            part = next((part for part in parts if place.startswith(part)), None)
-            if part:
-                parts[part].append(path)
-                break
+    files = [path for path in sorted(root.rglob("*.parquet")) if path.is_file()]
+    parts = {
+        part: [path for path in files if hub_part(path.relative_to(root))[0] == part]
+        for part in ("train", "test")
+    }
     return parts if all(parts.values()) else None
 
 
@@ -105,63 +93,41 @@ def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, n
     Raises:
         BadInput: a file cannot be read, or does not hold what the official files hold.
     """
-    images, labels = [], []
-    for image, label in in_order(_decode, _rows(name, files)):
-        if isinstance(image, str):
-            raise BadInput(f"{name}: {image}")
-        images.append(image)
-        labels.append(label)
-    shapes = {image.shape for image in images}
+    with within(where=f"{name}: "):
+        there = OwnTable(files[0]).names
+        image = "img" if "img" in there else "image"
+        label = "fine_label" if name == "cifar100" and "fine_label" in there else "label"
+        listed = list_parquet(files, ImageColumns(image, label, None))
+    numbers = {one: number for number, one in enumerate(listed.classes or ())}
+    labels = np.array([numbers.get(str(one), one) for one in listed.labels])
+    decoded = list(in_order(_decode, listed.images))
+    for row, found in enumerate(decoded):
+        if isinstance(found, Unreadable):
+            raise BadInput(f"{name}: {listed.name(row)} is no image ({found.reason})")
+    shapes = {found.shape for found in decoded if isinstance(found, np.ndarray)}
     if len(shapes) != 1:
         raise BadInput(f"{name}: {files[0].parent}: got images of shapes {shapes}, expected one")
-    pixels, truth = np.stack(images), np.array(labels, dtype=np.int64)
+    pixels = np.stack([found for found in decoded if isinstance(found, np.ndarray)])
+    labels = labels.astype(np.int64) if labels.dtype.kind == "i" else np.zeros(len(labels), int)
     known = CONTENTS[name][part]
     for kind, content, expected in (
         ("images", pixels, known.pixels),
-        ("labels", truth.astype(np.uint8), known.labels),
+        ("labels", labels.astype(np.uint8), known.labels),
     ):
-        found = hashlib.sha256(np.ascontiguousarray(content).data).hexdigest()
-        if expected is not None and found != expected:
+        digest = hashlib.sha256(np.ascontiguousarray(content).data).hexdigest()
+        if expected is not None and digest != expected:
             raise BadInput(
                 f"{name}: the {kind} in {', '.join(map(str, files))} are not those of the official "
-                f"{part} part in its order (SHA-256 {found}, expected {expected})"
+                f"{part} part in its order (SHA-256 {digest}, expected {expected})"
             )
-    return pixels, truth
+    return pixels, labels
 
 
-def _rows(name: str, files: list[Path]) -> Iterator[tuple[Path, Any, int]]:
-    """File, encoded image and label of each row."""
-    for path in files:
-        try:
-            with pq.ParquetFile(path) as file:
-                names = file.schema_arrow.names
-                columns = [_column(path, names, IMAGE)]
-                columns.append(_column(path, names, LABEL.get(name, ("label",))))
-                for batch in file.iter_batches(BATCH, columns=columns):
-                    image, label = (batch.column(column) for column in columns)
-                    yield from zip([path] * len(batch), image, label.to_pylist(), strict=True)
-        except (pa.ArrowInvalid, pa.ArrowIOError) as error:
-            raise BadInput(f"{name}: {path} is not a whole Parquet file ({error})") from error
-
-
-def _column(path: Path, names: list[str], wanted: tuple[str, ...]) -> str:
-    for name in wanted:
-        if name in names:
-            return name
-    raise BadInput(f"{path}: has columns {', '.join(names)}, expected {' or '.join(wanted)}")
-
-
-def _decode(row: tuple[Path, Any, int]) -> tuple[np.ndarray | str, int]:
-    """A row's image with its channels, or what is wrong with it; and its label."""
-    from PIL import Image
-
-    path, value, label = row
-    content = value.as_py()
-    if isinstance(content, dict):
-        content = content.get("bytes")
+def _decode(image: RawImage) -> np.ndarray | Unreadable:
+    """An image's pixels as they are, uint8 [height, width, channels]."""
     try:
-        with Image.open(io.BytesIO(content)) as image:
-            pixels = np.asarray(image)
-    except (OSError, SyntaxError, TypeError, ValueError) as error:
-        return f"{path} holds something that is no image ({error})", label
-    return pixels if pixels.ndim == 3 else pixels[..., None], label
+        with open_image(image) as opened:
+            pixels = np.asarray(opened)
+    except Exception as error:  # of a broken file Pillow raises almost any
+        return Unreadable(image, reason(error))
+    return pixels if pixels.ndim == 3 else pixels[..., None]

@@ -36,7 +36,7 @@ class Fit(NamedTuple):
         height: final height in pixels.
         width: final width in pixels.
         shorter: length to which the shorter side is scaled before the middle is cut out; None: the
-            image is stretched to the final size, whatever its aspect ratio.
+            image is stretched to the final size, without keeping its aspect ratio.
     """
 
     height: int
@@ -72,14 +72,14 @@ class Files:
         return replace(self, names=self.names[first:last], labels=self.labels[first:last])
 
 
-Source = Path | bytes | np.ndarray
+RawImage = Path | bytes | np.ndarray
 """An image: its file, its encoded bytes, or its pixels, uint8 [height, width] or with channels."""
 
 
 class Unreadable(NamedTuple):
     """What cannot be read as an image, and why."""
 
-    image: Source
+    image: RawImage
     reason: str
 
 
@@ -115,7 +115,7 @@ def _formats() -> list[str]:
     return [name for name in Image.ID if name not in NOT_IMAGES]
 
 
-def open_image(source: Source) -> Image:
+def open_image(source: RawImage) -> Image:
     """An image as it is, of which no more than its head is read; of several frames, the first.
 
     Raises:
@@ -150,7 +150,7 @@ TRANSPOSED = (5, 6, 7, 8)
 """Orientations that exchange height and width."""
 
 
-def fitted(source: Source, fit: Fit, upright: bool = False) -> Image:
+def fitted(source: RawImage, fit: Fit, upright: bool = False) -> Image:
     """An image as RGB, brought to its size.
 
     Args:
@@ -229,7 +229,7 @@ _BITS, _PHOTOMETRIC = 258, 262
 """Tags of a TIFF: the bits per pixel, and whether 0 is black (1) or white (0)."""
 
 
-def pixels(source: Source, fit: Fit, upright: bool = False) -> np.ndarray | Unreadable:
+def pixels(source: RawImage, fit: Fit, upright: bool = False) -> np.ndarray | Unreadable:
     """An image's pixels, uint8 [height, width, 3]; see :func:`fitted`."""
     # Of a broken or malicious file Pillow raises almost any exception.
     try:

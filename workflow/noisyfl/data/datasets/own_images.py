@@ -1,7 +1,7 @@
-"""A dataset of one's own, ``images(path=...)``: what is asked for, and what it holds.
+"""A user's own dataset, ``images(path=...)``: what is asked for, and what it holds.
 
-Whatever the format (:mod:`noisyfl.data.datasets.own_formats`), the same pixels, labels, classes and
-parts are the same dataset: it is named by the digest of its content.
+The same pixels, labels, classes and parts are the same dataset in every format
+(:mod:`noisyfl.data.datasets.own_formats`): it is named by the digest of its content.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -27,7 +27,7 @@ from noisyfl.data.datasets.hub_download import fetched, files_of_split
 from noisyfl.data.datasets.images import (
     TRANSPOSED,
     Fit,
-    Source,
+    RawImage,
     Unreadable,
     in_order,
     is_deep,
@@ -35,10 +35,16 @@ from noisyfl.data.datasets.images import (
     orientation,
     pixels,
 )
-from noisyfl.data.datasets.listing import Columns, Listing
-from noisyfl.data.datasets.own_formats import MOST_GB, list_images, list_parquet
+from noisyfl.data.datasets.own_formats import (
+    ImageColumns,
+    Listing,
+    list_images,
+    list_parquet,
+)
 from noisyfl.data.datasets.repeats import check_apart, repeats
+from noisyfl.data.datasets.requested import shortened
 from noisyfl.data.datasets.sources import Arrays, test_rows
+from noisyfl.data.own_table import MOST_GB
 from noisyfl.data.roots import Roots, each
 
 SHOWN = 100
@@ -47,11 +53,11 @@ SHOWN = 100
 DIM = 16
 """Images of 16 bits of which no pixel reaches this, of 255, have fewer bits, such as 12."""
 
-Side = Annotated[int, Field(ge=1)]
+Pixels = Annotated[int, Field(ge=1)]
 
 
-class Images(Component):
-    """A dataset of one's own, from a folder of images, a .csv, an .npz or Parquet.
+class RequestedImages(Component):
+    """A user's own dataset, from a folder of images, a .csv, an .npz or Parquet.
 
     Its test part is what ``test`` names, or a share that is split off, or what the format itself
     says: subfolders such as ``train`` and ``test``, arrays ``train_image`` and ``test_image``, or
@@ -91,7 +97,7 @@ class Images(Component):
     classes: list[str] | None = Field(
         None, min_length=2, description="names of the classes by number; null: as the format says"
     )
-    size: list[Side] | None = Field(
+    size: list[Pixels] | None = Field(
         None,
         min_length=2,
         max_length=2,
@@ -110,9 +116,14 @@ class Images(Component):
         return str(self.path or self.hub)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> ImageColumns:
         """What is read of the training part."""
-        return Columns(self.image, self.label, self.given)
+        return ImageColumns(self.image, self.label, self.given)
+
+    @property
+    def test_columns(self) -> ImageColumns:
+        """What is read of the test part."""
+        return ImageColumns(self.image, self.label, None)
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` unless one place is named, and for a mean or standard deviation
@@ -133,8 +144,8 @@ class Images(Component):
 
 
 @dataclass(frozen=True)
-class Content:
-    """What a dataset of one's own holds.
+class OwnContent:
+    """What a user's own dataset holds.
 
     Attributes:
         known: what specs have of it (:class:`noisyfl.data.datasets.dataset.OwnImages`).
@@ -153,11 +164,22 @@ class Content:
     remarks: list[str]
 
 
-def read_images(wanted: Images, roots: Roots) -> Content:
-    """Read a dataset of one's own.
+class _Labelled(NamedTuple):
+    """The images of both parts, not yet decoded, and their labels, int64 [n]."""
+
+    parts: tuple[Listing, Listing]
+    labels: tuple[np.ndarray, np.ndarray]
+    given: np.ndarray | None
+    classes: list[str]
+    numbered: bool
+    notes: list[str]
+
+
+def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
+    """Read a user's own dataset.
 
     Args:
-        wanted: where it lies, and what of it is meant.
+        wanted: where it is, and what of it is meant.
         roots: the data folders.
 
     Raises:
@@ -165,32 +187,10 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             label has no class; a class has no training image; there is no test part, or there are
             two, or it is the training part.
     """
-    train, test = _parts(wanted, roots)
-    # As the user names the folders: where a shared data folder lies changes no table.
-    notes = [f"{wanted.source}: {note}" for note in train.notes]
-    notes += [f"{wanted.test or wanted.source}: {note}" for note in (test.notes if test else ())]
-    classes = _classes_of(wanted, train)
-    # Two orders that differ say nothing of what a number means.
-    numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
-    number = partial(_numbers, classes=classes, numbered=numbered)
-    labels, given = number(train, train.labels), None
-    if train.given is not None:
-        given = number(train, train.given, option_name="given")
-    if test is None:
-        tested = _split_off(wanted, labels)
-        test, test_labels = train.rows(np.flatnonzero(tested)), labels[tested]
-        train, labels = train.rows(np.flatnonzero(~tested)), labels[~tested]
-        given = None if given is None else given[~tested]
-    else:
-        test_labels = number(test, test.labels)
-    if lacking := sorted(set(range(len(classes))) - set(labels.tolist())):
-        raise BadInput(
-            f"{train.place}: class {classes[lacking[0]]!r} has no training image, expected some of "
-            "every class",
-            "classes" if wanted.classes else "label",
-        )
+    found = _labelled(wanted, roots)
+    train, test = found.parts
     check_apart(train.images, test.images)
-    fit, channels, deep = _measure([train, test], wanted.size)
+    fit, channels, deep, another_size = _measure(found.parts, wanted.size)
     gigabytes = (len(train) + len(test)) * fit.height * fit.width * channels / 1e9
     if gigabytes > MOST_GB:
         raise BadInput(
@@ -199,53 +199,80 @@ def read_images(wanted: Images, roots: Roots) -> Content:
             "size",
         )
     broken: list[str] = []
-    images = [_pixels(listed, fit, channels, broken) for listed in (train, test)]
-    _refuse(broken)
+    images = [_pixels(listed, fit, channels, broken) for listed in found.parts]
+    if broken:
+        raise BadInput(f"{len(broken):,} images cannot be read: {shortened(broken, SHOWN)}", "path")
+    if another_size:
+        raise BadInput(another_size, "size")
     if 0 < max((images[part][row].max() for part, row in deep), default=0) < DIM:
         part, row = deep[0]
         raise BadInput(
-            f"{len(deep):,} images have 16 bits per pixel, such as {(train, test)[part].name(row)},"
+            f"{len(deep):,} images have 16 bits per pixel, such as {found.parts[part].name(row)},"
             f" and no pixel of them reaches {DIM << 8:,}, expected up to 65,535: scale the pixels "
             "to 16 bits, or save them with 8",
             "path",
         )
-    parts = ((images[0], labels), (images[1], test_labels))
-    mean, std = _normalization(wanted, parts[0][0])
+    parts = ((images[0], found.labels[0]), (images[1], found.labels[1]))
+    mean, std = _normalization(wanted, images[0])
     known = {
         "name": "images",
         "shape": [fit.height, fit.width, channels],
-        "classes": classes,
-        "train_size": len(labels),
-        "test_size": len(test_labels),
+        "classes": found.classes,
+        "train_size": len(train),
+        "test_size": len(test),
         "mean": mean,
         "std": std,
         "true_labels": wanted.true_labels,
     }
     known["sha256"] = content_digest(known, parts)
-    remarks = [*notes, *(f"{wanted.source}: {one}" for one in repeats(*parts))]
-    return Content(known, *parts, given, numbered, remarks)
+    remarks = [*found.notes, *(f"{wanted.source}: {one}" for one in repeats(*parts))]
+    return OwnContent(known, *parts, found.given, found.numbered, remarks)
 
 
-def training_names(wanted: Images, roots: Roots) -> list[str]:
+def training_names(wanted: RequestedImages, roots: Roots) -> list[str]:
     """What the images of the training part are called, in its order: their paths, or the file that
     has them and the row in it.
 
     Raises:
         BadInput: see :func:`read_images`.
     """
-    train, test = _parts(wanted, roots)
-    if test is None:
-        classes = _classes_of(wanted, train)
-        numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
-        labels = _numbers(train, train.labels, classes=classes, numbered=numbered)
-        train = train.rows(np.flatnonzero(~_split_off(wanted, labels)))
+    train, _ = _labelled(wanted, roots).parts
     return [train.name(row) for row in range(len(train))]
 
 
-def _split_off(wanted: Images, labels: np.ndarray) -> np.ndarray:
-    """Which images are split off for testing, bool [n]."""
-    size = max(1, round(float(wanted.test_share or 0) * len(labels)))
-    return test_rows(labels, size, stream(0, "images", "test part"))
+def _labelled(wanted: RequestedImages, roots: Roots) -> _Labelled:
+    train, test = _parts(wanted, roots)
+    # As the user names the folders: where a shared data folder is changes no table.
+    notes = [f"{wanted.source}: {note}" for note in train.notes]
+    notes += [f"{wanted.test or wanted.source}: {note}" for note in (test.notes if test else ())]
+    classes = _classes_of(wanted, train)
+    # Two orders that differ say nothing of what a number means.
+    numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
+
+    def numbers(listed: Listing, labels: Sequence[int | str], option_name: str) -> np.ndarray:
+        kind = "given label" if option_name == "given" else "label"
+        with within(option_name):
+            return numbers_of(
+                labels, classes, numbered, lambda row: f"{listed.name(row)} has the {kind}"
+            )
+
+    labels = numbers(train, train.labels, "label")
+    given = None if train.given is None else numbers(train, train.given, "given")
+    if test is None:
+        size = max(1, round(float(wanted.test_share or 0) * len(labels)))
+        tested = test_rows(labels, size, stream(0, "images", "test part"))
+        test, test_labels = train.rows(np.flatnonzero(tested)), labels[tested]
+        train, labels = train.rows(np.flatnonzero(~tested)), labels[~tested]
+        given = None if given is None else given[~tested]
+    else:
+        test_labels = numbers(test, test.labels, "label")
+    if lacking := sorted(set(range(len(classes))) - set(labels.tolist())):
+        raise BadInput(
+            f"{train.place}: class {classes[lacking[0]]!r} has no training image, expected some of "
+            "every class",
+            "classes" if wanted.classes else "label",
+        )
+    return _Labelled((train, test), (labels, test_labels), given, classes, numbered, notes)
 
 
 def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
@@ -258,8 +285,8 @@ def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
     return digest.hexdigest()
 
 
-def fingerprint(wanted: Images, roots: Roots) -> str:
-    """SHA-256 of the paths, sizes and times of all files that a dataset of one's own is read from,
+def fingerprint(wanted: RequestedImages, roots: Roots) -> str:
+    """SHA-256 of the paths, sizes and times of all files that a user's own dataset is read from,
     which tells cheaply whether it is still the same.
 
     Raises:
@@ -276,21 +303,19 @@ def fingerprint(wanted: Images, roots: Roots) -> str:
     return digest.hexdigest()
 
 
-def _files(wanted: Images, roots: Roots) -> Iterator[Path]:
+def _files(wanted: RequestedImages, roots: Roots) -> Iterator[Path]:
     if wanted.hub is not None:
         yield from walk(fetched(wanted.hub, roots)[0]).files
         return
     for path, option_name in ((wanted.path, "path"), (wanted.test, "test")):
-        if path is None:
-            continue
-        place = _place(path, option_name, roots)
-        if place.is_dir():
+        place = None if path is None else _place(path, option_name, roots)
+        if place is not None and place.is_dir():
             yield from walk(place).files
-            continue
-        yield place
-        if place.suffix == ".csv":
-            listed = list_images(place, wanted.columns._replace(given=None))["all"]
-            yield from (image for image in listed.images if isinstance(image, Path))
+        elif place is not None:
+            yield place
+            if place.suffix == ".csv":
+                listed = list_images(place, wanted.test_columns)["all"]
+                yield from (image for image in listed.images if isinstance(image, Path))
 
 
 def _place(path: str, option_name: str, roots: Roots) -> Path:
@@ -301,41 +326,39 @@ def _place(path: str, option_name: str, roots: Roots) -> Path:
     raise BadInput(f"got {path!r}, and there is neither file nor folder {folders}", option_name)
 
 
-def _parts(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
+def _parts(wanted: RequestedImages, roots: Roots) -> tuple[Listing, Listing | None]:
     """The training part, and the test part unless it is still to be split off."""
+    notes: list[str] = []
     if wanted.hub is not None:
-        return _parts_of_hub(wanted, roots)
-    path = _place(str(wanted.path), "path", roots)
-    found = list_images(path, wanted.columns)
-    _check_test(wanted, "test" in found, "the parts in path")
-    if wanted.test is None:
-        return (found["train"], found["test"]) if "test" in found else (found["all"], None)
-    place = _place(wanted.test, "test", roots)
-    if place.samefile(path) or _holds(path, place) or _holds(place, path):
-        which = "is path too" if place.samefile(path) else "has files of path"
-        raise BadInput(
-            f"got {wanted.test!r}, which {which}, expected other images than those of training "
-            "(test_share splits some off)",
-            "test",
-        )
-    of_test = list_images(place, wanted.columns._replace(given=None))
-    if "all" not in of_test:
-        raise BadInput(f"{place} has a training part of its own, expected a test part", "test")
-    return found["all"], of_test["all"]
+        path, commit = fetched(wanted.hub, roots)
+        notes.append(f"revision {commit}")
+    else:
+        path = _place(str(wanted.path), "path", roots)
+    if wanted.hub is not None and (wanted.split or wanted.test):
+        _check_test(wanted, False)
+        files = files_of_split(path, wanted.split or "train", "split")
+        train, test = list_parquet(files, wanted.columns), None
+        if wanted.test is not None:
+            test = list_parquet(files_of_split(path, wanted.test, "test"), wanted.test_columns)
+    else:
+        found = list_images(path, wanted.columns)
+        _check_test(wanted, "test" in found)
+        train, test = found["train" if "train" in found else "all"], found.get("test")
+        if wanted.test is not None:
+            test = _test_part(wanted, path, roots)
+    return replace(train, notes=[*notes, *train.notes]), test
 
 
-def _check_test(wanted: Images, is_said: bool, how: str) -> None:
+def _check_test(wanted: RequestedImages, is_said: bool) -> None:
     """Raise :class:`BadInput` unless the test part is named in exactly one way.
 
     Args:
-        wanted: the dataset.
-        is_said: whether its files say the test part.
-        how: what messages call that.
+        is_said: whether the dataset's files say the test part.
     """
     ways = {
         "test": wanted.test is not None,
         "test_share": wanted.test_share is not None,
-        how: is_said,
+        f"the parts in {'path' if wanted.hub is None else 'hub'}": is_said,
     }
     said = [way for way, is_there in ways.items() if is_there]
     if len(said) != 1:
@@ -345,23 +368,20 @@ def _check_test(wanted: Images, is_said: bool, how: str) -> None:
         )
 
 
-def _parts_of_hub(wanted: Images, roots: Roots) -> tuple[Listing, Listing | None]:
-    """The parts of a dataset of the hub, with its commit among the notes."""
-    folder, commit = fetched(str(wanted.hub), roots)
-    noted = [f"revision {commit}"]
-    without = wanted.columns._replace(given=None)
-    if wanted.split is None and wanted.test is None:
-        found = list_images(folder, wanted.columns)
-        _check_test(wanted, "test" in found, "the parts in hub")
-        train, test = found.get("train", found.get("all")), found.get("test")
-        assert train is not None
-    else:
-        _check_test(wanted, False, "the parts in hub (without split)")
-        files = files_of_split(folder, wanted.split or "train", "split")
-        train, test = list_parquet(files, wanted.columns), None
-        if wanted.test is not None:
-            test = list_parquet(files_of_split(folder, wanted.test, "test"), without)
-    return replace(train, notes=[*noted, *train.notes]), test
+def _test_part(wanted: RequestedImages, path: Path, roots: Roots) -> Listing:
+    """The images that ``test`` names, next to a training part in ``path``."""
+    place = _place(str(wanted.test), "test", roots)
+    if place.samefile(path) or _holds(path, place) or _holds(place, path):
+        which = "is path too" if place.samefile(path) else "has files of path"
+        raise BadInput(
+            f"got {wanted.test!r}, which {which}, expected other images than those of training "
+            "(test_share splits some off)",
+            "test",
+        )
+    found = list_images(place, wanted.test_columns)
+    if "all" not in found:
+        raise BadInput(f"{place} has a training part of its own, expected a test part", "test")
+    return found["all"]
 
 
 def _holds(folder: Path, place: Path) -> bool:
@@ -370,7 +390,7 @@ def _holds(folder: Path, place: Path) -> bool:
     return folder.is_dir() and whole and folder.resolve() in place.resolve().parents
 
 
-def _classes_of(wanted: Images, train: Listing) -> list[str]:
+def _classes_of(wanted: RequestedImages, train: Listing) -> list[str]:
     """The names of the classes by number: those that are wanted or the format says, else sorted."""
     try:
         classes = list(wanted.classes or train.classes or names_of(train.labels))
@@ -383,34 +403,20 @@ def _classes_of(wanted: Images, train: Listing) -> list[str]:
     return classes
 
 
-def _numbers(
-    listed: Listing,
-    labels: Sequence[int | str],
-    classes: list[str],
-    numbered: bool,
-    option_name: str = "label",
-) -> np.ndarray:
-    """The number of each label's class, int64 [n]."""
-    kind = "given label" if option_name == "given" else "label"
-    with within(option_name):
-        return numbers_of(
-            labels, classes, numbered, lambda row: f"{listed.name(row)} has the {kind}"
-        )
-
-
 def _measure(
     parts: Sequence[Listing], size: Sequence[int] | None
-) -> tuple[Fit, int, list[tuple[int, int]]]:
-    """The size that images have or are to have; their channels, 1 if all are grey, else 3; and the
-    part and row of those that have 16 bits a pixel.
+) -> tuple[Fit, int, list[tuple[int, int]], str]:
+    """Look at the heads of all images that can be read.
+
+    Returns:
+        The size that images have or are to have; their channels, 1 if all are grey, else 3; the
+        part and row of those that have 16 bits a pixel; and what to say if sizes differ.
     """
     fit = None if size is None else Fit(size[0], size[1])
-    channels, deep = 1, []
-    readable, another_size = True, ""
+    channels, deep, another_size, first = 1, [], "", ""
     for part, listed in enumerate(parts):
-        for row, found in enumerate(in_order(_looks, listed.images)):
-            if found is None:
-                readable = False
+        for row, found in enumerate(in_order(_head, listed.images)):
+            if found is None:  # whoever decodes it says why
                 continue
             height, width, grey, is_deep = found
             channels = channels if grey else 3
@@ -423,27 +429,10 @@ def _measure(
                     f"{fit.height}x{fit.width}; expected images of one size, or one to bring them "
                     "to, such as size=[32, 32]"
                 )
-    if not readable:  # all are decoded, so that whatever else is broken is named, too
-        broken: list[str] = []
-        for listed in parts:
-            _pixels(listed, Fit(1, 1), channels, broken)
-        _refuse(broken)
-    if another_size:
-        raise BadInput(another_size, "size")
-    assert fit is not None
-    return fit, channels, deep
+    return fit or Fit(1, 1), channels, deep, another_size
 
 
-def _refuse(broken: Sequence[str]) -> None:
-    """Raise :class:`BadInput` if there are images that cannot be read."""
-    if broken:
-        more = f" and {len(broken) - SHOWN:,} more" if len(broken) > SHOWN else ""
-        raise BadInput(
-            f"{len(broken):,} images cannot be read: {', '.join(broken[:SHOWN])}{more}", "path"
-        )
-
-
-def _looks(image: Source) -> tuple[int, int, bool, bool] | None:
+def _head(image: RawImage) -> tuple[int, int, bool, bool] | None:
     """Height, width, whether it is grey, whether it has 16 bits; None if it cannot be read."""
     from PIL import Image
 
@@ -455,7 +444,7 @@ def _looks(image: Source) -> tuple[int, int, bool, bool] | None:
             if orientation(file) in TRANSPOSED:
                 width, height = height, width
             return height, width, Image.getmodebase(file.mode) == "L", is_deep(file)
-    except Exception:  # whoever decodes it says why
+    except Exception:  # of a broken file Pillow raises almost any
         return None
 
 
@@ -473,7 +462,7 @@ def _pixels(listed: Listing, fit: Fit, channels: int, broken: list[str]) -> np.n
     return images
 
 
-def _normalization(wanted: Images, images: np.ndarray) -> tuple[list[float], list[float]]:
+def _normalization(wanted: RequestedImages, images: np.ndarray) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel, as wanted or else of these images."""
     channels = images.shape[3]
     counts = [np.bincount(images[..., c].ravel(), minlength=256) for c in range(channels)]

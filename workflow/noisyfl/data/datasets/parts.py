@@ -2,8 +2,8 @@
 
 A dataset's official files become two Parquet files, ``train`` and ``test``, with one row per image:
 its pixels (``image``: height x width x channels bytes) and its ``label``. If the pixels of all
-images would fill the memory, the images are kept as JPEG elsewhere, and the file says where
-each of them lies (:mod:`noisyfl.data.datasets.shards`).
+images would fill the memory, the images are kept as JPEG in other files
+(:mod:`noisyfl.data.datasets.shards`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ import pyarrow as pa
 
 from noisyfl.core.artifacts import DamagedArtifact, read_table, replacing, to_numpy, write_table
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.dataset import Dataset, Part, dataset
+from noisyfl.data.datasets.dataset import Dataset, DatasetPart, dataset
 from noisyfl.data.datasets.images import Files, Unreadable, in_order, pixels
-from noisyfl.data.datasets.requested import in_short, missing
+from noisyfl.data.datasets.requested import missing_files, shortened
 from noisyfl.data.datasets.shards import INDEX, Encoded, index_of, write_shards
 from noisyfl.data.datasets.sources import Arrays
 from noisyfl.data.roots import NotFound, Roots, each, first
 
 REVISION = 1
 """Increased when what a part holds changes: its images, their size or their order."""
+
+SHARDS_REVISION = 2
+"""The same for parts whose images are kept encoded."""
 
 
 def prepare(name: str, roots: Roots, download: bool, train_path: Path, test_path: Path) -> None:
@@ -86,12 +89,12 @@ def metadata_of(facts: Dataset, part: str, shape: tuple[int, int, int]) -> dict[
         "part": part,
         "shape": list(shape),
         "classes": list(facts.classes),
-        "revision": REVISION,
+        "revision": SHARDS_REVISION if facts.encoded else REVISION,
         **({} if facts.own is None else {"own": facts.own}),
     }
 
 
-def read_part(path: Path) -> Part:
+def read_part(path: Path) -> DatasetPart:
     """A part that :func:`prepare` wrote, verified against its checksum.
 
     Images that are kept encoded are verified one by one, when they are decoded.
@@ -112,13 +115,14 @@ def read_part(path: Path) -> Part:
             f"{path}: this is the {found} part of {metadata.get('dataset')}, where the {path.stem} "
             "part should be; put both where they belong, or delete them to have them made again"
         )
-    if (revision := metadata.get("revision", 1)) != REVISION:
+    expected = SHARDS_REVISION if "shards" in metadata else REVISION
+    if (revision := metadata.get("revision", 1)) != expected:
         raise DamagedArtifact(
-            f"{path}: it is of revision {revision}, and this version prepares revision {REVISION}; "
+            f"{path}: it is of revision {revision}, and this version prepares revision {expected}; "
             "delete it to have it made again"
         )
     images: np.ndarray | Encoded
-    if table.column_names == list(INDEX):
+    if table.column_names == INDEX:
         shards = [path.parent / name for name in metadata["shards"]]
         images = Encoded(shards, table, tuple(metadata["shape"]))
     elif table.column_names == ["image", "label"]:
@@ -126,7 +130,7 @@ def read_part(path: Path) -> Part:
         images = bytes_.reshape(table.num_rows, *metadata["shape"])
     else:
         raise DamagedArtifact(f"{path}: not a part of a dataset (columns {table.column_names})")
-    return Part(
+    return DatasetPart(
         name=metadata["dataset"],
         classes=tuple(metadata["classes"]),
         images=images,
@@ -142,7 +146,7 @@ def _official(
 
     def look(root: Path) -> tuple[Arrays | Files, Arrays | Files]:
         parts = facts.load(root, download and root == each(roots)[-1])
-        absent = [str(p) for part in parts if isinstance(part, Files) for p in missing(part)]
+        absent = [str(p) for part in parts if isinstance(part, Files) for p in missing_files(part)]
         if absent:
             raise NotFound(facts.name, _fault("are missing", absent, report))
         return parts
@@ -165,7 +169,7 @@ def _fault(fault: str, files: list[str], report: Path) -> str:
     before = report.read_text() if report.exists() else ""
     with replacing(report) as draft:
         draft.write_text(before + "".join(f"{file}\n" for file in files))
-    return f"{len(files):,} of its images {fault}: {in_short(files)} (all are listed in {report})"
+    return f"{len(files):,} of its images {fault}: {shortened(files)} (all are listed in {report})"
 
 
 def _check_part(

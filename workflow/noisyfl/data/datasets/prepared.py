@@ -86,7 +86,7 @@ def _check(path: Path, name: str) -> None:
         metadata = {"revision": 1, **read_metadata(path)}
         facts = dataset(metadata.get("own") or name, "dataset")
         shape = (train and facts.train_shape) or facts.shape
-        # A dataset of one's own is whatever the file says, and may be another one.
+        # A user's own dataset is whatever the file says, and may be another one.
         compare(metadata, {**metadata_of(facts, path.stem, shape), "dataset": name})
         found = read_part(path)
     except DamagedArtifact as error:
@@ -106,7 +106,7 @@ def _copy(path: Path, part: Path) -> None:
             link.unlink()
         if link.exists():
             raise BadInput(
-                f"data.prepared: {link} has shards of one's own, which nobody finished; delete it "
+                f"data.prepared: {link} has shards of its own, which nobody finished; delete it "
                 f"to use those in {shards}, or take that folder out of data.prepared"
             )
         link.symlink_to(shards.resolve())

@@ -1,4 +1,4 @@
-"""Images of one's own that are there more than once: in both parts, or with two labels."""
+"""A user's images that are there more than once: in both parts, or with two labels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.images import Source
+from noisyfl.data.datasets.images import RawImage
 from noisyfl.data.datasets.sources import Arrays
 
 
-def check_apart(train: Sequence[Source], test: Sequence[Source]) -> None:
-    """Raise :class:`BadInput` if one file is an image of both parts, by whatever path.
+def check_apart(train: Sequence[RawImage], test: Sequence[RawImage]) -> None:
+    """Raise :class:`BadInput` if one file is an image of both parts.
 
     Args:
         train: images of the training part, of which only paths are looked at.
@@ -30,7 +30,7 @@ def check_apart(train: Sequence[Source], test: Sequence[Source]) -> None:
         )
 
 
-def _file(image: Source) -> tuple[int, int] | None:
+def _file(image: RawImage) -> tuple[int, int] | None:
     """What identifies a file, whichever links lead to it; None if there is none."""
     if not isinstance(image, Path):
         return None

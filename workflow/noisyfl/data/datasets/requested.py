@@ -175,7 +175,7 @@ def load_covidx(data: Path, download: bool) -> tuple[Files, Files]:
     return parts[0], parts[1]
 
 
-def missing(files: Files) -> list[Path]:
+def missing_files(files: Files) -> list[Path]:
     """Those of a part's files that do not exist, in order; each folder is read only once."""
     wanted: defaultdict[Path, set[str]] = defaultdict(set)
     for path in files.paths():
@@ -184,10 +184,10 @@ def missing(files: Files) -> list[Path]:
     return [path for path in files.paths() if path.name in absent[path.parent]]
 
 
-def in_short(files: Sequence[str]) -> str:
+def shortened(files: Sequence[str], shown: int = SHOWN) -> str:
     """The first few of many files, and how many more there are."""
-    more = f" and {len(files) - SHOWN:,} more" if len(files) > SHOWN else ""
-    return ", ".join(files[:SHOWN]) + more
+    more = f" and {len(files) - shown:,} more" if len(files) > shown else ""
+    return ", ".join(files[:shown]) + more
 
 
 def _names(folder: Path) -> set[str]:

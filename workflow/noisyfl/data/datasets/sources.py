@@ -11,7 +11,7 @@ import hashlib
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data.datasets.download import NotDownloaded, fetch
-from noisyfl.data.datasets.hub import find_parquet, load_parquet
+from noisyfl.data.datasets.hub import CONTENTS, find_parquet, load_parquet
 from noisyfl.data.roots import NotFound
 
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -29,37 +29,13 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 DIGITS_TEST_SIZE = 360
 
-IDX_CONTENTS: dict[str, dict[str, str]] = {
-    "mnist": {
-        "train-images-idx3-ubyte": (
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
-        ),
-        "train-labels-idx1-ubyte": (
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
-        ),
-        "t10k-images-idx3-ubyte": (
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"
-        ),
-        "t10k-labels-idx1-ubyte": (
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"
-        ),
-    },
-    "fashion_mnist": {
-        "train-images-idx3-ubyte": (
-            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"
-        ),
-        "train-labels-idx1-ubyte": (
-            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"
-        ),
-        "t10k-images-idx3-ubyte": (
-            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"
-        ),
-        "t10k-labels-idx1-ubyte": (
-            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"
-        ),
-    },
+IDX = {
+    ("train", "pixels"): ("train-images-idx3-ubyte", 16),
+    ("train", "labels"): ("train-labels-idx1-ubyte", 8),
+    ("test", "pixels"): ("t10k-images-idx3-ubyte", 16),
+    ("test", "labels"): ("t10k-labels-idx1-ubyte", 8),
 }
-"""SHA-256 of the unpacked official files, which does not depend on how they were packed."""
+"""The official files of MNIST and Fashion-MNIST, and how many bytes of each come first."""
 
 PACKAGED = {"fashion_mnist": Path("/usr/share/datasets/fashion-mnist")}
 """Where Debian's package ``dataset-fashion-mnist`` puts the official files."""
@@ -121,26 +97,21 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     places = [raw, folder / name, folder]
     places += [PACKAGED[name]] if name in PACKAGED else []
     contents, problem = _idx_contents(name, places)
-    parquet = find_parquet(name, folder) if problem else None
-    if problem and parquet is None:
-        if not download:
-            raise problem
-        packed = dict(loader.resources)
-        for file in IDX_CONTENTS[name].keys() - contents.keys():
-            addresses = [f"{mirror}{file}.gz" for mirror in loader.mirrors]
-            _download(name, addresses, raw / f"{file}.gz", packed[f"{file}.gz"])
-        contents, problem = _idx_contents(name, places)
-        if problem:
-            raise problem
-    if parquet is not None:
+    if problem and (parquet := find_parquet(name, folder)):
         return _parquet_parts(name, parquet)
-    with TemporaryDirectory() as temporary:
-        unpacked = Path(temporary) / loader.__name__ / "raw"
-        unpacked.mkdir(parents=True)
-        for file, content in contents.items():
-            (unpacked / file).write_bytes(content)
-        train, test = (loader(temporary, train=part) for part in (True, False))
-    return _idx_arrays(train), _idx_arrays(test)
+    if problem and download:
+        packed = dict(loader.resources)
+        for key in IDX.keys() - contents.keys():
+            file = f"{IDX[key][0]}.gz"
+            _download(name, [mirror + file for mirror in loader.mirrors], raw / file, packed[file])
+        contents, problem = _idx_contents(name, places)
+    if problem:
+        raise problem
+    train, test = (
+        (contents[part, "pixels"].reshape(-1, 28, 28, 1), contents[part, "labels"].astype(np.int64))
+        for part in ("train", "test")
+    )
+    return train, test
 
 
 def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
@@ -216,8 +187,7 @@ def load_svhn(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
 def _unpack(archive: Path, wanted: set[str], folder: Path) -> None:
     """Take the wanted files out of a tar archive.
 
-    This does not use ``extractall``, which is safe only with a ``filter``, which Python has from
-    3.11.4 on.
+    Not with ``extractall``, which is safe only with a ``filter``, in Python from 3.11.4 on.
     """
     with tarfile.open(archive) as packed:
         for member in packed:
@@ -231,7 +201,7 @@ def _unpack(archive: Path, wanted: set[str], folder: Path) -> None:
 
 def _cifar_parts(loader: Any, root: Path) -> tuple[Arrays, Arrays]:
     train, test = (loader(root, train=part) for part in (True, False))
-    return _cifar_arrays(train), _cifar_arrays(test)
+    return (train.data, np.array(train.targets)), (test.data, np.array(test.targets))
 
 
 def _parquet_parts(name: str, files: Mapping[str, list[Path]]) -> tuple[Arrays, Arrays]:
@@ -239,43 +209,43 @@ def _parquet_parts(name: str, files: Mapping[str, list[Path]]) -> tuple[Arrays, 
     return train, test
 
 
-def _idx_contents(name: str, folders: list[Path]) -> tuple[dict[str, bytes], NotFound | None]:
-    """The content of the intact official files, and what is wrong with the first that is not."""
+def _idx_contents(
+    name: str, folders: list[Path]
+) -> tuple[dict[tuple[str, str], np.ndarray], NotFound | None]:
+    """The bytes of the intact official files without their heads, and what is wrong with the first
+    file that is not intact.
+    """
     contents, problem = {}, None
-    for file, sha256 in IDX_CONTENTS[name].items():
+    for part, kind in IDX:
         try:
-            contents[file] = _idx_content(name, file, sha256, folders)
+            contents[part, kind] = _idx_content(name, part, kind, folders)
         except NotFound as error:
             problem = problem or error
     return contents, problem
 
 
-def _idx_content(name: str, file: str, sha256: str, folders: list[Path]) -> bytes:
-    """The unpacked content of one official file, from the first place where it is intact."""
+def _idx_content(name: str, part: str, kind: str, folders: list[Path]) -> np.ndarray:
+    """The content of one official file, from the first place where it is intact, packed or not."""
     problems = []
-    readers: dict[str, Callable[[Path], bytes]] = {
-        file: Path.read_bytes,
-        f"{file}.gz": lambda path: gzip.decompress(path.read_bytes()),
-    }
-    for path, read in ((folder / key, read) for folder in folders for key, read in readers.items()):
+    file, head = IDX[part, kind]
+    expected = getattr(CONTENTS[name][part], kind)
+    for path in (folder / f"{file}{suffix}" for folder in folders for suffix in ("", ".gz")):
         try:
-            content = read(path)
+            content = path.read_bytes()
+            content = gzip.decompress(content) if path.suffix == ".gz" else content
         except FileNotFoundError:
             continue
         except (OSError, EOFError, zlib.error) as error:
             problems.append(f"{path} cannot be read ({error})")
             continue
-        if _sha256(content) == sha256:
-            return content
-        problems.append(f"{path} holds content of SHA-256 {_sha256(content)}, expected {sha256}")
+        found = hashlib.sha256(content[head:]).hexdigest()
+        if found == expected:
+            return np.frombuffer(content, np.uint8, offset=head)
+        problems.append(f"{path} holds {kind} of SHA-256 {found}, expected {expected}")
     if not problems:
         places = " or ".join(str(folder) for folder in folders)
         problems.append(f"neither {file} nor {file}.gz is in {places}")
     raise NotFound(name, "; ".join(problems), _remedy(f"{file}.gz", folders[0]))
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _md5_problem(files: Mapping[Path, str]) -> str:
@@ -299,11 +269,3 @@ def _download(name: str, addresses: list[str], path: Path, md5: str) -> None:
         fetch(addresses, path, md5)
     except NotDownloaded as error:
         raise BadInput(f"{name}: could not be downloaded into {path.parent}: {error}") from error
-
-
-def _idx_arrays(part: Any) -> Arrays:
-    return part.data.numpy()[..., None], part.targets.numpy()
-
-
-def _cifar_arrays(part: Any) -> Arrays:
-    return part.data, np.array(part.targets, dtype=np.int64)

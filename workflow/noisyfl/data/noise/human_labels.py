@@ -8,9 +8,8 @@ code from the file, which reading a Python pickle could otherwise do.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,13 +17,13 @@ from noisyfl.core.options import BadInput, did_you_mean, within
 from noisyfl.data.datasets.classes import numbers_of
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.validation import ENDING, divided
-from noisyfl.data.noise.label_arrays import LabelArrays
+from noisyfl.data.own_table import OwnTable
 from noisyfl.data.roots import Roots, each
 
 if TYPE_CHECKING:
     from noisyfl.data.datasets.dataset import Dataset
 
-SUFFIXES = (".npz", ".npy", ".csv", ".pt")
+SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".pt")
 
 OFFICIAL = {
     "cifar10": ("CIFAR-10_human.pt", "CIFAR-10_human.npz", "CIFAR-10_human.npy"),
@@ -103,13 +102,13 @@ def load_columns(
         of_all, true = load_columns(None, key, whole, roots)
         return of_all[rows], None if true is None else true[rows]
     path = find_file(file, dataset.name, roots)
-    arrays = LabelArrays(path, dataset.task_size)
-    name = _name(path, key, arrays, dataset.with_classes)
-    labels = _whole(path, name, arrays[name], dataset)
+    table = OwnTable(path, "file")
+    name = _name(table, key, dataset.with_classes)
+    labels = _numbers(table, name, dataset)
     prefix = PREFIX.get(dataset.with_classes, "")
     clean = f"{prefix}{CLEAN}" if prefix and name.startswith(prefix) else CLEAN
-    if key and clean in arrays and clean != name:
-        return labels, _whole(path, clean, arrays[clean], dataset)
+    if key and clean in table.names and clean != name:
+        return labels, _numbers(table, clean, dataset)
     return labels, None
 
 
@@ -149,10 +148,10 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
     if file is not None:
         if Path(file).suffix not in SUFFIXES:
             raise BadInput(f"got {file!r}, expected a {', '.join(SUFFIXES)} file", "file")
-        for path in places(file, dataset, roots):
+        for path in label_files(file, dataset, roots):
             if path.is_file():
                 return path
-        listed = " or ".join(map(str, places(file, dataset, roots)))
+        listed = " or ".join(map(str, label_files(file, dataset, roots)))
         raise LabelsMissing(f"cannot read {listed} (No such file or directory)", "file")
     dataset = labelled(dataset)
     if dataset not in OFFICIAL:
@@ -161,7 +160,7 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
             f"got null, and no file of human labels is known for {dataset} (but for {known})",
             "file",
         )
-    for path in places(None, dataset, roots):
+    for path in label_files(None, dataset, roots):
         if path.is_file():
             return path
     names = (*OFFICIAL[dataset], REPACKED)
@@ -175,7 +174,7 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
     )
 
 
-def places(file: str | None, dataset: str, roots: Roots) -> list[Path]:
+def label_files(file: str | None, dataset: str, roots: Roots) -> list[Path]:
     """Where :func:`find_file` looks, in this order; nowhere if no file is known for the dataset."""
     if file is not None:
         return [root / file for root in each(roots)]
@@ -189,18 +188,18 @@ def digest(labels: np.ndarray) -> str:
     return hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
 
 
-def _name(path: Path, key: str | None, arrays: Mapping[str, Any], dataset: str) -> str:
+def _name(table: OwnTable, key: str | None, dataset: str) -> str:
     """The name that the array ``key`` has in a file, with or without the dataset's prefix."""
-    if path.name in _OFFICIAL_NAMES and dataset in ARRAYS:
+    if table.path.name in _OFFICIAL_NAMES and dataset in ARRAYS:
         check_key(key, dataset)
-    elif key is None and list(arrays) == [""]:
+    elif key is None and table.names == [""]:
         return ""
     for name in (key, f"{PREFIX.get(dataset, '')}{key}"):
-        if name in arrays:
+        if name in table.names:
             return str(name)
-    known = ", ".join(arrays) if list(arrays) != [""] else "only one array, so null"
-    hint = did_you_mean(str(key), arrays)
-    raise BadInput(f"got {key!r}{hint} (in {path}: {known})", "key")
+    known = ", ".join(table.names) if table.names != [""] else "only one array, so null"
+    hint = did_you_mean(str(key), table.names)
+    raise BadInput(f"got {key!r}{hint} (in {table.path}: {known})", "key")
 
 
 _OFFICIAL_NAMES = {name for names in OFFICIAL.values() for name in names} | {REPACKED}
@@ -214,12 +213,13 @@ def check_key(key: str | None, dataset: str) -> None:
         raise BadInput(f"got {key!r}{hint} ({dataset} has {', '.join(known)})", "key")
 
 
-def _whole(path: Path, name: str, labels: np.ndarray, dataset: Dataset) -> np.ndarray:
+def _numbers(table: OwnTable, name: str, dataset: Dataset) -> np.ndarray:
     """Labels as int64 [n]; :class:`BadInput` if one is no class of the dataset."""
-    where = f"{path}: {name!r}" if name else f"{path}"
+    where = f"{table.path}: {name!r}" if name else f"{table.path}"
+    labels = table.labels(name, count=dataset.task_size)
     with within("file"):
         return numbers_of(
-            labels.tolist(),
+            labels,
             dataset.classes,
             dataset.numbered,
             lambda row: f"{where} gives sample {row} the label",

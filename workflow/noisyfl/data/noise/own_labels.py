@@ -1,4 +1,4 @@
-"""Label noise from files: labels that people gave, and given labels of one's own."""
+"""Label noise from files: labels that people gave, and a user's given labels."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Human(LabelNoise):
     whole = True
     file: str | None = option(
         None,
-        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the file of the dataset's "
-        "human labels, whatever its layout",
+        doc="a .csv, .parquet, .npz, .npy or .pt file in a data folder; null: the file of the "
+        "dataset's human labels, whatever its layout",
     )
     key: str | None = option(None, doc="array of the file, or column of the .csv")
     sha256: str = option(
@@ -106,7 +106,7 @@ class Human(LabelNoise):
 def _from_file(
     path: str | None, key: str | None, sha256: str, dataset: Dataset, own: OwnFiles | None
 ) -> LabelNoise:
-    """Labels of one's own, by their digest; the file need not be there if that is given."""
+    """A user's own labels, by their digest; the file need not be there if that is given."""
     if own is None:
         raise NotRead(f"got {path!r}, which has not been read yet; plan the scale that names it")
     try:
@@ -122,7 +122,7 @@ def _from_file(
 
 @LABEL_NOISES.register("file")
 class OwnLabels(LabelNoise):
-    """Given labels of one's own, from a file, or the column ``given`` of a dataset of one's own.
+    """A user's given labels, from a file, or the column ``given`` of a user's own dataset.
 
     One label for each training sample, in the order of the dataset, which is checked if a column
     ``clean_label`` of the file has the true labels too. A spec names them by their digest, so that
@@ -133,8 +133,8 @@ class OwnLabels(LabelNoise):
     whole = True
     path: str | None = option(
         None,
-        doc="an .npz, .npy, .pt or .csv file in a data folder; null: the given labels that "
-        "`images(given=...)` names",
+        doc="a .csv, .parquet, .npz, .npy or .pt file in a data folder; null: the given labels "
+        "that `images(given=...)` names",
     )
     key: str | None = option(None, doc="array of the file, or column of the .csv")
     sha256: str = option(

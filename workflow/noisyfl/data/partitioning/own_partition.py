@@ -1,4 +1,4 @@
-"""A partition of one's own, from a file: which client has which sample."""
+"""A user's own partition, from a file: which client has which sample."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @PARTITIONS.register("file")
 class OwnPartition(Partition):
-    """A partition of one's own, from a file with a row for each sample: its client and its number.
+    """A user's own partition, from a file with a row for each sample: its client and its number.
 
     Samples that are in no row are on no client. A spec names the partition by its digest, so that
     the file's place, format and order do not matter.
