@@ -223,19 +223,24 @@ def plugins_of(spec: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 def describe_run(spec: Mapping[str, Any]) -> str:
     """A run in words: its method, dataset, partition, noise and seed."""
+    return f"{describe_trials(spec)}, seed {spec['seed']}"
+
+
+def describe_trials(spec: Mapping[str, Any]) -> str:
+    """A run in words without its seed, as :func:`describe_run` has it."""
     given = spec["noisy_partition"]
     method = "+".join(in_words(part, methods()) for part in parts_of(spec["method"]))
     partition = in_words(given["partition"], PARTITIONS.classes)
     facts = dataset(given["dataset"])
     words = f"{method} on {facts.name}, {partition}"
     if not facts.true_labels:
-        return f"{words}, label noise as it comes, seed {spec['seed']}"
+        return f"{words}, label noise as it comes"
     if given["label_noise"]["name"] == "none":
-        return f"{words}, no label noise, seed {spec['seed']}"
+        return f"{words}, no label noise"
     noise = in_words(given["label_noise"], LABEL_NOISES.classes)
     level = in_words(given["noise_level"], NOISE_LEVELS.classes)
     at = "" if level == "none" else f" at {level}"
-    return f"{words}, {noise} label noise{at}, seed {spec['seed']}"
+    return f"{words}, {noise} label noise{at}"
 
 
 def in_words(component: Mapping[str, Any], declared: Mapping[str, type[Component]]) -> str:
