@@ -28,11 +28,10 @@ except ImportError as error:
     ) from None
 
 # A workflow that imports this one has a command line and a configuration of its own.
-IMPORTED = not workflow.modifier.is_main_snakefile()
-if IMPORTED and workflow.modifier.path_modifier.prefix:
-    raise WorkflowError(
-        "module: got a prefix, expected none: `results` of the configuration says where results go"
-    )
+IMPORTED = Path(workflow.main_snakefile).resolve() not in (
+    Path(workflow.snakefile).resolve(),
+    Path(workflow.snakefile).resolve().parent / "workflow" / "Snakefile",
+)
 for name in ("Snakefile", "rules/common.smk") if IMPORTED else ():
     texts = (
         Path(path).read_text() for path in (workflow.source_path(name), ROOT / name)
@@ -42,14 +41,12 @@ for name in ("Snakefile", "rules/common.smk") if IMPORTED else ():
             f"{name} is not that of the package noisyfl {__version__} in {ROOT}: expected a module "
             "and a package of one version"
         )
-HAS_SCALE = IMPORTED or workflow.overwrite_configfiles
+HAS_SCALE = IMPORTED or workflow.configfiles
 
 # What is given with `--configfile` stands alone: nothing is filled in from another scale.
 try:
     if not IMPORTED:
-        check_scale(
-            workflow.config_settings.config.get("scale"), workflow.overwrite_configfiles
-        )
+        check_scale(config.get("scale"), workflow.configfiles)
     if not HAS_SCALE:
         SCALE_FILE = scale_file(config.get("scale"), ROOT / "config")
 except BadInput as error:
@@ -75,6 +72,14 @@ rule all:
 
 include: "rules/data.smk"
 include: "rules/partition.smk"
+
+
+if IMPORTED and Path(rules.partition.output[0]) != RESULTS.partition("{partition}"):
+    raise WorkflowError(
+        "module: got a prefix, expected none: `results` of the configuration says where results go"
+    )
+
+
 include: "rules/train.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"

@@ -1,52 +1,66 @@
 # What the rules share: the plan of the configuration, and the files that it asks for.
 import random
 import sys
+from functools import partial
 from os import environ
 from os.path import relpath
 
-from noisyfl.core.checked_yaml import read_yaml
+import yaml
+from snakemake.utils import update_config
+
+from noisyfl.core.checked_yaml import changes, read_yaml
 from noisyfl.core.disk_space import check_room
 from noisyfl.experiments.config import check_config, published_files
+from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.runs.shared_cache import shared_cache
 from noisyfl.runs.slurm import check_slurm
 from noisyfl.runs.status import scale_words
-from noisyfl.runs.store import train_anew
+from noisyfl.runs.store import forget
 from noisyfl.specs.descriptions import in_restructured_text, script_safe
 from noisyfl.specs.sources import printing_digest
 
-CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
-if IMPORTED:
-    CONFIG_NAME = f"the configuration of module {workflow.modifier.namespace}"
-elif workflow.config_settings.config:
-    CONFIG_NAME += " and --config"
 IN_A_JOB = "--target-jobs" in sys.argv
 
 try:
     if not IN_A_JOB:
         check_room(Path(".snakemake").absolute())
-    for file in workflow.configfiles:
-        read_yaml(Path(file))  # refuses a key given twice; Snakemake takes the last
+    CONFIG_NAME = f"the configuration of module {__name__}"
+    ON_COMMAND_LINE = {}
+    if not IMPORTED:
+        in_files = {}
+        for file in map(Path, workflow.configfiles):
+            read_yaml(file)  # rejects a key given twice; Snakemake takes the last
+            update_config(in_files, yaml.safe_load(file.read_text()))
+        ON_COMMAND_LINE = changes(in_files, config)
+        CONFIG_NAME = ", ".join(map(str, workflow.configfiles)) or "config"
+        CONFIG_NAME += " and --config" if ON_COMMAND_LINE else ""
     CONFIG = check_config(config, CONFIG_NAME)
     shared_cache()
     PUBLISHED = published_files(CONFIG)
     PLAN_FILE = PlanFile(CONFIG, CONFIG_NAME)
     SCALE = Scale(
         CONFIG,
-        # A job takes the plan that its own Snakemake has made.
-        (PLAN_FILE.load if IN_A_JOB else PLAN_FILE.plan)(logger.warning),
+        # A job needs only its run, unless the rules of another workflow name rules of this one.
+        (
+            Plan(CONFIG.scale)
+            if IN_A_JOB and not IMPORTED
+            else PLAN_FILE.plan(logger.warning, strict=IMPORTED)
+        ),
         REPRODUCED,
         relpath(workflow.configfiles[0]) if workflow.configfiles else CONFIG_NAME,
-        scale_words(
-            workflow.configfiles,
-            workflow.config_settings.config,
-            workflow.main_snakefile,
-        ),
+        scale_words(workflow.configfiles, ON_COMMAND_LINE, workflow.main_snakefile),
+        partial(PLAN_FILE.plan_with, say=logger.warning),
     )
-    if not IN_A_JOB:
-        PLAN_FILE.keep()
+    TARGETS = SCALE.targets()
+    if not any(
+        word in TARGETS or Path(word).is_relative_to(CONFIG.results)
+        for word in sys.argv
+    ):
+        # Whoever asks for some targets needs only these to be right.
+        SCALE.plan.check_targets()
 except BadInput as error:
     raise WorkflowError(str(error)) from None
 
@@ -56,7 +70,7 @@ PRINTING = printing_digest()
 ORDER = random.random()  # another one in each Snakemake, see run_order()
 
 if not IN_A_JOB:
-    for why in PLAN.left_out.values():
+    for why in {**PLAN.left_out, **({} if PLAN.targets else PLAN.wrong)}.values():
         logger.warning(f"Left out: {why}")
 
     # For the logger plugin snakemake_logger_plugin_noisyfl; all others print nothing of it.
@@ -71,23 +85,20 @@ wildcard_constraints:
     name="[a-z][a-z0-9_]*",
 
 
-def forced_runs():
-    """The runs that are trained in any case, as `--forcerun train`, `--force FILE` and such ask for:
-    their ids, or `all`.
+def check_jobs():
+    """Before the first job: forget the stored runs that the command line forces to be trained again
+    (`--forcerun train`, `--force FILE` and such), and ask Slurm if a job has to be submitted to it.
     """
-    settings = workflow.dag_settings
-    if (
-        settings.forceall
-        or workflow.modifier.modify_rulename("train") in settings.forcerun
-    ):
-        return ["all"]
-    files = {*settings.forcerun, *(settings.targets if settings.forcetargets else ())}
-    return sorted(Path(file).parent.name for file in files)
-
-
-def check_submission():
-    """Ask Slurm before the first job is submitted to it, if any has to be."""
-    jobs = [] if IN_A_JOB else workflow.dag.needrun_jobs()
+    # No public interface says, before the first job, which jobs there are, what was forced, and what
+    # runs them. A job's own reason is no help: what a kill left incomplete counts as forced in it.
+    settings, jobs = workflow.dag_settings, list(workflow.dag.needrun_jobs())
+    forced = {*settings.forcerun, *(settings.targets if settings.forcetargets else ())}
+    runs = {Path(file).parent.name for file in forced}
+    for job in jobs:
+        run = job.wildcards_dict.get("run")
+        is_forced = settings.forceall or job.rule.name in forced or run in runs
+        if is_forced and run in SCALE.asked_runs:
+            forget(RESULTS.stored(run))
     remote = next((job for job in jobs if not job.is_local), None)
     if workflow.executor_plugin.name == "slurm" and remote is not None:
         try:

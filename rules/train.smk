@@ -1,7 +1,6 @@
 # Runs: one job trains one method in one setting with one seed.
 onstart:
-    train_anew(forced_runs())
-    check_submission()
+    check_jobs()
 
 
 rule train:

@@ -57,7 +57,8 @@ def says(scale, run, **changes):
 
 
 def test_a_run_is_called_by_row_and_column_of_the_table_that_was_asked_for(scale):
-    assert next(iter(scale.plan.words.values())) == "FedAvg, cifar10, clean, seed 1"
+    plan = scale.plan
+    assert next(iter(plan.facts.values())).words == "FedAvg, cifar10, clean"
     campaign, runs, _ = started(scale)
     campaign.start(1, training(scale, runs[0]))
     campaign.start(2, Job("table", ("t.md",), "", {"experiment": "paper", "name": "two"}))
@@ -66,7 +67,7 @@ def test_a_run_is_called_by_row_and_column_of_the_table_that_was_asked_for(scale
     assert names == ["FedAvg, clean, seed 1", "table paper/two", "data digits"]
     other = next(run for run in scale.plan.runs if run not in runs)
     campaign.start(4, training(scale, other))  # of another table, as `--forcerun` may ask for
-    assert campaign.name(4) == scale.plan.words[other]
+    assert campaign.name(4) == f"{plan.facts[other].words}, seed {plan.runs[other]['seed']}"
 
 
 def test_the_first_line_says_how_much_there_is_to_do(scale):

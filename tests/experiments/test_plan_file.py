@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,9 @@ from noisyfl.experiments import plan_file, planning
 from noisyfl.experiments.config import EXPERIMENTS, check_config
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.targets import runs_by_target
 from noisyfl.models import MODELS
+from noisyfl.specs.identity import canonical_json, identity
 from outside import PARTS, as_before
 
 HUMAN = {"name": "human", "file": "labels.npy", "key": None, "sha256": 64 * "0"}
@@ -35,7 +36,7 @@ from pathlib import Path
 config = load_config(Path(sys.argv[1]))
 scale = Scale(config, PlanFile(config, "x", Path(sys.argv[2])).plan(sys.exit), Results(Path("x")))
 run = next(iter(scale.plan.runs))
-print(scale.estimate(run).seconds, scale.plan.words[run], scale.targets())
+print(scale.estimate(run).seconds, scale.plan.facts[run].words, scale.targets())
 print([name for name in ("torch", "torchvision", "sklearn", "scipy") if name in sys.modules])
 """
 
@@ -55,22 +56,33 @@ class Place:
     def plan(self, *args, **kwargs):
         return self.file(*args, **kwargs).plan(self.said.append)
 
+    @property
+    def path(self):
+        """The only plan that there is."""
+        (path,) = self.file().folder.iterdir()
+        return path
+
 
 @pytest.fixture
 def place(tmp_path):
     return Place(tmp_path)
 
 
+def same(one, other):
+    """Whether plans are the same to the letter: equality takes 1.0 for 1."""
+    runs = [[*map(canonical_json, plan.runs.values())] for plan in (one, other)]
+    return one == other and runs[0] == runs[1] and repr(one.tables) == repr(other.tables)
+
+
 def test_an_unchanged_plan_is_read_back_as_it_was_made(place):
     made = place.plan()
-    again = place.plan()
-    assert again == made
-    # As texts: equality takes 1.0 for 1, and keys in any order.
-    assert repr(again) == repr(made)
-    (said,) = place.said
-    assert said == f"Planning the scale “tiny”, since there is none yet: {place.file().path}"
-    content = json.loads(place.file().path.read_text())
-    assert list(content) == ["inputs", "checksum", "plan"]
+    assert same(place.plan(), made)
+    assert place.said == ["Planning the scale “tiny”"]
+    sums, runs, rest = place.path.read_text().splitlines()
+    assert json.loads(sums) == [hashlib.sha256(text.encode()).hexdigest() for text in (runs, rest)]
+    # Of thousands of runs each setting and method is written once.
+    assert len(json.loads(runs)["settings"]) == len(made.partitions) / 2
+    assert len(json.loads(runs)["methods"]) == 2
 
 
 @pytest.mark.slow
@@ -78,18 +90,26 @@ def test_every_kind_of_table_and_figure_comes_back(tmp_path):
     given = {"scale": "smoke", "experiments": ["fedcorr", "fedrn"], "trials": 1}
     config = check_config({**given, "results": str(tmp_path)}, "my.yaml")
     made, again = (PlanFile(config, "my.yaml").plan(lambda line: None) for _ in range(2))
-    assert repr(again) == repr(made)
+    assert same(again, made)
+    assert repr(again.figures) == repr(made.figures)
     assert made.claim_parts
-    assert made.words.keys() == made.work.keys() == made.runs.keys()
-    assert repr(make_plan(config, EXPERIMENTS, "my.yaml")) == repr(made)
+    assert made.facts.keys() == made.runs.keys()
+    assert {identity(spec) for spec in again.runs.values()} == made.runs.keys()
+    assert same(make_plan(config, EXPERIMENTS, "my.yaml"), made)
 
 
-def test_it_is_made_anew_if_what_it_follows_from_changes(place, monkeypatch):
-    place.plan()
+def test_another_plan_has_another_file_and_none_ever_changes(place, monkeypatch):
+    first = place.plan()
+    path = place.path
+    text = path.read_text()
     place.plan(edited(PAPER, ("title",), "Another"))
-    assert "since what it follows from has changed" in place.said[1]
     monkeypatch.setattr(plan_file, "digest_of", lambda *parts: "other sources")
     place.plan(edited(PAPER, ("title",), "Another"))
+    monkeypatch.undo()
+    assert len(place.said) == 3
+    assert len([*place.file().folder.iterdir()]) == 3
+    assert path.read_text() == text
+    assert place.plan() == first  # as before the edit: it is found again
     assert len(place.said) == 3
 
 
@@ -108,7 +128,7 @@ def test_it_is_made_anew_if_a_plugin_changes_and_read_without_importing_it(place
     plugin.write_text(PARTS.replace("    minimum = 1", "    minimum = 1\n    revision = 2"))
     with as_before():
         again = place.plan(paper, config)
-    assert "since what it follows from has changed" in place.said[1]
+    assert len(place.said) == 2
     assert len(again.runs) == len(made.runs)
     assert not set(again.runs) & set(made.runs)
 
@@ -199,38 +219,69 @@ def test_a_model_that_is_none_is_refused(place, tmp_path, old, new, width, expec
     assert "\n" not in str(refused.value)
 
 
+WRONG = {**CONFIG, "overlay": {"experiments": {"paper/two": {"clients": 60_000}}}}
+
+
+def two_tables():
+    """A paper with two tables, and figures of the second one."""
+    paper = edited(PAPER, ("tables", "two"), PAPER["tables"]["one"])
+    caption = {"title": "A figure", "caption": "Ours."}
+    paper["figures"] = {"drawn": {"kind": "by_round", "table": "two", **caption}}
+    return paper
+
+
+def test_what_is_wrong_with_a_table_matters_only_if_the_table_is_wanted(place):
+    for wanted in (None, ["paper"], ["paper/two"], ["paper/one", "paper/drawn"]):
+        with pytest.raises(BadInput, match="60000"):
+            place.plan(two_tables(), {**WRONG, "targets": wanted})
+    plan = place.plan(two_tables(), {**WRONG, "targets": ["paper/one"]})
+    right = place.plan(edited(PAPER, ("title",), "A paper"))
+    assert plan.tables.keys() == {"paper/one"}
+    assert plan.runs == right.runs
+    assert plan.wrong.keys() == {"paper/two", "paper/drawn"}
+    assert set(plan.wrong.values()) == {plan.why_left_out("paper_two")}
+    assert runs_by_target(plan, "paper_one").keys() == {"paper_one"}
+    for target in ("paper_two", "paper_drawn", "paper"):
+        with pytest.raises(BadInput, match="60000"):
+            runs_by_target(plan, target)
+
+
+def test_a_plan_with_a_wrong_table_is_made_again_each_time(place):
+    for _ in range(2):
+        place.plan(two_tables(), {**WRONG, "targets": ["paper/one"]})
+    assert len(place.said) == 2
+    assert len([*place.file().folder.iterdir()]) == 1  # whose runs jobs find there
+
+
 def test_configurations_that_ask_for_other_plans_have_other_files(place):
     other = [{"trials": 1}, {"overlay": {"setting": DIGITS}}, {"data": {"folder": "elsewhere"}}]
     same = [{"device": "cpu"}, {"keep_models": True}, {"train_missing": False}]
-    names = [place.file(config={**CONFIG, **change}).path for change in (*other, {})]
-    assert len(set(names)) == 4
-    assert {place.file(config={**CONFIG, **change}).path for change in same} == {names[-1]}
+    for change in (*other, {}):
+        place.plan(config={**CONFIG, **change})
+    assert len([*place.file().folder.iterdir()]) == len(place.said) == 4
+    for change in same:
+        place.plan(config={**CONFIG, **change})
+    assert len(place.said) == 4
 
 
-def test_a_job_loads_the_plan_of_its_own_snakemake_whatever_has_changed_since(place, monkeypatch):
+def test_a_job_finds_its_run_whatever_was_planned_since_it_was_submitted(place, monkeypatch):
     made = place.plan()
-    place.plan(config={**CONFIG, "trials": 1})  # another Snakemake
-    monkeypatch.setattr(plan_file, "digest_of", lambda *parts: "other sources")
-    monkeypatch.setattr(planning, "make_plan", None)
-    assert place.file().load(pytest.fail) == made
-
-
-def test_a_job_loads_the_plan_that_its_snakemake_has_kept(place, monkeypatch):
-    monkeypatch.setenv(plan_file.KEPT, "")
-    made = place.plan()
-    place.file().keep()
+    run, spec = next(iter(made.runs.items()))
     other = place.plan(edited(PAPER, ("settings", "base", "clients"), 3))  # edited meanwhile
-    assert made.runs.keys() != other.runs.keys()
-    assert place.file().load(pytest.fail) == made
-    # What is kept is of one configuration; without it, the job takes what there is.
-    few = place.plan(config={**CONFIG, "trials": 1})
-    assert place.file(config={**CONFIG, "trials": 1}).load(pytest.fail) == few
-    Path(os.environ[plan_file.KEPT]).unlink()
-    assert place.file().load(pytest.fail) == other
+    assert run not in other.runs
+    monkeypatch.setattr(planning, "make_plan", None)
+    for name in (run, made.facts[run].partition):
+        found = place.file().plan_with(name, pytest.fail)
+        assert found.runs[run] == spec
+        assert found.facts[run] == made.facts[run]
+        assert not found.tables
 
 
 def test_a_job_without_a_plan_makes_it(place):
-    assert place.file().load(place.said.append) == place.plan()
+    run = next(iter(make_plan(place.file().config, place.folder, "my.yaml").runs))
+    assert run in place.file().plan_with(run, place.said.append).runs
+    assert len(place.said) == 1
+    assert place.plan().tables
     assert len(place.said) == 1
 
 
@@ -266,63 +317,38 @@ def test_an_experiment_that_lacked_its_human_labels_is_planned_once_they_are_the
     assert "human/one" in place.plan(config=config).tables
 
 
-def other_spec(plan):
-    next(iter(plan["runs"].values()))["seed"] += 1
+def other_seed(lines):
+    lines[1] = lines[1].replace(":1}", ":2}", 1)
 
 
-def other_id(plan):
-    first, second, *_ = plan["runs"]
-    plan["runs"][first], plan["runs"][second] = plan["runs"][second], plan["runs"][first]
+def other_title(lines):
+    lines[2] = lines[2].replace("A paper", "Another paper", 1)
 
 
-def other_partition(plan):
-    next(iter(plan["partitions"].values()))["seed"] += 1
+def nothing(lines):
+    lines.clear()
 
 
-def other_cell(plan):
-    rows = plan["tables"]["paper/one"]["cells"]
-    rows[0], rows[1] = rows[1], rows[0]
+def other_json(lines):
+    lines[:] = ["{}", "[]", "1"]
 
 
-def alter(path, change, checksum=False):
-    head, text, end = path.read_text().split("\n", 2)
-    plan = json.loads(text)
-    change(plan)
-    changed = json.dumps(plan)
-    if checksum:
-        old, new = (hashlib.sha256(one.encode()).hexdigest() for one in (text, changed))
-        head = head.replace(old, new)
-    path.write_text("\n".join([head, changed, end]))
+def fewer(lines):
+    lines.pop()
 
 
-@pytest.mark.parametrize("change", [other_spec, other_id, other_partition, other_cell])
-def test_a_plan_that_was_altered_is_made_anew(place, change):
+@pytest.mark.parametrize("change", [other_seed, other_title, nothing, other_json, fewer])
+def test_a_damaged_plan_is_made_anew(place, change):
     made = place.plan()
-    path = place.file().path
+    path = place.path
     whole = path.read_text()
-    alter(path, change)
+    lines = whole.splitlines()
+    change(lines)
+    assert "\n".join(lines) != whole.rstrip("\n")
+    path.write_text("\n".join(lines))
     assert place.plan() == made
-    assert "since the file was altered or cannot be read" in place.said[1]
+    assert len(place.said) == 2
     assert path.read_text() == whole
-    alter(path, change)
-    assert place.file().load(place.said.append) == made  # a job's too
-    assert len(place.said) == 3
-
-
-@pytest.mark.parametrize("change", [other_spec, other_id, other_partition])
-def test_no_run_has_the_id_of_another_even_if_the_checksum_fits(place, change):
-    made = place.plan()
-    alter(place.file().path, change, checksum=True)
-    assert place.plan() == made
-    assert len(place.said) == 2
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", "\n\n", '{"inputs": "a", "plan":\n[]\n}\n'])
-def test_a_damaged_plan_is_made_anew(place, text):
-    made = place.plan()
-    place.file().path.write_text(text)
-    assert place.plan() == made
-    assert len(place.said) == 2
 
 
 def test_a_folder_that_cannot_be_written_to_costs_a_line_and_time(place, monkeypatch):
@@ -334,10 +360,10 @@ def test_a_folder_that_cannot_be_written_to_costs_a_line_and_time(place, monkeyp
     monkeypatch.setattr(plan_file, "replacing", full)
     for _ in range(2):
         assert place.plan().tables
-    path = place.file().path
     assert place.said[1] == place.said[3]
-    assert place.said[1] == (
-        f"{path}: cannot be written (No space left on device), so every job plans for itself"
+    assert place.said[1].startswith(f"{place.file().folder}/")
+    assert place.said[1].endswith(
+        ".jsonl: cannot be written (No space left on device), so every job plans for itself"
     )
 
 

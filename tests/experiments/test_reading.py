@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.checked_yaml import changes, read_yaml
 from noisyfl.core.options import BadInput, find, place_of, reading
 from noisyfl.core.places import ROOT
 from noisyfl.core.registry import parse_component, split_sum
@@ -461,3 +461,12 @@ def test_text_stays_text_on_the_command_line(tmp_path, monkeypatch):
     config = check_config({**CONFIG, "note": "true", "data": {"folder": ["3", "010"]}}, "my.yaml")
     assert config.note == "true"
     assert [str(folder) for folder in config.data.folders] == ["3", "010"]
+
+
+def test_what_the_command_line_adds_to_the_files_is_found_by_comparing():
+    in_files = {"trials": 2, "targets": ["a"], "overlay": {"setting": {"clients": 4}, "rows": {}}}
+    given = {"device": "cpu", "targets": ["b"], "overlay": {"setting": {"model": "cnn"}}}
+    merged = {"trials": 2, "device": "cpu", "targets": ["b"]}
+    merged["overlay"] = {"setting": {"clients": 4, "model": "cnn"}, "rows": {}}
+    assert changes(in_files, merged) == given
+    assert changes(merged, merged) == {}

@@ -10,6 +10,7 @@ import yaml
 from noisyfl.core.artifacts import Results
 from noisyfl.experiments import scale as scale_module
 from noisyfl.experiments.config import check_config
+from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale import Scale
 from noisyfl.specs.identity import canonical_json, identity
@@ -155,3 +156,21 @@ def test_a_word_that_is_no_target_names_the_nearest(scale, tmp_path, monkeypatch
     assert made.wrong_target("paper_on") == ""
     made.plan.left_out["human"] = "no labels"
     assert made.wrong_target("human_table1") == "no labels"
+
+
+def test_a_job_looks_for_its_run_in_another_plan(scale):
+    made = scale()
+    run = next(iter(made.plan.runs))
+    asked = []
+
+    def plan_with(name):
+        asked.append(name)
+        return made.plan
+
+    job = Scale(made.config, Plan("tiny"), made.reproduced, plan_with=plan_with)
+    assert job.run_text(run) == made.run_text(run)
+    assert job.train_inputs(run) == made.train_inputs(run)
+    assert job.estimate(run) == made.estimate(run)
+    assert asked == [run]  # its noisy partition is in the same plan
+    assert job.targets() == {"paper": []}
+    assert not job.comparisons()

@@ -12,7 +12,7 @@ import pytest
 from noisyfl.core.artifacts import DamagedArtifact, Results, write_json
 from noisyfl.runs.artifact import verify
 from noisyfl.runs.job import Outcome, only_trainer
-from noisyfl.runs.store import ANEW, put_in_place, train_anew
+from noisyfl.runs.store import forget, put_in_place
 from noisyfl.specs.identity import identity
 from small_jobs import job_in
 from small_runs import inputs, spec_of
@@ -163,22 +163,13 @@ def test_a_link_into_a_shared_cache_is_replaced_by_the_file(results, tmp_path):
         assert there.samefile(stored)
 
 
-@pytest.mark.parametrize("runs", [["all"], [RUN]])
-def test_what_is_wanted_anew_is_trained_once_more_and_once_only(results, monkeypatch, runs):
-    monkeypatch.setenv(ANEW, "[0]")
-    train_anew(["another", *runs])
-    past = time.time() - 60
-    os.utime(results.stored(RUN).provenance, (past, past))
+def test_a_forgotten_run_is_trained_once_more_and_its_files_stay_until_then(results):
+    before = contents(results.run(RUN))
+    forget(results.stored(RUN))
+    assert contents(results.run(RUN)) == before
     for _ in range(2):
         assert job_in(results, SPEC).run() == Outcome()
         assert trainings(results) == 2
-
-
-def test_what_others_want_anew_is_not(results, monkeypatch):
-    monkeypatch.setenv(ANEW, "[0]")
-    train_anew(["another"])
-    assert job_in(results, SPEC).run() == Outcome()
-    assert trainings(results) == 1
 
 
 def on_the_command_line(results, folder):

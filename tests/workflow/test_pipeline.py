@@ -209,6 +209,21 @@ def test_bad_input_stops_everything_before_any_job(repository, old, new, words):
 
 
 @pytest.mark.slow
+def test_a_wrong_table_matters_only_to_those_who_ask_for_it(repository):
+    wrong = ("--config=overlay={experiments: {tiny/two: {clients: 4000}}}", "-n")
+    for target in ("tiny_one", "results/tiny/tables/tiny/one.md"):
+        asked = repository.snakemake(target, *wrong)
+        assert asked.returncode == 0
+        assert "Left out: " in asked.stdout + asked.stderr
+    for targets in ((), ("tiny_two",), ("tiny",)):
+        asked = repository.snakemake(*targets, *wrong)
+        said = asked.stdout + asked.stderr
+        assert asked.returncode == 1
+        assert "clients=4000 needs 4000 training samples" in said
+        assert "Traceback" not in said
+
+
+@pytest.mark.slow
 def test_a_target_or_scale_that_there_is_not_names_the_nearest(repository):
     wrong = repository.snakemake("tiny_oen", "-n")
     assert "no target is called 'tiny_oen'; did you mean 'tiny_one'?" in wrong.stdout + wrong.stderr

@@ -53,7 +53,7 @@ def test_the_page_says_how_many_runs_there_are(place):
     _, plan = place
     assert len(plan.runs) == 8
     assert "trains 8 runs" in PAGE
-    assert len({plan.partition[run] for run in plan.runs}) == 4
+    assert len({plan.facts[run].partition for run in plan.runs}) == 4
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_images_labels_and_clients_are_the_files(place):
     assert len({spec["dataset"]["sha256"] for spec in specs}) == 1
     labels = next(p for p, s in plan.partitions.items() if s["label_noise"]["name"] == "file")
     sites = next(p for p, s in plan.partitions.items() if s["partition"]["name"] == "file")
-    run = next(run for run in plan.runs if plan.partition[run] == labels)
+    run = next(run for run in plan.runs if plan.facts[run].partition == labels)
     trained = noisyfl.train(plan.runs[run], device="cpu")
     assert trained.rounds["test_accuracy"].iloc[-1] > 0.5
     federation = noisyfl.load_partition(labels)

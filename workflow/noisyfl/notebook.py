@@ -249,7 +249,7 @@ def load_partition(
     """A noisy partition: clients with their images, given labels and true labels.
 
     Args:
-        partition: its id, which ``plan(...).partitions`` and ``plan(...).partition[run]`` have.
+        partition: its id, which ``plan(...).partitions`` and ``plan(...).facts[run]`` have.
         results: see :func:`load_table`.
         data: the folders of official data files, from which the dataset is prepared if need be.
         download: fetch official files that are missing.

@@ -168,6 +168,6 @@ def test_planning_says_what_it_found_and_pages_have_it(tmp_path):
     assert "1 of 10 test images have the pixels of a training image" in leaked + small
     assert [f"Warning: {one}" for one in plan.warnings] == lines[1:]
     assert "flips 0% of the labels of clients with 4 samples" in leaked + small
-    (remarks,) = plan.remarks.values()
-    assert sorted(remarks) == plan.warnings
-    assert plan.tables["mine/first"].cells[0][0].remarks == tuple(remarks)
+    (facts,) = plan.facts.values()
+    assert sorted(facts.remarks) == plan.warnings
+    assert plan.tables["mine/first"].cells[0][0].remarks == facts.remarks

@@ -105,6 +105,21 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of ``after`` that ``before`` has not; of a mapping in both, again only these."""
+    found = {}
+    for key, value in after.items():
+        old = before.get(key, ...)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            value = changes(old, value)
+            if not value:
+                continue
+        elif value == old:
+            continue
+        found[key] = value
+    return found
+
+
 def _check_nesting(text: str, path: Path) -> None:
     """Reject, before the values are made, what would exhaust the stack: deep nesting, and a value
     that is within itself.

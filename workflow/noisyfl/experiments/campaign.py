@@ -296,7 +296,7 @@ class Campaign:
         """Least and most likely hours of one H100 for all runs; None if a CPU trains them."""
         if any(self._device(scale) == "cpu" for scale in self._scales):
             return None
-        works = [self._scale_of(run).plan.work_of(run) for run in self._runs]
+        works = [self._scale_of(run).plan.facts[run].work for run in self._runs]
         hours = sum(likely_seconds(work, DEVICES["H100"]) for work in works) / 3600
         return LEAST * hours, MOST * hours
 
@@ -368,15 +368,17 @@ def run_names(scale: Scale) -> dict[str, str]:
     """By run, its row and column in the first requested table that has it, and its seed if the
     cell has several; else what the plan calls it.
     """
+    plan = scale.plan
     found: dict[str, str] = {}
     for part in scale.asked_parts.values():
         if isinstance(part, TableDescription):
             for row, line in zip(part.rows, part.runs, strict=True):
                 for column, runs in zip(part.columns, line, strict=True):
                     for run in runs:
-                        seed = f", seed {scale.plan.runs[run]['seed']}" if len(runs) > 1 else ""
+                        seed = f", seed {plan.runs[run]['seed']}" if len(runs) > 1 else ""
                         found.setdefault(run, f"{row.name}, {column.name}{seed}")
-    return {**scale.plan.words, **found}
+    named = {run: f"{one.words}, seed {plan.runs[run]['seed']}" for run, one in plan.facts.items()}
+    return {**named, **found}
 
 
 def page_table(text: str) -> list[str]:

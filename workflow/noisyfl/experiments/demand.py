@@ -95,7 +95,7 @@ def demands(
     """
     users = Counter(run for runs in parts.values() for run in runs)
     seconds = {
-        run: [likely_seconds(plan.work_of(run), s) for s in speeds.values()] for run in users
+        run: [likely_seconds(plan.facts[run].work, s) for s in speeds.values()] for run in users
     }
     there = {run for run in users if done(run)}
 
@@ -109,7 +109,7 @@ def demands(
             len(runs) - len(left),
             tuple(sum(some) / 3600 for some in each) or (0.0,) * len(speeds),
             sum(plan.estimate(run, device).asked_seconds for run in left) / 3600,
-            sum(megabytes(plan.work_of(run)) for run in left),
+            sum(megabytes(plan.facts[run].work) for run in left),
         )
 
     return [*(demand(*item) for item in parts.items()), demand("all", list(users))]
@@ -183,7 +183,7 @@ def time_text(hours: float) -> str:
 
 def remarks(plan: Plan, runs: Iterable[str]) -> list[str]:
     """Remarks on some of a plan's runs, one per line, each with the number of runs it is for."""
-    found = Counter(remark for run in runs for remark in plan.remarks.get(run, ()))
+    found = Counter(remark for run in runs for remark in plan.facts[run].remarks)
     lines = [
         f"- {remark} ({count} run{'s' if count > 1 else ''})"
         for remark, count in sorted(found.items())

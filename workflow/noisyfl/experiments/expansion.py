@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.typed import type_of
 from noisyfl.data.datasets.dataset import dataset
+from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
+from noisyfl.data.roots import NotRead
 from noisyfl.experiments.config import Configuration
 from noisyfl.experiments.experiment import (
     AnyFigure,
@@ -104,13 +107,29 @@ class Expansion:
     def expand(self) -> Plan:
         """The plan of every table and figure, and of what they are made from."""
         for name, table in self.experiment.tables.items():
-            self.part = f"{self.name}/{name}"
-            self.plan.tables[self.part] = self._table(name, table)
+            with self._part(name):
+                self.plan.tables[self.part] = self._table(name, table)
         for name, figure in self.experiment.figures.items():
-            self.part = f"{self.name}/{name}"
-            if (described := self._figure(name, figure)) is not None:
-                self.plan.figures[self.part] = described
+            with self._part(name):
+                if (described := self._figure(name, figure)) is not None:
+                    self.plan.figures[self.part] = described
         return self.plan
+
+    @contextmanager
+    def _part(self, name: str) -> Iterator[None]:
+        """Expand a table or figure, and take note if something is wrong with it."""
+        self.part = f"{self.name}/{name}"
+        grown = (self.plan.runs, self.plan.partitions)
+        before = [len(specs) for specs in grown]
+        try:
+            yield
+        except (LabelsMissing, NotRead):
+            raise
+        except BadInput as error:
+            self.plan.wrong[self.part] = str(error)
+            for specs, size in zip(grown, before, strict=True):
+                while len(specs) > size:
+                    specs.popitem()
 
     def columns_with_runs(self, table: str) -> list[str]:
         """The names of a table's columns whose cells have runs of their own."""
@@ -265,6 +284,8 @@ class Expansion:
         empty if the scale keeps too little of it.
         """
         prefix = f"{self.name}/"
+        if why := self.plan.wrong.get(f"{prefix}{entry.table}"):
+            raise BadInput(why)
         tables = {k.removeprefix(prefix): t for k, t in self.plan.tables.items()}
         table = find(tables, entry.table, "table", f"{where}.table")
         file = self.experiment.tables[table.name]

@@ -37,6 +37,6 @@ def in_both(
     }
     theirs = {"experiments": wanted, "overlay": Overlay.read(kept), "allow_years": True}
     return (
-        PlanFile(config, where).load(say),
+        PlanFile(config, where).plan(say),
         PlanFile(config.model_copy(update={**theirs, "targets": None}), where).plan(say),
     )

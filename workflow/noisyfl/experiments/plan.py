@@ -7,17 +7,37 @@ have to know of a run is in it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from noisyfl.core.options import BadInput
 from noisyfl.data.own_files import Stamp
 from noisyfl.specs.cost import Estimate, Work, estimate
 from noisyfl.specs.descriptions import FigureDescription, TableDescription
-from noisyfl.specs.identity import identity
+from noisyfl.specs.identity import canonical_json, identity
 
 Spec = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What is known of a run besides its spec.
+
+    Attributes:
+        partition: the id of its noisy partition.
+        words: what it is called on the console, without its seed.
+        remarks: what a user should know of it.
+        work: what it does and holds.
+    """
+
+    partition: str
+    words: str
+    remarks: tuple[str, ...]
+    work: Work
 
 
 @dataclass
@@ -27,17 +47,14 @@ class Plan:
     Attributes:
         runs: the spec of every run, by id.
         partitions: the spec of every noisy partition, by id.
+        facts: what else is known of every run, by id.
         targets: the experiments, tables and figures that are made if none is asked for by name;
             empty for all.
         left_out: for each experiment that cannot be planned because human labels are missing, what
             to do about it.
-        partition: by run, the id of its noisy partition.
-        words: by run, what it is called on the console.
-        remarks: by run, what a user should know of it, if there is anything.
+        wrong: for each table and figure with a wrong setting, what is wrong with it. This matters
+            only to those who ask for it.
         warnings: those of the remarks that are on data: images, labels and noise levels.
-        works: what runs do, each once, since few of a scale's runs differ in more than the seed.
-        work: by run, the place of its work in ``works``.
-        methods: by the name of a method or a combination, what it was made of.
         claim_parts: the tables and figures that the papers' claims are about, by name.
         own_files: a user's own files that were looked for, and those that are kept of them, with
             their stamps.
@@ -49,14 +66,11 @@ class Plan:
     figures: dict[str, FigureDescription] = field(default_factory=dict)
     runs: dict[str, Spec] = field(default_factory=dict)
     partitions: dict[str, Spec] = field(default_factory=dict)
+    facts: dict[str, RunFacts] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    partition: dict[str, str] = field(default_factory=dict)
-    words: dict[str, str] = field(default_factory=dict)
-    remarks: dict[str, list[str]] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    works: list[Work] = field(default_factory=list)
-    work: dict[str, int] = field(default_factory=dict)
     claim_parts: list[str] = field(default_factory=list)
     own_files: dict[str, Stamp] = field(default_factory=dict)
     own_images: dict[str, str] = field(default_factory=dict)
@@ -68,14 +82,30 @@ class Plan:
         """Add the tables, figures, runs and partitions of another plan."""
         self.tables |= other.tables
         self.figures |= other.figures
+        self.wrong |= other.wrong
         self.runs |= other.runs
         self.partitions |= other.partitions
 
     def why_left_out(self, target: str) -> str:
-        """Why a target cannot be made if its experiment is left out; otherwise empty."""
+        """Why a target cannot be made if it, its experiment or a part of it has no plan; otherwise
+        empty.
+        """
+        reasons = self.left_out | {name.replace("/", "_"): why for name, why in self.wrong.items()}
         words = re.split("[_/]", target)
         names = ("_".join(words[:end]) for end in range(1, len(words) + 1))
-        return next((self.left_out[name] for name in names if name in self.left_out), "")
+        found = next((reasons[name] for name in names if name in reasons), "")
+        return found or self.wrong_experiments.get(target, "")
+
+    @property
+    def wrong_experiments(self) -> dict[str, str]:
+        """The experiments with wrong tables or figures, and what is wrong with one of them."""
+        return {name.partition("/")[0]: why for name, why in self.wrong.items()}
+
+    def check_targets(self) -> None:
+        """Raise :class:`BadInput` if something is wrong with what the scale makes."""
+        for name, why in self.wrong.items():
+            if not self.targets or {name, name.partition("/")[0]}.intersection(self.targets):
+                raise BadInput(why)
 
     def add_run(self, spec: Spec) -> str:
         """Add a run and its noisy partition; return the run's id."""
@@ -91,35 +121,109 @@ class Plan:
         self.partitions[partition] = spec
         return partition
 
-    def work_of(self, run: str) -> Work:
-        """What a run does and holds."""
-        return self.works[self.work[run]]
-
     def estimate(self, run: str, device: str) -> Estimate:
         """What a run should take on a device, named as the configuration has it."""
-        key = self.work[run], device
+        work = self.facts[run].work
+        key = id(work), device  # few of a scale's runs differ in more than the seed
         if key not in self._estimates:
-            self._estimates[key] = estimate(self.work_of(run), device)
+            self._estimates[key] = estimate(work, device)
         return self._estimates[key]
 
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return _PLANS.dump_json(self).decode()
+    def to_json(self) -> tuple[str, str]:
+        """The runs as JSON, and the rest of the plan as JSON."""
+        rest = replace(self, runs={}, partitions={}, facts={})
+        runs = _adapter(_Runs).dump_json(_Runs.of(self))
+        return runs.decode(), _adapter(Plan).dump_json(rest).decode()
 
     @classmethod
-    def from_json(cls, text: str) -> Plan:
-        """Read what :meth:`to_json` gave.
+    def from_json(cls, runs: str, rest: str | None = None) -> Plan:
+        """Read what :meth:`to_json` returned; without the rest, the plan has only runs.
 
         Raises:
-            ValueError: it is no plan; or an id is not that of its spec, so that a run would be
-                trained under the id of another one.
+            ValueError: it is no plan; other errors follow from JSON of another form.
         """
-        plan = _PLANS.validate_json(text)
-        for specs in (plan.runs, plan.partitions):
-            wrong = next((name for name, spec in specs.items() if identity(spec) != name), None)
-            if wrong is not None:
-                raise ValueError(f"{wrong} is not the id of its spec")
+        plan = cls("") if rest is None else _adapter(Plan).validate_json(rest)
+        _adapter(_Runs).validate_json(runs).add_to(plan)
         return plan
 
 
-_PLANS = TypeAdapter(Plan)
+@dataclass
+class _Trials:
+    """The runs of one method in one setting; they differ only in their seed.
+
+    Attributes:
+        setting: its number among the settings, and so on.
+        seeds: by id of a run.
+    """
+
+    setting: int
+    method: int
+    work: int
+    words: str
+    remarks: tuple[str, ...]
+    seeds: dict[str, int]
+
+
+@dataclass
+class _Runs:
+    """The runs of a plan, of which each setting, method and work is written once.
+
+    Attributes:
+        settings: specs without method and seed.
+        partitions: specs of noisy partitions that no run has.
+    """
+
+    settings: list[Spec]
+    methods: list[Spec]
+    works: list[Work]
+    trials: list[_Trials]
+    partitions: list[Spec]
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Runs:
+        settings: dict[str, tuple[int, Spec]] = {}
+        methods: dict[str, tuple[int, Spec]] = {}
+        works: dict[int, tuple[int, Work]] = {}
+        trials: dict[tuple[Any, ...], _Trials] = {}
+        for run, spec in plan.runs.items():
+            facts, setting, method = plan.facts[run], _spec(spec, {}, 0), spec["method"]
+            place = (
+                settings.setdefault(canonical_json(setting), (len(settings), setting))[0],
+                methods.setdefault(canonical_json(method), (len(methods), method))[0],
+                works.setdefault(id(facts.work), (len(works), facts.work))[0],
+            )
+            key = (*place, facts.words, facts.remarks)
+            trials.setdefault(key, _Trials(*key, seeds={})).seeds[run] = spec["seed"]
+        of_runs = {facts.partition for facts in plan.facts.values()}
+        return cls(
+            [setting for _, setting in settings.values()],
+            [method for _, method in methods.values()],
+            [work for _, work in works.values()],
+            [*trials.values()],
+            [spec for name, spec in plan.partitions.items() if name not in of_runs],
+        )
+
+    def add_to(self, plan: Plan) -> None:
+        partitions: dict[tuple[int, int], str] = {}
+        for one in self.trials:
+            work = self.works[one.work]
+            for run, seed in one.seeds.items():
+                spec = _spec(self.settings[one.setting], self.methods[one.method], seed)
+                place = one.setting, seed
+                if place not in partitions:
+                    partitions[place] = plan.add_partition(spec["noisy_partition"])
+                plan.runs[run] = spec
+                plan.facts[run] = RunFacts(partitions[place], one.words, one.remarks, work)
+        for partition in self.partitions:
+            plan.add_partition(partition)
+
+
+def _spec(setting: Mapping[str, Any], method: Spec, seed: int) -> Spec:
+    partition = {**setting["noisy_partition"], "seed": seed}
+    return {**setting, "noisy_partition": partition, "method": method, "seed": seed}
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    # That of tables takes a tenth of a second, and a training job reads none.
+    return TypeAdapter(kind)

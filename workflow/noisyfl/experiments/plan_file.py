@@ -1,10 +1,12 @@
-"""The plan of a scale as a file: one process makes it, all others load it.
+"""The file of a plan: one process makes it, all others load it.
 
-It lies in ``<results>/<scale>/plans/`` under a name that follows from the configuration, so that
-scales with other ``--config`` values have other plans. Snakemake keeps it under a further name for
-its jobs, so that these load its own plan even if somebody plans anew while they wait: after an
-experiment was edited, say. The first line holds checksums of what the plan was made from and of the
-plan, which is the second line; both together are one JSON object.
+It lies in ``<results>/<scale>/plans/``, named by the digest of everything that the plan follows
+from. So it never changes: an edited experiment, another value of ``--config`` or other sources have
+another file. Snakemake's jobs look for their run by its id in any of a scale's plans, since the id
+is the digest of the run's spec. So you can edit experiments and plan again while they wait.
+
+A file has three lines of JSON: the checksums of the other two; the runs; and tables, figures and
+everything else, which no training job reads.
 """
 
 from __future__ import annotations
@@ -13,9 +15,7 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,6 @@ SOURCES = (
 )
 """The rooms whose sources decide a plan."""
 
-KEPT = "NOISYFL_PLAN"
-"""The environment variable that tells Snakemake's jobs the name that their plan is kept under."""
-
-PLAN = ', "plan":'
-"""The end of the first line."""
-
 
 class PlanFile:
     """The file of the plan that a configuration asks for.
@@ -70,99 +64,91 @@ class PlanFile:
         self.config = config
         self.where = where
         self.experiments = experiments
-        text = config.model_dump_json(include=DECIDING)
-        name = f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
-        self.path = config.results / config.scale / "plans" / name
+        self.folder = config.results / config.scale / "plans"
 
-    def plan(self, say: Callable[[str], None]) -> Plan:
-        """The plan, which is rebuilt and written if the file is missing, damaged or stale; say what
-        it warns of in a user's own files.
+    def plan(self, say: Callable[[str], None], strict: bool = True) -> Plan:
+        """The plan, which is made and written if there is none; say what it warns of in a user's
+        own files.
+
+        Args:
+            say: takes a line for the user.
+            strict: raise an error if a table or figure that the scale makes is wrong.
 
         Raises:
             BadInput: what is wrong with the configuration, an experiment or a method.
         """
-        plan = self._current(say)
+        inputs = self._digest()
+        plan = self._found(inputs) or self._make(inputs, say)
+        if strict:
+            plan.check_targets()
         for warning in plan.warnings:
             say(f"Warning: {warning}")
         return plan
 
-    def _current(self, say: Callable[[str], None]) -> Plan:
-        inputs = self._digest()
-        try:
-            found, plan = self._read(self.path)
-            own = OwnFiles(self.config.data.folders, self.config.results)
-            if found == inputs and not own.stale(plan.own_files, plan.own_images):
-                return plan
-            why = "what it follows from has changed"
-        except FileNotFoundError:
-            why = "there is none yet"
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            why = "the file was altered or cannot be read"
-        say(f"Planning the scale “{self.config.scale}”, since {why}: {self.path}")
-        return self._make(inputs, say)
+    def plan_with(self, run: str, say: Callable[[str], None]) -> Plan:
+        """The runs of the newest plan that has a run, without tables and figures; if none has it,
+        the plan of :meth:`plan`.
 
-    def load(self, say: Callable[[str], None]) -> Plan:
-        """The plan that another process has made, whatever has changed since; in a job, the plan
-        that its Snakemake has kept.
-
-        Only if the file is missing or damaged, it is made here.
+        Args:
+            run: its id, or that of a noisy partition.
+            say: takes a line for the user.
         """
-        kept = Path(os.environ.get(KEPT, ""))
-        try:
-            of_this = kept.name.startswith(f"{self.path.stem}.") and kept.exists()
-            return self._read(kept if of_this else self.path)[1]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return self.plan(say)
+        for path in sorted(self.folder.glob("*.jsonl"), key=os.path.getmtime, reverse=True):
+            plan = self._read(path, tables=False)
+            if plan is not None and (run in plan.runs or run in plan.partitions):
+                return plan
+        return self.plan(say, strict=False)
 
-    def keep(self) -> None:
-        """Keep the plan for the jobs that are started from this process, which are told where."""
-        with suppress(OSError):  # no file could be written, and every job plans for itself
-            with self.path.open() as file:
-                sums = json.loads(file.readline().rstrip().removesuffix(PLAN) + "}")
-            kept = self.path.with_suffix(f".{sums['inputs'][:16]}.json")
-            with replacing(kept) as draft:
-                try:
-                    os.link(self.path, draft)
-                except OSError:
-                    shutil.copyfile(self.path, draft)
-            os.environ[KEPT] = str(kept)
+    def _found(self, inputs: str) -> Plan | None:
+        """The plan of these inputs and of a user's own files as they are, if it is in a file."""
+        own = OwnFiles(self.config.data.folders, self.config.results)
+        for path in self.folder.glob(f"{inputs}*.jsonl"):
+            plan = self._read(path)
+            # What is wrong may not follow from the inputs, such as a file that could not be read.
+            if plan is None or plan.wrong or own.stale(plan.own_files, plan.own_images):
+                continue
+            return plan
+        return None
 
     def _make(self, inputs: str, say: Callable[[str], None]) -> Plan:
         # Here alone, since it imports every method and model, and with them torch.
         from noisyfl.experiments.planning import make_plan
 
+        say(f"Planning the scale “{self.config.scale}”")
         plugins.load(self.config.plugins)
-        plan = make_plan(self.config, self.experiments, self.where)
-        text = plan.to_json()
-        head = json.dumps({"inputs": inputs, "checksum": _sha256(text)}).removesuffix("}")
+        plan = make_plan(self.config, self.experiments, self.where, strict=False)
+        own = [plan.own_files, plan.own_images]
+        name = f"{inputs}-{_sha256(json.dumps(own))[:8]}" if any(own) else inputs
+        path, lines = self.folder / f"{name}.jsonl", plan.to_json()
         try:
-            with replacing(self.path) as draft:
-                draft.write_text("\n".join([head + PLAN, text, "}", ""]))
+            with replacing(path) as draft:
+                sums = json.dumps([*map(_sha256, lines)])
+                draft.write_text("\n".join([sums, *lines, ""]), encoding="utf-8")
         except OSError as error:
-            say(f"{self.path}: cannot be written ({error.strerror}), so every job plans for itself")
+            say(f"{path}: cannot be written ({error.strerror}), so every job plans for itself")
         return plan
 
-    def _read(self, path: Path) -> tuple[str, Plan]:
-        """The digest of what the plan in a file was made from, and the plan.
-
-        Raises:
-            OSError: the file cannot be read.
-            ValueError: it was altered; or another error that altered JSON leads to.
-        """
-        head, text, _ = path.read_text().split("\n", 2)
-        sums = json.loads(head.removesuffix(PLAN) + "}")
-        if sums["checksum"] != _sha256(text):
-            raise ValueError("the plan does not fit its checksum")
-        plan = Plan.from_json(text)
+    def _read(self, path: Path, tables: bool = True) -> Plan | None:
+        """The plan in a file, with or without tables and figures; None if the file is damaged."""
+        try:
+            with path.open(encoding="utf-8") as file:
+                sums = json.loads(file.readline())
+                lines = [file.readline().rstrip("\n") for _ in range(2 if tables else 1)]
+            if [*map(_sha256, lines)] != sums[: len(lines)]:
+                return None
+            plan = Plan.from_json(*lines)
+        except (OSError, ValueError, KeyError, TypeError, IndexError):
+            return None
         # What a run costs depends on its dataset, and on no other component beside the plan.
         names = [spec["dataset"] for spec in plan.partitions.values()]
         if any(isinstance(name, str) and name not in DATASETS for name in names):
             plugins.load(self.config.plugins)
-        return sums["inputs"], plan
+        return plan
 
     def _digest(self) -> str:
-        """SHA-256 of everything that decides the plan but its configuration."""
-        digest = hashlib.sha256(digest_of(*SOURCES).encode())
+        """The digest of everything that decides the plan but a user's own files."""
+        text = self.config.model_dump_json(include=DECIDING)
+        digest = hashlib.sha256(text.encode() + digest_of(*SOURCES).encode())
         digest.update(DIGESTS.read_bytes())
         # Syntax trees, of which methods' digests are made, are printed otherwise by others.
         digest.update(".".join(platform.python_version_tuple()[:2]).encode())
@@ -173,7 +159,7 @@ class PlanFile:
         for path in (*published_files(self.config), *used):
             with reading(str(path)):
                 digest.update(path.read_bytes())
-        return digest.hexdigest()
+        return digest.hexdigest()[:16]
 
 
 def _sha256(text: str) -> str:

@@ -29,20 +29,25 @@ from noisyfl.experiments.config import (
 )
 from noisyfl.experiments.expansion import Expansion
 from noisyfl.experiments.headers import check_known
-from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.plan import Plan, RunFacts
 from noisyfl.experiments.targets import check_names
 from noisyfl.specs.catalogue import edited_methods
+from noisyfl.specs.cost import Work
 from noisyfl.specs.descriptions import CellDescription
-from noisyfl.specs.extent import remarks_of, work_key, work_of
+from noisyfl.specs.extent import remarks_of, work_of
 from noisyfl.specs.identity import canonical_json, identity
 from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, read_published
 from noisyfl.specs.spec import check_part
-from noisyfl.specs.words import changed_options, describe_run
+from noisyfl.specs.words import changed_options, describe_trials
 
 
 def make_plan(
-    config: Configuration, experiments: Path, where: str, published: Path = PUBLISHED
+    config: Configuration,
+    experiments: Path,
+    where: str,
+    published: Path = PUBLISHED,
+    strict: bool = True,
 ) -> Plan:
     """Expand a checked configuration.
 
@@ -50,6 +55,7 @@ def make_plan(
         experiments: the folder of the experiments' YAML files, besides the configuration's own.
         where: what the error messages call the configuration.
         published: the file of the papers' own numbers, besides the configuration's own.
+        strict: raise an error if a table or figure that the scale makes is wrong.
 
     Raises:
         BadInput: naming the file, the key, the value and what was expected; of missing human labels
@@ -87,8 +93,12 @@ def make_plan(
         raise BadInput(next(iter(plan.left_out.values())))
     _check_places_of_overlay(plan, config, known, where)
     names = (*plan.tables, *plan.figures)
-    plan.targets = [name for name in config.targets or [] if not plan.why_left_out(name)]
-    check_known([*config.experiments, *names], plan.targets, "target", f"{where}: targets")
+    targets = config.targets or []
+    plan.targets = [name for name in targets if name.partition("/")[0] not in plan.left_out]
+    known_targets = [*config.experiments, *names, *plan.wrong]
+    check_known(known_targets, plan.targets, "target", f"{where}: targets")
+    if strict:
+        plan.check_targets()
     _describe_runs(plan, own)
     _describe_cells(plan)
     plan.claim_parts = [name for name in tables_of_claims() if name in names]
@@ -110,7 +120,9 @@ def _check_places_of_overlay(
             place = f"{where}: overlay.{kind}"
             experiment = key.partition("/")[0]
             find(known, experiment, "experiment", place)
-            if experiment not in config.experiments or plan.why_left_out(key):
+            if experiment not in config.experiments or key in plan.wrong:
+                continue
+            if experiment in plan.left_out:
                 continue
             if kind != "experiments":
                 find(plan.tables, key, "table", place)
@@ -129,8 +141,9 @@ def _with_remarks(cell: CellDescription, plan: Plan) -> CellDescription:
     if not cell.runs:
         return cell
     run = cell.runs[0]
-    remarks = tuple(plan.remarks.get(run, ()))
-    return replace(cell, changed_options=changed_options(plan.runs[run]), remarks=remarks)
+    return replace(
+        cell, changed_options=changed_options(plan.runs[run]), remarks=plan.facts[run].remarks
+    )
 
 
 def _expanded(expand: Callable[[OwnFiles | None], Plan], own: OwnFiles) -> Plan:
@@ -145,7 +158,7 @@ def _expanded(expand: Callable[[OwnFiles | None], Plan], own: OwnFiles) -> Plan:
 
 
 def _describe_runs(plan: Plan, own: OwnFiles) -> None:
-    """Add to a plan what is known of its runs: words, remarks, work, and what planning warns of."""
+    """Add to a plan what is known of its runs, and what planning warns of."""
     of_data = {
         name: [*own.remarks_on(spec), *remarks_on(spec)] for name, spec in plan.partitions.items()
     }
@@ -158,19 +171,14 @@ def _describe_runs(plan: Plan, own: OwnFiles) -> None:
                 for run in cell:
                     facts = dataset(plan.runs[run]["noisy_partition"]["dataset"])
                     cells.setdefault(run, f"{row.name}, {facts.name}, {column.name}")
-    keys: dict[str, int] = {}
-    works: dict[str, int] = {}
+    works: dict[str, Work] = {}
     for run, spec in plan.runs.items():
-        plan.partition[run] = identity(spec["noisy_partition"])
-        words = f"{cells[run]}, seed {spec['seed']}" if run in cells else describe_run(spec)
-        plan.words[run] = words
-        if remarks := [*remarks_of(spec), *of_data[plan.partition[run]]]:
-            plan.remarks[run] = remarks
-        if (key := work_key(spec)) not in keys:
-            work = work_of(spec)
-            keys[key] = works.setdefault(canonical_json(asdict(work)), len(works))
-            if len(works) > len(plan.works):
-                plan.works.append(work)
-        plan.work[run] = keys[key]
+        partition, work = identity(spec["noisy_partition"]), work_of(spec)
+        plan.facts[run] = RunFacts(
+            partition,
+            cells.get(run) or describe_trials(spec),
+            (*remarks_of(spec), *of_data[partition]),
+            works.setdefault(canonical_json(asdict(work)), work),
+        )
     used = {part["name"] for spec in plan.runs.values() for part in parts_of(spec["method"])}
     plan.warnings += edited_methods(used)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class Scale:
         file: of the configuration, as a person names it.
         options: with which Snakemake takes the configuration, see
             :func:`noisyfl.runs.status.scale_words`.
+        plan_with: returns another plan that has the run of an id, see
+            :meth:`noisyfl.experiments.plan_file.PlanFile.plan_with`.
 
     Attributes:
         asked_parts: by name, the tables and figures that Snakemake has asked for the inputs of, so
@@ -59,6 +61,7 @@ class Scale:
         reproduced: Results,
         file: str = "",
         options: Sequence[str] = (),
+        plan_with: Callable[[str], Plan] | None = None,
     ) -> None:
         self.config = config
         self.file = file
@@ -71,6 +74,8 @@ class Scale:
         self.run_files = cache(self._run_files)
         self.partition_file = cache(self._partition_file)
         self._prepared = cache(self._prepared_files)
+        self._plan_with = plan_with
+        self._other_plans: list[Plan] = []
         self._texts: dict[str, str] = {}
         if not config.train_missing:
             plan = partial_plan(
@@ -95,6 +100,26 @@ class Scale:
     def layouts(self) -> list[Results]:
         """The folders in which runs and noisy partitions may lie."""
         return layouts_of(self.config, self.reproduced)
+
+    def _plan_of(self, name: str) -> Plan:
+        """The plan that has the run or noisy partition of an id.
+
+        A job may find its run only in another plan: it has none of its own, or an experiment was
+        edited since it was submitted.
+        """
+        for plan in (self.plan, *self._other_plans):
+            if name in plan.runs or name in plan.partitions:
+                return plan
+        if self._plan_with is None:
+            return self.plan
+        self._other_plans.append(self._plan_with(name))
+        return self._other_plans[-1]
+
+    def _partition_of(self, run: str) -> str:
+        return self._plan_of(run).facts[run].partition
+
+    def _dataset_of(self, partition: str) -> str:
+        return dataset(self._plan_of(partition).partitions[partition]["dataset"]).name
 
     # Tables and figures.
 
@@ -188,7 +213,7 @@ class Scale:
         names = {
             experiment: experiment
             for experiment in self.config.experiments
-            if experiment not in self.plan.left_out
+            if experiment not in self.plan.left_out | self.plan.wrong_experiments
         }
         names |= {name_of(part): name for name, part in self.parts.items()}
         found = {}
@@ -203,6 +228,7 @@ class Scale:
         """
         parts = self.parts.values()
         known = {*RULES, *map(name_of, parts), *(part.experiment for part in parts)}
+        known -= self.plan.wrong_experiments.keys()
         if not re.fullmatch(r"[a-z]\w*(=.*)?", word) or word in known or Path(word).exists():
             return ""
         why = self.plan.why_left_out(word)
@@ -243,7 +269,7 @@ class Scale:
 
     def partitions(self, *parts: Description) -> list[Path]:
         """The noisy partitions of the runs of tables and figures, each once."""
-        found = dict.fromkeys(self.plan.partition[run] for run in runs_of(parts))
+        found = dict.fromkeys(map(self._partition_of, runs_of(parts)))
         return list(map(self.partition_file, found))
 
     def train_inputs(self, run: str) -> list[Path]:
@@ -254,12 +280,12 @@ class Scale:
         nothing.
         """
         self.asked_runs[run] = None
-        files, there = self._prepared(self.plan.partition[run])
+        files, there = self._prepared(self._partition_of(run))
         return there if self.results.run(run).provenance.exists() else files
 
     def _prepared_files(self, partition: str) -> tuple[list[Path], list[Path]]:
         """The files that runs on a noisy partition are made from, and those that are there."""
-        name = dataset(self.plan.partitions[partition]["dataset"]).name
+        name = self._dataset_of(partition)
         files = [self.results.data(name, part) for part in ("train", "test")]
         files.append(self.results.partition(partition))
         return files, [file for file in files if file.exists()]
@@ -270,19 +296,19 @@ class Scale:
         Nothing if the part is lost and the partition is there: otherwise Snakemake would make both
         again, although the part is marked as ancient.
         """
-        name = dataset(self.plan.partitions[partition]["dataset"]).name
+        name = self._dataset_of(partition)
         file = self.results.data(name, "train")
         made = self.results.partition(partition)
         return [] if made.exists() and not file.exists() else file
 
     def estimate(self, run: str) -> Estimate:
         """What a run should take on the configured device."""
-        return self.plan.estimate(run, self.config.device)
+        return self._plan_of(run).estimate(run, self.config.device)
 
     def run_text(self, run: str) -> str:
         """The spec of a run as canonical JSON: one text, so that params compare well."""
-        return canonical_json(self.plan.runs[run])
+        return canonical_json(self._plan_of(run).runs[run])
 
     def partition_text(self, partition: str) -> str:
         """The spec of a noisy partition as canonical JSON."""
-        return canonical_json(self.plan.partitions[partition])
+        return canonical_json(self._plan_of(partition).partitions[partition])

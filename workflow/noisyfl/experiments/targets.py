@@ -53,7 +53,8 @@ def tables_and_figures(plan: Plan, target: str | None) -> dict[str, Description]
     if target is None:
         wanted = [name.replace("/", "_") for name in plan.targets] or ["all"]
         return {name: parts[name] for one in wanted for name in targets[one]}
-    if target not in targets and (why := plan.why_left_out(target)):
+    missing = target not in targets or target in plan.wrong_experiments
+    if missing and (why := plan.why_left_out(target)):
         raise BadInput(why)
     if target not in targets:
         raise BadInput(unknown_target(target, plan.scale, targets, "--config {file}"))

@@ -37,7 +37,7 @@ from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import gpu_seat
 from noisyfl.runs.gpu import NoGpu
 from noisyfl.runs.status import RunStatus
-from noisyfl.runs.store import must_train_again, put_in_place
+from noisyfl.runs.store import forget, put_in_place
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.specs.identity import identity
@@ -178,28 +178,19 @@ class TrainingJob:
             return Outcome()
 
     def _is_stored(self, log: logging.Logger) -> bool:
-        """Whether the store has the run, complete and not to be retrained.
-
-        If it is damaged or to be retrained, its provenance is removed, so that it is not whole.
-        """
+        """Whether the store has the complete run; a damaged one is forgotten."""
         run = identity(self.spec)
         stored = Results(Path(self.results)).stored(run)
         if not stored.whole():
             return False
-        if must_train_again(run, stored.provenance):
-            log.info(f"{stored.folder} has the run, and it is trained again as requested")
-        else:
-            try:
-                verify(run, stored)
-            except DamagedArtifact as error:
-                log.warning(f"{error}; training the run again")
-            else:
-                log.info(f"whole already: {stored.folder} ({describe_run(self.spec)})")
-                return True
-        stored.provenance.unlink()  # From now on the run is not whole.
-        for kept in (stored.model, stored.labels):  # The next training may leave none.
-            kept.unlink(missing_ok=True)
-        return False
+        try:
+            verify(run, stored)
+        except DamagedArtifact as error:
+            log.warning(f"{error}; training the run again")
+            forget(stored)
+            return False
+        log.info(f"whole already: {stored.folder} ({describe_run(self.spec)})")
+        return True
 
     def _train(self, log: logging.Logger, status: RunStatus, files: RunFiles) -> Outcome:
         # A method edited since the spec was made is not the revision that the spec names.

@@ -8,17 +8,10 @@ knows, in ``runs/<id>/``, are further names of the same files.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import time
-from collections.abc import Iterable
-from pathlib import Path
 
 from noisyfl.core.artifacts import RunFiles, replacing
-
-ANEW = "NOISYFL_ANEW"
-"""The environment variable that tells jobs which runs Snakemake was asked to train in any case."""
 
 
 def put_in_place(store: RunFiles, files: RunFiles) -> None:
@@ -44,16 +37,8 @@ def put_in_place(store: RunFiles, files: RunFiles) -> None:
                 shutil.copyfile(source, draft)
 
 
-def train_anew(runs: Iterable[str]) -> None:
-    """Tell every job that is started from this process to train runs even if the store has them.
-
-    Args:
-        runs: their ids, or ``all``.
-    """
-    os.environ[ANEW] = json.dumps([time.time(), *runs])
-
-
-def must_train_again(run: str, provenance: Path) -> bool:
-    """Whether Snakemake was asked to train a run in any case, and has not done so since."""
-    since, *runs = json.loads(os.environ.get(ANEW, "[0]"))
-    return bool({"all", run}.intersection(runs)) and provenance.stat().st_mtime < since
+def forget(store: RunFiles) -> None:
+    """Make a stored run incomplete, so that it is trained again; its other names keep its files."""
+    # The model and the labels too, since the next training may leave none.
+    for path in (store.provenance, store.model, store.labels):
+        path.unlink(missing_ok=True)

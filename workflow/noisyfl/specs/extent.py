@@ -59,13 +59,9 @@ class Extent:
 
 def work_of(spec: Mapping[str, Any]) -> Work:
     """What the run of a canonical spec does and holds."""
-    return _work(work_key(spec))
-
-
-def work_key(spec: Mapping[str, Any]) -> str:
-    """A spec as JSON without its seed: runs that differ in nothing else do the same work."""
+    # Runs that differ only in the seed do the same work.
     partition = {key: value for key, value in spec["noisy_partition"].items() if key != "seed"}
-    return canonical_json({**spec, "noisy_partition": partition, "seed": 0})
+    return _work(canonical_json({**spec, "noisy_partition": partition, "seed": 0}))
 
 
 @functools.cache

@@ -81,17 +81,20 @@ def in_short(raw: Spec, declared: Mapping[str, type[Component]]) -> str:
 
 def describe_run(spec: Spec) -> str:
     """A run in words: its method, dataset, partition, noise and seed."""
+    return f"{describe_trials(spec)}, seed {spec['seed']}"
+
+
+def describe_trials(spec: Spec) -> str:
+    """A run in words without its seed, as :func:`describe_run` has it."""
     given = spec["noisy_partition"]
     method = "+".join(in_short(part, methods()) for part in parts_of(spec["method"]))
     facts = dataset(given["dataset"])
     words = f"{method} on {facts.name}, {in_short(given['partition'], PARTITIONS.classes)}"
     if not facts.true_labels:
-        noise = "label noise as it comes"
-    elif given["label_noise"]["name"] == "none":
-        noise = "no label noise"
-    else:
-        noise = describe_noise(given, " label noise")
-    return f"{words}, {noise}, seed {spec['seed']}"
+        return f"{words}, label noise as it comes"
+    if given["label_noise"]["name"] == "none":
+        return f"{words}, no label noise"
+    return f"{words}, {describe_noise(given, ' label noise')}"
 
 
 def describe_noise(partition: Spec, noun: str = "") -> str:
