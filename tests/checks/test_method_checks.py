@@ -153,7 +153,10 @@ class OnTheHost(Sound):
         (checks.trains, OddView, r"Epoch.views: got \('Strong',\), expected a tuple of"),
         (checks.declares, WrongVariant, "strength: Input should be greater than or equal to 0"),
         (checks.trains, Exploding, "the run is diverged"),
-        (checks.resumes, KeepingNumpy, r"whole after 60 pieces: checkpoint damaged \(.*numpy"),
+        pytest.param(
+            *(checks.resumes, KeepingNumpy, r"whole after 60 pieces: checkpoint damaged \(.*numpy"),
+            marks=pytest.mark.slow,
+        ),
         (checks.resumes, Forgetting, "clients differs in mean_loss: keep in `client.state` or"),
         (checks.agrees, OnTheHost, "(?s)synchronizing.*test_method_checks"),
     ],

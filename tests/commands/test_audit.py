@@ -59,6 +59,7 @@ SETTING = [
 ]
 
 
+@pytest.mark.slow
 def test_planted_wrong_labels_are_at_the_top(audited):
     folder, wrong = audited
     samples = pd.read_csv(folder / "audit" / "samples.csv")
@@ -78,6 +79,7 @@ def test_planted_wrong_labels_are_at_the_top(audited):
     assert parquet["sample"].tolist() == samples["sample"].tolist()
 
 
+@pytest.mark.slow
 def test_each_client_has_a_row_and_a_page(audited):
     folder, _ = audited
     clients = pd.read_csv(folder / "audit" / "clients.csv")
@@ -94,6 +96,7 @@ def test_each_client_has_a_row_and_a_page(audited):
         assert f'href="client_{client}.html"' in page
 
 
+@pytest.mark.slow
 def test_runs_are_audited_again_without_training(audited, monkeypatch, capsys):
     folder, _ = audited
     monkeypatch.chdir(folder)

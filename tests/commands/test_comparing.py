@@ -76,6 +76,7 @@ def test_stored_runs_are_compared_without_training(command, monkeypatch):
     assert "fedcorr" in said.out
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(command, tmp_path):
     (tmp_path / "failing.py").write_text(FAILING)
     with pytest.raises(SystemExit, match="2 runs failed; the same command tries them again"):
@@ -83,6 +84,7 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_trained(command, t
     assert pd.read_csv("a.csv")["method"].tolist() == ["fedavg"] * 2
 
 
+@pytest.mark.slow
 def test_a_value_is_chosen_on_the_validation_part(command):
     said = command(
         *("gce(q=[0.01, 0.9])", "fedavg", *FLAGS),
@@ -98,6 +100,7 @@ def test_a_value_is_chosen_on_the_validation_part(command):
     assert noisyfl.plan("mine.yaml").runs.keys() == set(tested["run"])
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
     methods = ["fedavg", "gce", "--clients", "4", "--partition", "iid", "--seeds", "1"]
     words = [sys.executable, "-m", "noisyfl", "compare", *methods, "--device", "cpu", "--jobs", "1"]
@@ -137,6 +140,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path):
     process.communicate(timeout=120)
 
 
+@pytest.mark.slow
 def test_python_has_the_same_function(tmp_path):
     where = {"results": tmp_path / "results", "data": tmp_path, "device": "cpu", "jobs": 2}
     frame = noisyfl.compare(["fedavg", "gce(q=[0.1, 0.9])"], seeds=1, **SMALL, **where)
@@ -146,6 +150,7 @@ def test_python_has_the_same_function(tmp_path):
     assert frame["best"][0] == pytest.approx(100 * run.rounds["test_accuracy"].max())
 
 
+@pytest.mark.slow
 def test_a_run_that_diverged_is_warned_of(tmp_path):
     where = {"results": tmp_path / "results", "data": tmp_path, "device": "cpu", "jobs": 1}
     with pytest.warns(UserWarning, match="fedavg, seed 1: diverged"):

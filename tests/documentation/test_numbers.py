@@ -89,6 +89,7 @@ def test_the_parts_of_methods_are_worth_what_the_page_says():
         ("fednoisy", "fednoisy/mnist", "Dirichlet 0.1, symmetric 0.3–0.5"),
     ],
 )
+@pytest.mark.slow
 def test_the_benchmarks_pages_have_what_was_trained(page, name, setting):
     text = (ROOT / "docs" / "papers" / f"{page}.md").read_text(encoding="utf-8")
     assert in_both_seeds(name, setting) in text

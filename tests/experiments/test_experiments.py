@@ -302,7 +302,9 @@ def shipped(name):
     return make_plan(load_config(ROOT / "config" / f"{name}.yaml"), ROOT / "config/papers", name)
 
 
-@pytest.mark.parametrize("name", ["config", "smoke", pytest.param("paper", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["config", *(pytest.param(name, marks=pytest.mark.slow) for name in ("smoke", "paper"))]
+)
 def test_the_shipped_scales_expand(name):
     made = shipped(name)
     assert {"fedcorr/table2", "fedcorr/table6"} <= set(made.tables)

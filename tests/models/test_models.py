@@ -234,6 +234,7 @@ def test_imagenets_weights_from_the_data_folder(imagenet: tuple[Path, nn.Module]
     assert not torch.equal(module.classifier.weight, other.classifier.weight)
 
 
+@pytest.mark.slow
 def test_imagenets_weights_from_torchvisions_cache(imagenet: tuple[Path, nn.Module]) -> None:
     path, published = imagenet
     cache = Path(torch.hub.get_dir()) / "checkpoints"
@@ -244,6 +245,7 @@ def test_imagenets_weights_from_torchvisions_cache(imagenet: tuple[Path, nn.Modu
     )
 
 
+@pytest.mark.slow
 def test_imagenets_weights_are_fetched_only_where_that_is_allowed(
     imagenet: tuple[Path, nn.Module], tmp_path: Path
 ) -> None:
@@ -263,6 +265,7 @@ def test_imagenets_weights_are_fetched_only_where_that_is_allowed(
     assert not cache.exists()
 
 
+@pytest.mark.slow
 def test_imagenets_weights_are_looked_for_in_every_data_folder_and_fetched_into_the_last(
     imagenet: tuple[Path, nn.Module], tmp_path: Path
 ) -> None:

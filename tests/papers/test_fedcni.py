@@ -8,8 +8,6 @@ from noisyfl.experiments.planning import make_plan
 from .plans import plan_of, printed_at
 from .test_published import OTHER_READINGS
 
-PRINTED = ("table1", "table2", "table3", "table4", "table6", "table7")
-
 
 @pytest.fixture(scope="module")
 def plan():
@@ -52,76 +50,6 @@ def cells(plan):
 )
 def test_numbers_stand_where_the_paper_prints_them(plan, table, row, column, value):
     assert printed_at(plan, table, row, column) == value
-
-
-def test_the_schedule_is_section_5_1s_in_every_run(plan):
-    assert plan.runs
-    for run, spec in plan.runs.items():
-        schedule, partition = spec["schedule"], spec["noisy_partition"]["partition"]
-        early = run in plan.figures["fedcni/figure1"].runs
-        assert schedule["rounds"] == (15 if early else 100)
-        assert partition["clients"] == 20
-        assert schedule["participation"] == 1
-        assert (schedule["local_epochs"], schedule["batch_size"]) == (5, 100)
-        assert (schedule["learning_rate"], schedule["momentum"]) == (0.01, 0.5)
-        assert (schedule["weight_decay"], schedule["decay_every"]) == (0, None)
-        assert spec["seed"] == 1
-    assert {table.statistic for table in plan.tables.values()} == {"best"}
-
-
-def test_datasets_models_and_noise(cells):
-    (spec,) = cells["table1", "FedAvg", "CIFAR-10, symmetric μ=0.4, α=0.7"]
-    noisy = spec["noisy_partition"]
-    assert (noisy["dataset"], spec["model"]["name"]) == ("cifar10", "resnet18")
-    assert (noisy["partition"]["name"], noisy["partition"]["alpha"]) == ("dirichlet", 0.7)
-    assert (noisy["label_noise"]["name"], noisy["label_noise"]["include_true"]) == (
-        "symmetric",
-        True,
-    )
-    level = {"name": "truncnorm", "mu": 0.4, "sigma": 0.2, "seed": 1}
-    assert noisy["noise_level"] == level
-    (spec,) = cells["table1", "FedAvg", "CIFAR-100, pair μ=0.2, α=1"]
-    noisy = spec["noisy_partition"]
-    assert (noisy["dataset"], spec["model"]["name"]) == ("cifar100", "resnet34")
-    assert (noisy["label_noise"]["name"], noisy["label_noise"]["map"]) == ("asymmetric", "full")
-    assert noisy["partition"]["alpha"] == 1
-    assert noisy["noise_level"] == {**level, "mu": 0.2}
-    (spec,) = cells["table2", "FedAvg", "μ=0.2, σ=0.2, α=1"]
-    assert spec["noisy_partition"]["label_noise"]["name"] == "pair4groups"
-    assert spec["noisy_partition"]["noise_level"]["mu"] == 0.2
-    (spec,) = cells["table3", "FedAvg", "Clothing1M"]
-    assert (spec["noisy_partition"]["dataset"], spec["model"]["name"]) == ("clothing1m", "resnet50")
-    assert spec["noisy_partition"]["label_noise"] == {"name": "none"}
-    assert spec["noisy_partition"]["partition"]["name"] == "iid"
-    for table in ("table6", "table7"):
-        (spec,) = cells[table, "FedCNI", "μ=0.2, σ=0.2, α=1"]
-        (same,) = cells["table1", "FedCNI", "CIFAR-10, symmetric μ=0.2, α=1"]
-        assert spec == same
-
-
-def test_hyperparameters_are_appendix_a_1s(cells):
-    for dataset in ("CIFAR-10", "CIFAR-100"):
-
-        def method(row, column=f"{dataset}, pair μ=0.4, α=1"):
-            return cells["table1", row, column][0]["method"]
-
-        assert method("FedProx")["mu"] == 0.01
-        assert (method("FedDyn")["alpha"], method("FedDyn")["momentum"]) == (0.1, True)
-        assert method("RoFL")["pseudo_label_round"] == 15
-        assert method("FedProto")["weight"] == 0.1
-        fedcorr = method("FedCorr")
-        # 20 of 20 clients take part: an iteration, which visits each once, is a round.
-        assert (fedcorr["preprocessing_iterations"], fedcorr["finetuning_rounds"]) == (10, 20)
-        assert fedcorr["usual_rounds"] is None
-        distributed, on_clients = method("Distributed DivideMix")["parts"]
-        assert distributed["name"] == "distributed"
-        for dividemix in (on_clients, method("FedAvg + DivideMix")):
-            assert dividemix["name"] == "dividemix"
-            assert dividemix["warm_up_rounds"] * 5 == 5
-            assert dividemix["clean_threshold"] == 0.5
-        fedcni = method("FedCNI")
-        assert (fedcni["pseudo_label_round"], fedcni["aggregation_round"]) == (15, 15)
-        assert (fedcni["threshold"], fedcni["similarity_weight"]) == (0.5, 0.7)
 
 
 def differing(cells, table, row, column):
@@ -172,51 +100,6 @@ def test_write_back_is_a_row_beside_fedcni_with_no_published_number(plan, cells)
     (other,) = cells["figure9_runs", "from T_s1 on, with write-back", only]
     assert other == {**usual, "method": {**usual["method"], "write_back": True}}
     assert other == cells["table1", name, "CIFAR-10, symmetric μ=0.2, α=1"][0]
-
-
-def test_no_two_cells_of_a_table_share_a_run_but_fedavg_on_clean_data(plan):
-    assert {len(cell) for t in plan.tables.values() for line in t.runs for cell in line} == {1}
-    for name, table in plan.tables.items():
-        cells = sum(len(line) for line in table.runs)
-        assert len(table.run_ids()) == cells - (name == "fedcni/figure2_runs")
-    clean = plan.tables["fedcni/figure2_runs"].runs[-1]
-    assert clean[0] == clean[1]
-    assert plan.runs[clean[0][0]]["noisy_partition"]["noise_level"] == {"name": "none"}
-
-
-def test_tables_and_figures_share_what_they_have_in_common(plan):
-    printed = {run for name in PRINTED for run in plan.tables[f"fedcni/{name}"].run_ids()}
-    # Table 1 has two other readings of FedCNI too, and Table 4 eight of these sixteen cells again.
-    assert len(printed) == 192 + 2 * 16 + 10 + 11 + 4 * 8 + 1 + 1
-    figures = {run for figure in plan.figures.values() for run in figure.runs}
-    # FedAvg on clean data, FedCNI with T_s1 = 0, and 15 rounds of FedAvg with a look at its scores.
-    assert len(figures - printed) == 3
-    oracle = set(plan.tables["fedcni/room"].run_ids()) - printed
-    assert len(oracle) == 16
-    assert len(plan.runs) == len(printed | figures | oracle)
-    assert len(set(plan.figures["fedcni/figure1"].runs)) == 1
-
-
-def test_marks_are_the_switching_rounds(plan, cells):
-    for figure, row, option in (
-        ("figure9", ("figure9_runs", "from T_s1 on"), "pseudo_label_round"),
-        ("figure10", ("table7", "FedCNI"), "aggregation_round"),
-    ):
-        (mark,) = plan.figures[f"fedcni/{figure}"].marks
-        specs = [
-            spec for (*place, _), found in cells.items() if tuple(place) == row for spec in found
-        ]
-        assert [spec["method"][option] for spec in specs] == [mark.at]
-    (other,) = cells["figure9_runs", "from the start", "symmetric, μ=0.2, σ=0.2, α=1"]
-    assert (other["method"]["pseudo_label_round"], other["method"]["aggregation_round"]) == (0, 15)
-
-
-def test_figures_of_one_run_are_fedcnis(plan):
-    for name in ("figure6", "figure7", "figure8"):
-        (run,) = plan.figures[f"fedcni/{name}"].runs
-        spec = plan.runs[run]
-        assert spec["method"]["name"] == "fedcni"
-        assert spec["noisy_partition"]["label_noise"]["name"] == "symmetric"
 
 
 def test_pseudo_labels_from_the_start_stay_so_at_every_scale():

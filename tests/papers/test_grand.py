@@ -82,40 +82,6 @@ def test_within_a_column_all_is_alike_but_the_method(columns):
         )
 
 
-def test_noise(columns):
-    found = {
-        key: (
-            specs[0]["noisy_partition"]["label_noise"],
-            specs[0]["noisy_partition"]["noise_level"],
-        )
-        for key, specs in columns.items()
-    }
-    names = {key: (noise["name"], level["name"]) for key, (noise, level) in found.items()}
-    assert names == {
-        ("FedCorr", "ρ=0.4 τ=0.5"): ("symmetric", "bernoulli_uniform"),
-        ("FedCorr", "ρ=0.8 τ=0.5"): ("symmetric", "bernoulli_uniform"),
-        ("RoFL", "symmetric 0.4"): ("symmetric", "constant"),
-        ("RoFL", "pair 0.4"): ("pair", "constant"),
-        ("FedNoiL", "symmetric 0.5 to 0.8"): ("symmetric", "groups"),
-        ("FedNoiL", "pair 0.3 to 0.6"): ("pair", "groups"),
-        ("FedCNI", "symmetric μ=0.4"): ("symmetric", "truncnorm"),
-        ("FedCNI", "pair μ=0.4"): ("asymmetric", "truncnorm"),
-        ("FedRN", "symmetric 0 to 0.8"): ("symmetric", "client_linear"),
-        ("FedRN", "asymmetric 0 to 0.4"): ("pair", "client_linear"),
-    }
-    # FedCorr and FedCNI draw the true class as well; FedRN's pair noise is y - 1.
-    drawn = {group for (group, _), (noise, _) in found.items() if noise.get("include_true")}
-    assert drawn == {"FedCorr", "FedCNI"}
-    assert found["FedRN", "asymmetric 0 to 0.4"][0]["direction"] == -1
-    assert found["RoFL", "pair 0.4"][1]["scope"] == "dataset"
-
-
-def specs_of(plan, table, name):
-    """The specs of all runs of a method in a table."""
-    runs = itertools.chain(*itertools.chain(*plan.tables[f"grand/{table}"].runs))
-    return [plan.runs[run] for run in runs if plan.runs[run]["method"].get("name") == name]
-
-
 def methods_of(columns, name):
     """Group, schedule, clients and options of a method in each column."""
     for (group, _), specs in columns.items():
@@ -157,75 +123,6 @@ def test_fedcorrs_stages_fit_into_the_rounds(columns):
             assert (first, method["finetuning_rounds"], usual) == (10, 20, 70)  # its appendix
         else:
             assert 0.45 < method["finetuning_rounds"] / rest < 0.55
-
-
-def test_methods_change_their_course_at_the_same_time(columns):
-    at = {"FedCorr": 100, "RoFL": 100, "FedNoiL": 20, "FedCNI": 15, "FedRN": 100}
-    options = {
-        "jointopt": ["start_round"],
-        "selfie": ["warm_up_rounds"],
-        "dividemix": ["warm_up_rounds"],
-        "fedrn": ["warm_up_rounds"],
-        "rofl": ["pseudo_label_round"],
-        "fedcni": ["pseudo_label_round", "aggregation_round"],
-    }
-    for name, keys in options.items():
-        found = {
-            (group, method[key])
-            for group, _, _, method in methods_of(columns, name)
-            for key in keys
-        }
-        assert found == set(at.items()), name
-
-
-def test_the_other_options_are_the_same_in_all_columns(columns):
-    lengths = {
-        *("start_round", "warm_up_rounds", "pseudo_label_round", "aggregation_round"),
-        *("most_epochs", "least_epochs", "least_from"),
-        *(
-            "preprocessing_iterations",
-            "finetuning_rounds",
-            "ramp_rounds",
-            "ramp_end",
-            "selection_round",
-            "relabel_every",
-            "ramp_begin",
-            "pretraining_rounds",
-            "sieving_rounds",
-            "teaching_round",
-        ),
-    }
-    first, *others = columns.values()
-    for specs in others:
-        for one, other in zip(first, specs, strict=True):
-            differing = {
-                key for key, value in one["method"].items() if other["method"][key] != value
-            }
-            if one["method"]["name"] == "feddiv":
-                differing -= {"prior_weight"}
-            assert differing <= lengths
-
-
-@pytest.mark.parametrize("table", ["common", "methods"])
-def test_feddiv_has_no_prior_where_clients_are_alike(plan, table):
-    """Its paper, under Eq. 15: eta is 0 on IID clients, and 1 on others."""
-    found = {
-        (spec["noisy_partition"]["partition"]["name"], spec["method"]["prior_weight"])
-        for spec in specs_of(plan, table, "feddiv")
-    }
-    alike = {("iid", 0), ("iid_subset", 0)}
-    assert found == alike | {("shard", 1), ("dirichlet", 1)}
-
-
-@pytest.mark.parametrize("table", ["common", "methods"])
-def test_fedprotos_weight_is_its_readmes(plan, table):
-    """0.1 on CIFAR-10, and 1 on MNIST."""
-    found = {
-        (spec["noisy_partition"]["dataset"], spec["method"]["weight"])
-        for spec in specs_of(plan, table, "fedproto")
-    }
-    others = {("mnist", 1), ("fashion_mnist", 1)} if table == "common" else set()
-    assert found == {("cifar10", 0.1), *others}
 
 
 def test_feddivs_other_losses_differ_in_nothing_else_and_are_not_ranked(plan):

@@ -99,7 +99,13 @@ def test_selections_and_new_labels_are_entered_when_a_round_is_closed(client):
     assert ledger.state["relabelled_in"].tolist() == [0, 7, 7, 0]
 
 
-@pytest.mark.parametrize("method", ["coteaching(ramp_rounds=1)", "rofl(pseudo_label_round=1)"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "coteaching(ramp_rounds=1)",
+        pytest.param("rofl(pseudo_label_round=1)", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_with_a_ledger_has_the_same_artifact(tmp_path, method):
     plain, _ = train(tmp_path / "plain", method, keep_labels=False)
     kept, job = train(tmp_path / "kept", method)
@@ -163,6 +169,7 @@ def test_a_whole_run_is_trained_once_more_for_its_labels_and_stays_as_it_was(tmp
     assert files.labels.stat().st_mtime_ns == stamp
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_labels(tmp_path, monkeypatch):
     files, job = train(tmp_path / "whole", "fednoil(clean_share=0.5)", rounds=6)
     other = job_of(tmp_path / "resumed", "fednoil(clean_share=0.5)", rounds=6)
