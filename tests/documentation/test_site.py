@@ -8,7 +8,7 @@ import yaml
 
 from noisyfl.core.places import ROOT
 from noisyfl.documentation import configuration_page, method_pages, site
-from noisyfl.experiments.config import DEFAULTS
+from noisyfl.experiments.config import Configuration
 from noisyfl.specs.catalogue import methods
 
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
@@ -60,7 +60,7 @@ def test_a_methods_page_leads_from_equations_to_lines_of_its_code():
 
 def test_the_reference_of_the_configuration_has_every_key():
     (page,) = configuration_page.pages().values()
-    assert [key for key in DEFAULTS if f"| `{key}` |" not in page] == []
+    assert [key for key in Configuration.model_fields if f"| `{key}` |" not in page] == []
     assert "| `data.download` | boolean | false |" in page
     assert "| `tables.*.statistic` | `best`, `last`, " in page
     assert "### partition: `dirichlet`" in page
