@@ -1,7 +1,7 @@
 # What the rules share: the plan of the configuration, and the files that it asks for.
 import random
 import sys
-from functools import partial
+from functools import cache, partial
 from os import environ
 from os.path import relpath
 
@@ -10,7 +10,7 @@ from snakemake.utils import update_config
 
 from noisyfl.core.checked_yaml import changes, read_yaml
 from noisyfl.core.disk_space import check_room
-from noisyfl.experiments.config import check_config, published_files
+from noisyfl.experiments.config import check_config, load_config, published_files
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
@@ -22,6 +22,7 @@ from noisyfl.runs.store import forget
 from noisyfl.specs.descriptions import in_restructured_text, script_safe
 from noisyfl.specs.sources import printing_digest
 
+OWN_SIZE = ROOT / "config" / "own_size.yaml"
 IN_A_JOB = "--target-jobs" in sys.argv
 
 try:
@@ -143,6 +144,35 @@ def scale_options():
     return f"--configfile={files[0]}" if one else f"--configfile {' '.join(files)} --"
 
 
+@cache
+def own_size():
+    """The scale whose runs are at paper scale, as far as they exist."""
+    here = {"results": CONFIG.results, "reproduced": CONFIG.reproduced}
+    given = load_config(OWN_SIZE).model_copy(update=here)
+    plan = PlanFile(given, str(OWN_SIZE)).plan(logger.warning)
+    return Scale(given, plan, REPRODUCED)
+
+
+def paper_scale(names):
+    """What an explorer of these tables shows of their runs at paper scale; None if there are none."""
+    wanted = set(names).intersection(read_yaml(OWN_SIZE)["targets"])
+    if not wanted or CONFIG.scale == OWN_SIZE.stem:
+        return None
+    found = own_size()
+    tables = [
+        (found.text(table), found.folders(table))
+        for name, table in found.wanted_tables.items()
+        if name in wanted and found.folders(table)
+    ]
+    scale = {
+        "name": found.config.scale,
+        "note": found.config.note,
+        "reasons": found.config.reasons,
+        "options": f"--configfile={relpath(OWN_SIZE)}",
+    }
+    return {"scale": scale, "tables": tables} if tables else None
+
+
 def explorer_content(tables):
     """What an explorer shows of some of the scale's tables, by name."""
     return {
@@ -157,4 +187,6 @@ def explorer_content(tables):
         "layouts": [str(layout.root) for layout in SCALE.layouts],
         "tables": [SCALE.text(table) for table in tables.values()],
         "folders": SCALE.folders(*tables.values()),
+        # Not inputs: no rule of this scale makes them.
+        "paper_scale": paper_scale(tables),
     }

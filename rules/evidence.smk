@@ -1,17 +1,4 @@
-from functools import cache
-
-from noisyfl.experiments.config import load_config
 from noisyfl.pages.evidence_paths import PAGES
-
-
-@cache
-def own_size():
-    """The scale whose runs are of the papers' own size, as far as they are there."""
-    file = ROOT / "config" / "own_size.yaml"
-    here = {"results": CONFIG.results, "reproduced": CONFIG.reproduced}
-    given = load_config(file).model_copy(update=here)
-    plan = PlanFile(given, str(file)).plan(logger.warning)
-    return Scale(given, plan, REPRODUCED)
 
 
 # What the tables of every method in common settings say of each method and of the papers' claims.

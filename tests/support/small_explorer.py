@@ -15,7 +15,7 @@ from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.labels import Place
 from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
-from noisyfl.explorer.gather import Sources
+from noisyfl.explorer.gather import ShownScale, Sources
 from noisyfl.specs.identity import identity
 from noisyfl.specs.published import read_published
 from noisyfl.specs.spec import canonical_run
@@ -74,9 +74,12 @@ def small_scale(folder, runs, trained=True):
         write_frame(frames[-1], tidy(one, found))
     failed(runs.results, asked["fedprox", HIGH][0])
     return Sources(
-        scale="tiny",
-        note=f"Made up. {EVIL}",
-        options="--configfile=config/tiny.yaml",
+        scale=ShownScale(
+            name="tiny",
+            note=f"Made up. {EVIL}",
+            reasons={"clients": "Fewer, for a test."},
+            options="--configfile=config/tiny.yaml",
+        ),
         tables=tables,
         frames=frames,
         runs=runs.files,

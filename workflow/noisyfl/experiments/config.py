@@ -30,6 +30,7 @@ from noisyfl.experiments.setting import (
     Trials,
     check_declared,
 )
+from noisyfl.simulation.schedule import Schedule
 
 EXPERIMENTS = ROOT / "config" / "papers"
 """The folder of the experiments that come with the package."""
@@ -183,6 +184,13 @@ def _no_rules(experiments: list[str]) -> list[str]:
     return experiments
 
 
+def _of_settings(reasons: dict[str, str]) -> dict[str, str]:
+    known = dict.fromkeys((*Setting.model_fields, *Schedule.model_fields, "options"))
+    for name in reasons:
+        find(known, name, "setting")
+    return reasons
+
+
 def _known_datasets(raw: dict[str, Setting], info: ValidationInfo) -> dict[str, Setting]:
     for name in raw:
         check_declared("dataset", name, info)
@@ -284,6 +292,11 @@ class Configuration(Typed):
         "a letter first"
     )
     note: str = Field("", description="how to read the scale's numbers; printed with each table")
+    reasons: Annotated[dict[str, str], AfterValidator(_of_settings)] = Field(
+        {},
+        description="why the scale overrides a setting, by the setting's name; `options`: those of "
+        "methods; the explorer shows it with each changed setting",
+    )
     experiments: Annotated[list[FileName], EachOnce, AfterValidator(_no_rules)] = Field(
         min_length=1,
         description="names of files in config/papers/ or in experiment_folders, without .yaml",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from noisyfl.analysis.cells import content_of
+from noisyfl.analysis.cells import collect, content_of
 from noisyfl.analysis.frame import read_frame
 from noisyfl.analysis.metrics import METRICS, SYMBOLS
 from noisyfl.analysis.runs import Run, read_run
@@ -30,14 +30,29 @@ TOTALS = ("bytes_down", "bytes_up")
 """Columns of ``rounds`` that are summed over a run."""
 
 
+@dataclass(frozen=True)
+class ShownScale:
+    """What a page says of a scale.
+
+    Attributes:
+        name: its name.
+        note: its note, which describes it.
+        reasons: why it overrides settings, by their names.
+        options: the command-line options with which Snakemake takes it.
+    """
+
+    name: str
+    note: str
+    reasons: Mapping[str, str]
+    options: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sources:
     """What a page shows.
 
     Attributes:
-        scale: the name of the scale.
-        note: the scale's note, which describes it.
-        options: the command-line options with which Snakemake takes this scale.
+        scale: the scale.
         tables: the tables that are printed.
         frames: the files of the tables' frames, in the order of ``tables``.
         runs: the artifact of every run of the tables, by id.
@@ -46,11 +61,11 @@ class Sources:
         paper_tables: the same tables in the papers' own settings.
         plan: the specs of the runs in ``scale_tables`` and ``paper_tables``, by id.
         judgements: the claims, if any table has published numbers.
+        paper_scale: the scale of the stored runs at paper scale, if any of the tables has some.
+        paper_scale_tables: its tables, each with the artifacts of its runs by id.
     """
 
-    scale: str
-    note: str
-    options: str
+    scale: ShownScale
     tables: Sequence[TableDescription]
     frames: Sequence[Path]
     runs: Mapping[str, RunFiles]
@@ -59,6 +74,8 @@ class Sources:
     paper_tables: Mapping[str, TableDescription]
     plan: Mapping[str, Spec]
     judgements: Sequence[Judgement] = field(default=())
+    paper_scale: ShownScale | None = None
+    paper_scale_tables: Sequence[tuple[TableDescription, Mapping[str, RunFiles]]] = ()
 
 
 def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -70,13 +87,20 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     runs = {run: read_run(run, files) for run, files in sources.runs.items()}
     plan = {**sources.plan, **{run: found.spec for run, found in runs.items()}}
     tables = Tables(sources.scale_tables, sources.paper_tables, plan, failures(sources.layouts))
+    scales = [sources.scale]
     for description, frame in zip(sources.tables, sources.frames, strict=True):
-        tables.add(content_of(description, read_frame(frame), runs))
+        tables.add(content_of(description, read_frame(frame), runs), sources.scale.name)
+    if sources.paper_scale:
+        scales.append(sources.paper_scale)
+        for description, files in sources.paper_scale_tables:
+            found = {run: read_run(run, one) for run, one in files.items()}
+            runs |= found
+            plan |= {run: one.spec for run, one in found.items()}
+            tables.add(collect(description, found), sources.paper_scale.name, main=False)
     shown = [runs[run] for run in tables.run_ids]
     index = {
-        "scale": sources.scale,
-        "note": sources.note,
-        "options": sources.options,
+        "scale": sources.scale.name,
+        "scales": {one.name: asdict(one) for one in scales},
         "results": sources.layouts[0].root.as_posix(),
         "signs": SIGNS,
         "verdicts": VERDICTS,
@@ -95,10 +119,10 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     wanted = dict.fromkeys(
         identity(run.spec["noisy_partition"]) for n, run in enumerate(shown) if n in first
     )
-    found = {one: curves.stored_partition(one, sources.layouts) for one in wanted}
+    files_of = {one: curves.stored_partition(one, sources.layouts) for one in wanted}
     details = {
         "runs": [curves.details(run, tables.metrics_of[run.id]) for run in shown],
-        "partitions": {one: curves.partition(path) for one, path in found.items() if path},
+        "partitions": {one: curves.partition(path) for one, path in files_of.items() if path},
         "relabelled": curves.RELABELLED,
         "estimates": curves.ESTIMATES,
     }

@@ -43,7 +43,7 @@ def write_explorer(sources: Sources, path: Path) -> None:
     """
     index, details = gather(sources)
     index["fidelity"] = fidelity_link(path)
-    page = explorer_page(index, details, sources.scale)
+    page = explorer_page(index, details, sources.scale.name)
     with replacing(path) as draft:
         draft.write_text(page, encoding="utf-8")
 

@@ -49,14 +49,19 @@ class Tables:
         self.places: dict[Place, int] = {}
         self._scale, self._papers, self._plan = scale_tables, paper_tables, plan
 
-    def add(self, content: Content) -> None:
-        """Add a table and its cells."""
+    def add(self, content: Content, scale: str, main: bool = True) -> None:
+        """Add a table and its cells.
+
+        Args:
+            scale: the name of the scale that it is of.
+            main: whether this is the scale of ``scale_tables``, which claims are about.
+        """
         description, number = content.description, len(self.tables)
         name = f"{description.experiment}/{description.name}"
         rows, ranks = [], content.ranks
         for r, row in enumerate(content.rows):
             line = [
-                self._cell(content, number, name, (r, c), row.name, cell, ranks.get((r, c)))
+                self._cell(content, number, name, (r, c), row.name, cell, ranks.get((r, c)), main)
                 for c, cell in enumerate(row.cells)
             ]
             shown = {"name": row.name, "label": row.label, "group": row.group, "cells": line}
@@ -66,7 +71,8 @@ class Tables:
         warning, *more = settings.banner(content) or [""]
         self.tables.append(
             {
-                "name": name,
+                "name": name if main else f"{scale}/{name}",
+                "scale": scale,
                 "target": f"{description.experiment}_{description.name}",
                 "experiment": description.experiment,
                 "paper": description.experiment_title,
@@ -93,14 +99,17 @@ class Tables:
         row: str,
         cell: Cell,
         rank: tuple[int, int] | None,
+        main: bool,
     ) -> int:
         facts, column = cell.facts, content.columns[at[1]]
         number = len(self.cells)
-        self.places[Place(name, row, column)] = number
-        if cell.published is not None:
-            printed = printed_place(facts, f"{facts['paper']}/{facts['paper_table']}")
-            self.places.setdefault(printed, number)
-        wanted = self._ids(self._scale, name, row, column) or cell.runs
+        if main:
+            self.places[Place(name, row, column)] = number
+            if cell.published is not None:
+                printed = printed_place(facts, f"{facts['paper']}/{facts['paper_table']}")
+                self.places.setdefault(printed, number)
+        planned = self._scale if main else {}
+        wanted = self._ids(planned, name, row, column) or cell.runs
         paper = self._ids(self._papers, name, row, column)
         spec = self._plan.get(wanted[0]) if wanted else None
         for run in cell.runs:

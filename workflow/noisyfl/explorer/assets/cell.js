@@ -1,6 +1,6 @@
 // Why a cell is what it is; and a second one beside it.
 import { command, crumbs, el, facts } from "./dom.js";
-import { cellAt, cellName, known, placeOf, readDetails } from "./data.js";
+import { cellAt, cellName, elsewhere, known, placeOf, readDetails } from "./data.js";
 import { address, cellAddress, cellOf } from "./place.js";
 import { badge, bytes, duration, number } from "./names.js";
 import { INKS, chart, lines } from "./charts.js";
@@ -36,7 +36,14 @@ export async function cellView(query) {
   const { table, row, column } = placeOf(numbers[0]);
   const title = numbers.length > 1 ? "Two cells" : titleOf(numbers[0], row, column);
   return [
-    crumbs(address("tables", { paper: table.experiment }), "Tables", table.name),
+    crumbs(
+      address("tables", {
+        paper: table.experiment,
+        scale: table.scale === known.index.scale ? "" : table.scale,
+      }),
+      "Tables",
+      table.name,
+    ),
     el("h1", {}, title),
     el(
       "div",
@@ -133,11 +140,19 @@ function summary(one, n, numbers) {
           : null,
       ],
       ["Table", `${table.title} (${table.name})`],
+      ...elsewhere(one).map((other) => [`Scale ${placeOf(other).table.scale}`, linked(other)]),
     ]),
     Object.entries(cell.failed).map(([run, error]) =>
       el("p", { class: "warning" }, el("b", {}, `Run ${run} failed: `), error),
     ),
   );
+}
+
+/** The number of a cell at another scale, and what is published, as a link to it. */
+function linked(number) {
+  const { ours, spread, verdict } = known.index.cells[number];
+  const words = [ours || "–", spread ? `published ${spread}` : "", verdict].filter(Boolean);
+  return el("a", { href: cellAddress(number) }, words.join(", "));
 }
 
 function setting(cell, table) {
@@ -327,6 +342,7 @@ function commands(one, name) {
   const { index } = known;
   const cell = index.cells[one];
   const { table } = placeOf(one);
+  const scale = index.scales[table.scale];
   const typed = (...more) => ["snakemake --cores all", ...more].filter(Boolean).join(" ");
   const ids = [...cell.runs.map((run) => index.runs[run].id), ...cell.missing];
   const more = table.missing ? "--config=train_missing=true" : "";
@@ -342,11 +358,11 @@ function commands(one, name) {
           ? `Run ${id} alone, if it is missing:`
           : `Run ${id}, which is missing:`,
       ),
-      command(typed(index.options, `${index.results}/runs/${id}/provenance.json`)),
+      command(typed(scale.options, `${index.results}/runs/${id}/provenance.json`)),
     ]),
     el("p", {}, "The table:"),
-    command(typed(more, index.options, table.target)),
-    table.compared && !cell.paper && index.scale !== "paper"
+    command(typed(more, scale.options, table.target)),
+    table.compared && !cell.paper && table.scale !== "paper"
       ? [
           el("p", {}, "The table in the paper’s own setting (docs/commands.md says what it costs):"),
           command(typed("--config scale=paper --", table.target)),

@@ -57,6 +57,15 @@ export function cellAt(name, row, column) {
   return line && c >= 0 ? line.cells[c] : -1;
 }
 
+/** The numbers of the cells with runs that are the same cell at other scales. */
+export function elsewhere(number) {
+  const { table, row, column } = placeOf(number);
+  return known.index.tables
+    .filter((one) => one.target === table.target && one.scale !== table.scale)
+    .map((one) => cellAt(one.name, row.name, column.name))
+    .filter((one) => one >= 0 && known.index.cells[one].runs.length);
+}
+
 /** What a cell is called where tables are mixed. */
 export function cellName(number) {
   const { table, row, column } = placeOf(number);

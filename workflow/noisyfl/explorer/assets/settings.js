@@ -34,7 +34,7 @@ export function settingsOf(cells) {
       ": differs from the paper’s setting.",
     ),
     comparison("Setting", lines, cells.length),
-    ...options(specs, theirs),
+    ...options(specs, theirs, scaleOf(cells)),
   ];
 }
 
@@ -43,10 +43,16 @@ function why(cells, name, ours, paper) {
     (value, n) => paper[n] !== undefined && value !== undefined && value !== paper[n],
   );
   if (!differs) return null;
-  const at = `The scale “${known.index.scale}” overrides the paper’s value`;
-  if (name === "precision") return [`${at}: how precisely a device computes, which no paper says.`];
-  const { note } = known.index;
-  return [`${at}.`, note ? disclosure("Why", note) : null];
+  if (name === "precision") return ["How precisely a device computes, which no paper says."];
+  const { name: scale, note, reasons } = scaleOf(cells);
+  const told = reasons[name.replaceAll(" ", "_")];
+  if (told) return [told];
+  return [`The scale “${scale}” overrides the paper’s value.`, note ? disclosure("Why", note) : null];
+}
+
+/** What the page says of the scale of the first cell. */
+function scaleOf(cells) {
+  return known.index.scales[known.index.tables[cells[0].table].scale];
 }
 
 /** A table of lines {name, ours, paper, note}; of two cells a column each. */
@@ -89,7 +95,7 @@ function comparison(head, lines, count) {
 }
 
 /** The options of each method: of two cells with the same methods side by side. */
-function options(specs, theirs) {
+function options(specs, theirs, scale) {
   const names = [...new Set(specs.flatMap((spec) => (spec?.methods ?? []).map((one) => one.name)))];
   return names.flatMap((name) => {
     const of = (spec) => spec?.methods.find((one) => one.name === name);
@@ -111,14 +117,14 @@ function options(specs, theirs) {
       link: address("method", { name, option: key }),
       ours: ours.map((one) => one && literal(one.options[key])),
       paper: paper.map((one) => one && literal(one.options[key])),
-      note: reason(described, key, ours, paper),
+      note: reason(described, key, ours, paper, scale),
     }));
     return [title, comparison("Option", lines, specs.length)];
   });
 }
 
-/** Why an option has its value: who lays it over the paper's, or what people wrote. */
-function reason(described, key, ours, paper) {
+/** Why an option has its value: what overrides the paper's, or what people wrote. */
+function reason(described, key, ours, paper, scale) {
   const option = described.options.find((one) => one.name === key);
   const told = Object.values(option.why).at(-1) ?? option.doc;
   const own = ours.find(Boolean);
@@ -127,7 +133,7 @@ function reason(described, key, ours, paper) {
   );
   const changed = own && key in own.defaults;
   const parts = [];
-  if (differs) parts.push(`The scale “${known.index.scale}” overrides the paper’s value. `);
+  if (differs) parts.push(`${scale.reasons.options ?? `The scale “${scale.name}” overrides the paper’s value.`} `);
   else if (changed)
     parts.push(`Set by the experiment’s file; the default is ${literal(own.defaults[key])}. `);
   if (told) parts.push(disclosure("Fidelity", el("span", {}, prose(told))));

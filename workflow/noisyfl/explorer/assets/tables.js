@@ -32,6 +32,7 @@ export function tablesView(query) {
   const draw = () => {
     const found = chosen(asked);
     const parts = known.index.tables
+      .filter((table) => table.scale === scaleOf(asked))
       .filter((table) => !asked.paper || table.experiment === asked.paper)
       .map((table) => partOf(table, found))
       .filter((part) => part.cells.length);
@@ -41,19 +42,19 @@ export function tablesView(query) {
     tally.textContent = parts.length ? words : "Nothing fits. Take a filter away.";
     say(tally.textContent);
   };
-  let chips = papers(asked);
+  let chips = [scales(asked), papers(asked)];
   const change = (name) => (value) => {
     asked[name] = value;
     rename("tables", asked);
-    const made = papers(asked);
-    chips?.replaceWith(made);
+    const made = [scales(asked), papers(asked)];
+    chips.forEach((one, n) => one?.replaceWith(made[n]));
     chips = made;
     draw();
   };
   draw();
   return [
     el("h1", {}, first < 0 ? "Tables" : "Tables: choose the cell to compare with"),
-    first < 0 ? introduction() : comparing(first),
+    first < 0 ? introduction(scaleOf(asked)) : comparing(first),
     chips,
     filters(asked, change),
     el(
@@ -66,8 +67,9 @@ export function tablesView(query) {
   ];
 }
 
-function introduction() {
+function introduction(scale) {
   const { index } = known;
+  const { note } = index.scales[scale];
   const none = index.runs.length
     ? null
     : el(
@@ -78,7 +80,7 @@ function introduction() {
   return el(
     "div",
     { class: "intro" },
-    index.note ? el("p", {}, `Scale “${index.scale}”: ${index.note}`) : null,
+    note ? el("p", {}, `Scale “${scale}”: ${note}`) : null,
     el(
       "p",
       {},
@@ -110,9 +112,30 @@ function comparing(first) {
   );
 }
 
+function scaleOf(asked) {
+  return asked.scale || known.index.scale;
+}
+
+/** A link to the tables of each scale; null if there is one scale. */
+function scales(asked) {
+  const names = Object.keys(known.index.scales);
+  if (names.length < 2) return null;
+  const link = (name) =>
+    el(
+      "a",
+      {
+        href: address("tables", { ...asked, paper: "", scale: name === known.index.scale ? "" : name }),
+        "aria-current": scaleOf(asked) === name ? "true" : null,
+      },
+      `Scale ${name}`,
+    );
+  return el("nav", { class: "chips", "aria-label": "Scales" }, names.map(link));
+}
+
 /** A link to the tables of each paper, with the filters as they are; null if there is one paper. */
 function papers(asked) {
-  const names = [...new Set(known.index.tables.map((table) => table.experiment))];
+  const shown = known.index.tables.filter((table) => table.scale === scaleOf(asked));
+  const names = [...new Set(shown.map((table) => table.experiment))];
   if (names.length < 2) return null;
   const link = (name, words) =>
     el(
