@@ -54,7 +54,7 @@ def test_one_folder_or_several_with_variables_and_a_home(tmp_path, monkeypatch):
 def test_folders_that_are_not_given_are_checked_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("data").touch()
-    with pytest.raises(BadInput, match=r"my\.yaml: data\.folder: got 'data', expected a folder"):
+    with pytest.raises(BadInput, match=r"my\.yaml: data\.folder\[0\]: got 'data', expected"):
         checked()
     Path("data").unlink()
     Path("results").touch()
@@ -74,7 +74,8 @@ def test_folders_that_are_not_given_are_checked_too(tmp_path, monkeypatch):
         ({"data": {"folder": []}},
          "data.folder: got [], expected at least one folder"),
         ({"data": {"folder": 3}}, "data.folder: got 3, expected the path of a folder"),
-        ({"data": {"folder": ["a", 3]}}, "data.folder[1]: got 3, expected the path of a folder"),
+        ({"data": {"folder": ["$HERE", 3]}},
+         "data.folder[1]: got 3, expected the path of a folder"),
         ({"data": {"folder": ["$HERE", "$HERE"]}},
          "data.folder: got ['$HERE', '$HERE'], expected each once"),
         ({"data": {"prepared": "file"}}, "data.prepared: Input should be a valid list"),
@@ -101,8 +102,11 @@ def test_a_mistake_names_the_file_the_key_and_the_value(tmp_path, monkeypatch, k
 
 def test_a_folder_behind_a_closed_door_is_an_error_in_words(monkeypatch):
     def closed(path):
-        raise PermissionError(13, "Permission denied", str(path))
+        if path.name == "a":
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_dir(path)
 
+    is_dir = Path.is_dir
     monkeypatch.setattr(Path, "is_dir", closed)
     with pytest.raises(
         BadInput, match=r"data.folder\[0\]: got 'a', .*can be read \(Permission den"

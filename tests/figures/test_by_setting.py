@@ -17,7 +17,7 @@ def run_of(accuracies, diverged=False, **metrics):
         return np.arange(len(found)) + 1.0, found
 
     status = "diverged" if diverged else "finished"
-    made = {"spec": {"seed": 1, "schedule": {}}, "provenance": {"status": status}}
+    made = {"spec": {"seed": 1, "schedule": {}}, "provenance": SimpleNamespace(status=status)}
     return SimpleNamespace(id="x", series=values, diverged=diverged, **made)
 
 

@@ -197,14 +197,18 @@ def _locate(
 ) -> tuple[tuple[int | str, ...], Any]:
     """The path to a value and the value; pydantic's place, without its names of union members."""
     path: list[int | str] = []
-    keys, last = cls.keys(), next(reversed(problem["loc"]), "")
+    # A wrong default has its field's name, and no key in what was given.
+    aliases = {name: field.alias or name for name, field in cls.model_fields.items()}
+    last = next(reversed(problem["loc"]), "")
     for n, key in enumerate(problem["loc"]):
         is_item = isinstance(raw, list | tuple) and isinstance(key, int) and key < len(raw)
         if is_item or (isinstance(raw, Mapping) and key in raw):
             raw = raw[key]
-        elif (n > 0 or key not in keys) and (problem["type"] != "missing" or key != last):
+        elif n == 0 and key in aliases:
+            key = aliases[str(key)]
+        elif problem["type"] != "missing" or key != last:
             continue
-        path.append(key)  # or the key of a wrong default
+        path.append(key)
     if last == "[key]":
         return tuple(path[:-1]), path[-1]
     return tuple(path), raw
