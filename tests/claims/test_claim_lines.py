@@ -18,7 +18,7 @@ from noisyfl.claims.judgement import examine
 from noisyfl.claims.labels import since
 from noisyfl.claims.lines import lines_of, runs_of_claim
 from noisyfl.claims.query import Query
-from noisyfl.claims.sources import ours
+from noisyfl.claims.sources import our_side
 from noisyfl.core.places import ROOT
 from noisyfl.data import noisy_partition
 from noisyfl.experiments.config import EXPERIMENTS, load_config
@@ -239,7 +239,7 @@ def test_how_far_apart_clients_class_means_are(figure):
 
 
 def test_a_claim_about_curves(table, no_cells):
-    side = ours(no_cells, table)
+    side = our_side(no_cells, table)
     curves = side.numbers(Query("rounds", ("x/one",), ("row_kind", "work"), {}), "here")
     condition = curves["Digits, Plain"] >= curves["Both"]
     finding = Finding(tuple(check("so", condition, share=0.66)))
@@ -341,7 +341,7 @@ def test_every_check_of_every_claim_can_be_decided_by_runs(parts, no_cells, monk
     for read in ("first_values", "last_values"):
         monkeypatch.setattr(f"noisyfl.claims.artifacts.{read}", of_clients)
     monkeypatch.setattr(claim_artifacts, "PAIRS", dict.fromkeys(claim_artifacts.PAIRS, of_pairs))
-    side = ours(
+    side = our_side(
         no_cells, Artifacts({name: parts[name] for name in tables_of_claims()}, {}, {}).sources()
     )
     for name in LINES:

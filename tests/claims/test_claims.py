@@ -14,7 +14,7 @@ from noisyfl.claims.findings import MOST, Case, Check, Finding
 from noisyfl.claims.judgement import examine, with_headroom
 from noisyfl.claims.labels import but
 from noisyfl.claims.query import cells
-from noisyfl.claims.sources import ours, published
+from noisyfl.claims.sources import our_side, published
 from noisyfl.core.options import BadInput
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.pages.claims import count_cases
@@ -179,7 +179,7 @@ def side(tmp_path):
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
-        return ours(path, {})
+        return our_side(path, {})
 
     return of
 

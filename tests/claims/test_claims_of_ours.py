@@ -13,7 +13,7 @@ from noisyfl.claims.declaration import check
 from noisyfl.claims.judgement import examine, judge, read_judgements
 from noisyfl.claims.numbers import Numbers
 from noisyfl.claims.query import Query
-from noisyfl.claims.sources import ours, published
+from noisyfl.claims.sources import our_side, published
 from noisyfl.experiments.config import PUBLISHED
 from noisyfl.pages.claims import write_claims
 from noisyfl.specs.published import read_published
@@ -36,7 +36,7 @@ def cells_file(tmp_path):
 
 def sides(file):
     printed = published(read_published(PUBLISHED))
-    return printed, ours(file, Artifacts({}, {}, {}).sources())
+    return printed, our_side(file, Artifacts({}, {}, {}).sources())
 
 
 @pytest.mark.slow
@@ -92,7 +92,9 @@ def test_what_a_number_may_be_as_well_does_not_depend_on_where_it_stands(cells_f
             writer = csv.DictWriter(out, rows[0])
             writer.writeheader()
             writer.writerows(rows)
-        entries = ours(cells_file, {}).sources["cells"](Query("cells", ("fedcni/table1",), (), {}))
+        entries = our_side(cells_file, {}).sources["cells"](
+            Query("cells", ("fedcni/table1",), (), {})
+        )
         return {str(sorted(one.labels.items())): str(one.values.tolist()) for one in entries}
 
     first = numbers(rows)
@@ -105,7 +107,7 @@ def test_what_cannot_be_had_is_left_out(cells_file):
     # The paper has no numbers of what was sent, we have none of its formulas.
     claim = all_claims()["rofl-09"]
     assert len(examine(claim, published(read_published(PUBLISHED))).checks) == 2
-    finding = examine(claim, ours(cells_file, {}))
+    finding = examine(claim, our_side(cells_file, {}))
     (one,) = finding.checks
     assert one.says.startswith("at most a fifth longer")
     assert not next(check("so", Numbers.unknown(["method"]) > 1)).known

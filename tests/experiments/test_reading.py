@@ -98,7 +98,7 @@ def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_pat
     [
         ({"trials": 10**400}, "trials: got a number of 2^63 or more"),
         ({"trials": 10**6}, "trials: Input should be less than or equal to 1000 (got 1000000)"),
-        ({"trails": 3}, "unknown key 'trails'; did you mean 'trials'? (known: scale, note, exp"),
+        ({"trails": 3}, "unknown key 'trails'; did you mean 'trials'? (known: scale, note"),
         ({"checkpoint_seconds": float("nan")}, "checkpoint_seconds: got nan, expected a finite"),
         ({"executor": "fsat"}, "executor: Input should be 'fast' or 'loop' (got 'fsat'); did you "
          "mean 'fast'?"),

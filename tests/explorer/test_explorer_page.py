@@ -106,7 +106,7 @@ def test_a_cell_says_what_the_method_thought_and_what_was_typed(visit):
     assert "snakemake --cores all --configfile=config/tiny.yaml p_t1" in text
     clients = page.locator("tr", has=page.locator("th", has_text=re.compile("^clients$")))
     assert clients.locator("mark").inner_text().split() == ["≠", "10"]
-    assert "overrides the paper’s value" in clients.inner_text()
+    assert "Fewer, for a test." in clients.inner_text()
 
 
 def test_an_option_leads_to_its_line_among_the_methods(visit):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from descriptions import described
-from noisyfl.analysis.clients import features, first_values, last_values
+from noisyfl.analysis.clients import client_features, first_values, last_values
 from noisyfl.analysis.curves import spread_over_clients
 from noisyfl.analysis.runs import read_run
 from noisyfl.data import noisy_partition
@@ -80,7 +80,7 @@ UNEVEN = partition_of(range(10), [3] * 7, [0, 1] * 4, [5, 5, 6])
 
 
 def test_features_of_clients():
-    found = features(UNEVEN)
+    found = client_features(UNEVEN)
     assert found["samples"].tolist() == [10, 7, 8, 3]
     assert found["noise_level"] == pytest.approx([0, 0, 0, 100 / 3])
     thirds = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
@@ -90,7 +90,7 @@ def test_features_of_clients():
 
 def test_noise_levels_are_those_of_the_file(make_partition):
     partition = noisy_partition.read(make_partition())
-    found = features(partition)["noise_level"]
+    found = client_features(partition)["noise_level"]
     wrong = [np.mean(part.true_label != part.given_label) for part in partition.clients]
     assert found == pytest.approx(100 * np.array(wrong))
 

@@ -16,7 +16,7 @@ from noisyfl.analysis.published_cells import published_cells, write_cells
 from noisyfl.analysis.runs import read_runs
 from noisyfl.analysis.statistics import PARTLY_SPREADS, POINTS, verdict_on_number
 from noisyfl.core.artifacts import read_table, write_table
-from noisyfl.pages.latex import blocks, escape, latex_table
+from noisyfl.pages.latex import blocks, escape_latex, latex_table
 from noisyfl.pages.table import html_page, markdown_page
 from noisyfl.specs.published import read_published
 
@@ -356,7 +356,7 @@ def test_latex_takes_no_name_for_an_argument_of_the_line_before(marked, name):
 
 
 def test_latex_escapes_what_would_be_a_command():
-    assert escape("a_b & 5 % of $x {y} #1 \\z ~ ^") == (
+    assert escape_latex("a_b & 5 % of $x {y} #1 \\z ~ ^") == (
         r"a\_b \& 5 \% of \$x \{y\} \#1 \textbackslash{}z \textasciitilde{} \textasciicircum{}"
     )
 

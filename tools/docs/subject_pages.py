@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from markdown_table import table
-from noisyfl.pages.reasons import Choice, Note, Reason, Row, Subject, subjects
+from noisyfl.pages.reasons import Choice, Note, Reason, ReasonRow, Subject, subjects
 from option_words import shared_option
 
 
@@ -54,7 +54,7 @@ def rows_about(method: str, subject: str) -> list[str]:
     return table_lines(rows, named=False) if rows else []
 
 
-def table_lines(rows: Iterable[Row], named: bool = True) -> list[str]:
+def table_lines(rows: Iterable[ReasonRow], named: bool = True) -> list[str]:
     """The lines of a table.
 
     Args:

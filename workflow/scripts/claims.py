@@ -4,7 +4,7 @@ from pathlib import Path
 
 from noisyfl.claims.artifacts import Artifacts
 from noisyfl.claims.judgement import judge
-from noisyfl.claims.sources import ours, published
+from noisyfl.claims.sources import our_side, published
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.script import job
 from noisyfl.pages.claims import write_claims
@@ -20,7 +20,7 @@ with job(snakemake) as log:
     )
     printed = published(read_published(*map(Path, snakemake.input.published)))
     write_claims(
-        judge(printed, ours(cells, artifacts.sources())),
+        judge(printed, our_side(cells, artifacts.sources())),
         cells,
         snakemake.params.scale,
         snakemake.params.tables,

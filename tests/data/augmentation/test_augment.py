@@ -12,11 +12,11 @@ from noisyfl.data.augmentation.augment import (
     AUGMENTATIONS,
     KINDS,
     View,
+    channel_statistics,
     crop_flip,
     draw,
     normalize,
     padding,
-    statistics,
 )
 from noisyfl.data.augmentation.randaugment import FIXMATCH, apply_strong, draw_fixmatch
 
@@ -66,7 +66,7 @@ def test_equal_to_torchvision(
     dataset = facts(shape)
     view = View(dataset, augmentation, normalization, torch.device("cpu"))
     draws = draw(augmentation, 60, np.random.default_rng(3), shape)
-    mean, std = statistics(normalization, dataset)
+    mean, std = channel_statistics(normalization, dataset)
     mean, std = mean * (shape[2] // len(mean)), std * (shape[2] // len(std))
     drawn = view.draw("weak", 60, np.random.default_rng(3))
     assert np.array_equal(drawn.moves, draws)
@@ -81,7 +81,7 @@ def test_every_crop_and_mirroring() -> None:
     shape = (32, 32, 3)
     draws = np.stack(np.meshgrid(range(-4, 5), range(-4, 5), range(2)), axis=-1).reshape(-1, 3)
     images = pictures(len(draws), shape)
-    mean, std = statistics("imagenet", facts(shape))
+    mean, std = channel_statistics("imagenet", facts(shape))
     seen = normalize(
         crop_flip(images, torch.from_numpy(draws)),
         torch.tensor(mean)[:, None, None],
@@ -158,7 +158,7 @@ def test_without_normalisation_pixels_go_from_0_to_1() -> None:
 
 def test_statistics_of_another_number_of_channels() -> None:
     with pytest.raises(BadInput) as error:
-        statistics("imagenet", facts((28, 28, 1)))
+        channel_statistics("imagenet", facts((28, 28, 1)))
     assert str(error.value) == (
         "normalization: imagenet is for 3 channels, and the images of stripes have 1"
     )
@@ -167,12 +167,12 @@ def test_statistics_of_another_number_of_channels() -> None:
 def test_statistics_that_nobody_has_published() -> None:
     unknown = SimpleNamespace(name="stripes", shape=(32, 32, 3), mean=(), std=())
     with pytest.raises(BadInput) as error:
-        statistics("dataset", unknown)
+        channel_statistics("dataset", unknown)
     assert str(error.value) == (
         "normalization: got dataset, and nobody has published the mean and standard "
         "deviation of stripes; expected imagenet or none"
     )
-    assert len(statistics("imagenet", unknown)[0]) == 3
+    assert len(channel_statistics("imagenet", unknown)[0]) == 3
 
 
 def test_naming_needs_no_torch() -> None:

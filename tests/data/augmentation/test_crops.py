@@ -7,7 +7,7 @@ from PIL import Image
 from torchvision.transforms import CenterCrop, RandomResizedCrop
 from torchvision.transforms import functional as tv
 
-from noisyfl.data.augmentation.crops import draw_boxes, draw_windows, middle, resized, window
+from noisyfl.data.augmentation.crops import centre, draw_boxes, draw_windows, resized, window
 
 
 def some_images(n, height, width, channels=3, seed=0):
@@ -49,7 +49,7 @@ def test_windows_reach_every_place_equally_often():
 def test_the_middle_is_torchvisions():
     for height, width in ((33, 33), (34, 37), (32, 32), (40, 35)):
         images = some_images(2, height, width)
-        assert torch.equal(middle(images, (32, 32, 3)), CenterCrop(32)(images))
+        assert torch.equal(centre(images, (32, 32, 3)), CenterCrop(32)(images))
 
 
 @pytest.mark.parametrize("side", [(33, 33), (20, 40)])

@@ -41,7 +41,7 @@ ESTIMATES = {"method_noise_level": "estimated_noise_level", "flagged": "called_n
 """Columns of the clients, and the estimates that they are the last values of."""
 
 
-def read_judgements(runs: Sequence[Run]) -> pd.DataFrame:
+def read_label_judgements(runs: Sequence[Run]) -> pd.DataFrame:
     """What each run found of each sample, one row per sample and run.
 
     Raises:
@@ -73,7 +73,7 @@ def samples_of(judgements: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame
     """The samples, the most suspicious one first.
 
     Args:
-        judgements: of :func:`read_judgements`.
+        judgements: of :func:`read_label_judgements`.
         classes: the names of the classes.
     """
     each = judgements.groupby(KEY, sort=True)

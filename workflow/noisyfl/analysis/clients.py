@@ -34,7 +34,7 @@ def count_classes(partition: NoisyPartition, flipped: bool = False) -> np.ndarra
     return np.array(rows)
 
 
-def features(partition: NoisyPartition) -> dict[str, np.ndarray]:
+def client_features(partition: NoisyPartition) -> dict[str, np.ndarray]:
     """The features of a noisy partition's clients.
 
     The imbalance of a client is ``1 - H / log K``, with the entropy ``H`` of its true labels and

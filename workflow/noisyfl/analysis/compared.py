@@ -103,7 +103,7 @@ def significance(frame: pd.DataFrame, against: str | None = None) -> pd.DataFram
     )
 
 
-def summary(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+def summarise(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     """The comparison with one row per method, of the runs that there are.
 
     Args:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from noisyfl.analysis.names import BASELINE
 from noisyfl.analysis.runs import Run
-from noisyfl.analysis.statistics import BASELINE, differences
+from noisyfl.analysis.statistics import differences
 from noisyfl.analysis.summaries import best, mean_last_10
 from noisyfl.specs.descriptions import TableDescription
 

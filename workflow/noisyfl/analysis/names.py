@@ -8,6 +8,9 @@ from typing import Any
 from noisyfl.specs.descriptions import TableDescription
 from noisyfl.specs.published import PAPERS
 
+BASELINE = "fedavg"
+"""The method that all others are compared with."""
+
 SETTING = ("dataset", "partition", "noise")
 """Label columns that name a published number's setting. Those by which the columns of a table do
 not select may differ from line to line."""

@@ -12,7 +12,8 @@ import pandas as pd
 from noisyfl.analysis.cells import Cell
 from noisyfl.analysis.frame import LABELS, cells_of
 from noisyfl.analysis.metrics import ACCURACY
-from noisyfl.analysis.statistics import BASELINE, NOT_RUN, ORACLE
+from noisyfl.analysis.names import BASELINE
+from noisyfl.analysis.statistics import NOT_RUN, ORACLE
 from noisyfl.analysis.summaries import STATISTICS
 from noisyfl.core.artifacts import replacing
 from noisyfl.specs.published import KEY, Published

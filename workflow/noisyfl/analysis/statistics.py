@@ -28,9 +28,6 @@ LEVEL = 0.05
 CONFIDENCE = 1 - LEVEL
 """Of all intervals, and the share of draws that have to agree."""
 
-BASELINE = "fedavg"
-"""The method that all others are compared with."""
-
 ORACLE = "oracle"
 """The method that learns from clean samples alone; its lead over the baseline is the headroom."""
 

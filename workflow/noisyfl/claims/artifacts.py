@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from noisyfl.analysis.clients import features, first_values, last_values, ranks_from_0_to_1
+from noisyfl.analysis.clients import client_features, first_values, last_values, ranks_from_0_to_1
 from noisyfl.analysis.curves import mean_curve
 from noisyfl.analysis.frame import rows_by_trial, summaries
 from noisyfl.analysis.metrics import METRICS
@@ -163,7 +163,7 @@ def _by_work(artifacts: Artifacts, line: Line, metric: str, unit: str) -> Iterat
 
 def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:
     run, partition = artifacts.run(line.runs[0]), artifacts.partition(line.runs[0])
-    known = features(partition)
+    known = client_features(partition)
     if metric in known:
         values = known[metric]
     else:

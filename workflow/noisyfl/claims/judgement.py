@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.claims.declaration import Claim
 from noisyfl.claims.findings import Case, Finding
-from noisyfl.claims.sources import Side, published
+from noisyfl.claims.sources import ClaimSide, published
 from noisyfl.core.artifacts import read_json, write_json
 from noisyfl.specs.descriptions import Description, TableDescription
 from noisyfl.specs.published import KEY, Published
@@ -34,7 +34,7 @@ class Judgement:
     ours: Finding
 
 
-def judge(printed: Side, ours: Side) -> list[Judgement]:
+def judge(printed: ClaimSide, ours: ClaimSide) -> list[Judgement]:
     """Judge every claim by the papers' own numbers and by ours."""
     found = []
     for claim in all_claims().values():
@@ -43,7 +43,7 @@ def judge(printed: Side, ours: Side) -> list[Judgement]:
     return found
 
 
-def with_headroom(finding: Finding, published: Finding, side: Side) -> Finding:
+def with_headroom(finding: Finding, published: Finding, side: ClaimSide) -> Finding:
     """A finding in which no case is decided by settings without headroom.
 
     The headroom has to exceed two standard deviations between seeds, and the smallest gap of a case
@@ -91,7 +91,7 @@ def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description])
     return found
 
 
-def examine(claim: Claim, side: Side) -> Finding:
+def examine(claim: Claim, side: ClaimSide) -> Finding:
     """What the numbers of one side say of a claim.
 
     A check is left out if this side cannot have the numbers that it takes.

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from noisyfl.analysis.metrics import ACCURACY
-from noisyfl.analysis.statistics import BASELINE, Headroom, Spread, verdict_on_lead
+from noisyfl.analysis.names import BASELINE
+from noisyfl.analysis.statistics import Headroom, Spread, verdict_on_lead
 from noisyfl.claims.sources import headroom_of, spread_of, spreads_of
 from noisyfl.specs.published import PAPERS, SCALES
 

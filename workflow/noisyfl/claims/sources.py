@@ -30,7 +30,7 @@ SHARES = ("label_", "noise_detection_", "noise_ratio", "open_set_", "pseudo_labe
 """How metrics begin that are shares of labels or of detections."""
 
 
-class Side:
+class ClaimSide:
     """One side of the numbers that claims are checked against: the papers', or ours.
 
     Args:
@@ -57,7 +57,9 @@ class Side:
         return Numbers.of(found, query.by, where).at(**lists)
 
 
-def published(rows: Iterable[Published], known: Collection[tuple[str, ...]] | None = None) -> Side:
+def published(
+    rows: Iterable[Published], known: Collection[tuple[str, ...]] | None = None
+) -> ClaimSide:
     """The papers' own numbers: as tables print them, shares in percent, and as texts give them.
 
     Args:
@@ -71,7 +73,7 @@ def published(rows: Iterable[Published], known: Collection[tuple[str, ...]] | No
             value, std = row.value, math.nan if row.std is None else row.std
             starred = {"true": False, "false": True}.get(row.fields["converged"].lower())
         found += _entries_of(row.fields, np.array([value]), np.array([std]), starred)
-    return Side({"cells": _by_labels(found), "quotes": _from_text})
+    return ClaimSide({"cells": _by_labels(found), "quotes": _from_text})
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -151,7 +153,7 @@ def _our_entries(
     return found
 
 
-def ours(cells: Path, artifacts: Mapping[str, Source]) -> Side:
+def our_side(cells: Path, artifacts: Mapping[str, Source]) -> ClaimSide:
     """Our numbers: those in the place of printed ones, and those that only runs have.
 
     Args:
@@ -165,7 +167,7 @@ def ours(cells: Path, artifacts: Mapping[str, Source]) -> Side:
         for row in rows
         if row["metric"] == ACCURACY and (headroom := headroom_of(row, spreads))
     }
-    return Side({"cells": _by_labels(_our_entries(rows, spreads)), **artifacts}, headrooms)
+    return ClaimSide({"cells": _by_labels(_our_entries(rows, spreads)), **artifacts}, headrooms)
 
 
 def _entries_of(

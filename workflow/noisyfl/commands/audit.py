@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisyfl.analysis.audit import clients_of, read_judgements, samples_of
+from noisyfl.analysis.audit import clients_of, read_label_judgements, samples_of
 from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import read_run
 from noisyfl.commands.compare import FLAGS, Places
@@ -76,7 +76,7 @@ def audit_labels(
         specs = list(wanted.runs.values())
     _train([replace(places.job(spec), keep_labels=True) for spec in specs], places, own)
     found = [read_run(identity(spec), places.results.run(identity(spec))) for spec in specs]
-    judgements = read_judgements(found)
+    judgements = read_label_judgements(found)
     facts = dataset(specs[0]["noisy_partition"]["dataset"])
     samples = samples_of(judgements, facts.classes)
     clients = clients_of(judgements, samples, found)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from noisyfl.analysis.compared import frame_of, summary
+from noisyfl.analysis.compared import frame_of, summarise
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles
@@ -22,7 +22,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.compare import Comparison, check_target, compare
+from noisyfl.experiments.compare import MethodComparison, check_target, compare
 from noisyfl.experiments.config import DEFAULTS
 from noisyfl.pages.compared import LEGEND, as_markdown, as_text
 from noisyfl.runs.job import TrainingJob
@@ -116,13 +116,15 @@ def print_comparison(
         pd.concat([frame, *chosen]).to_csv(csv, index=False)
     if markdown:
         markdown.write_text(
-            as_markdown(display.summary(frame), display.notes, wanted.seeds, wanted.describe())
+            as_markdown(display.summarise(frame), display.notes, wanted.seeds, wanted.describe())
         )
     if failures:
         sys.exit(f"{len(failures)} runs failed; the same command tries them again")
 
 
-def choose_first(wanted: Comparison, choose_on: str | None, where: str) -> Comparison | None:
+def choose_first(
+    wanted: MethodComparison, choose_on: str | None, where: str
+) -> MethodComparison | None:
     """What is to be trained first, if values of options are to be chosen.
 
     Raises:
@@ -193,7 +195,7 @@ class Places:
             checkpoint_seconds=DEFAULTS.checkpoint_seconds,
         )
 
-    def train(self, wanted: Comparison, show: Show, split: str = "test") -> pd.DataFrame:
+    def train(self, wanted: MethodComparison, show: Show, split: str = "test") -> pd.DataFrame:
         """Train the runs of a comparison that are missing, and read all.
 
         Args:
@@ -242,7 +244,7 @@ class _Display:
     """Shows a comparison: on a terminal a table that grows, elsewhere a line for each run."""
 
     def __init__(
-        self, console: Console, wanted: Comparison, places: Places, failures: list[str]
+        self, console: Console, wanted: MethodComparison, places: Places, failures: list[str]
     ) -> None:
         self.console, self.wanted, self.places, self.failures = console, wanted, places, failures
         self.notes = {row.name: row.note for row in wanted.rows}
@@ -282,13 +284,13 @@ class _Display:
         elif self.live is None and len(frame):
             self.console.print(f"{said} exist already")
 
-    def summary(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def summarise(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with one row per method."""
-        return summary(frame, [row.name for row in self.wanted.rows])
+        return summarise(frame, [row.name for row in self.wanted.rows])
 
     def table(self, frame: pd.DataFrame) -> str:
         """The table as text."""
-        return as_text(self.summary(frame), self.notes, self.wanted.seeds)
+        return as_text(self.summarise(frame), self.notes, self.wanted.seeds)
 
     def _now(self) -> Text:
         lines = [
@@ -306,7 +308,7 @@ class _Display:
         )
 
 
-def _save(wanted: Comparison, path: Path | None, places: Places) -> None:
+def _save(wanted: MethodComparison, path: Path | None, places: Places) -> None:
     if path is not None:
         written = wanted.write(path, places.folders, places.device, places.plugins)
         print(f"wrote {' and '.join(map(str, written))}: snakemake --cores all --configfile={path}")

@@ -88,7 +88,7 @@ MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedRow:
     """A method of the comparison.
 
     Attributes:
@@ -105,7 +105,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MethodComparison:
     """Methods in one setting.
 
     Attributes:
@@ -117,7 +117,7 @@ class Comparison:
     """
 
     setting: dict[str, Any]
-    rows: list[Row]
+    rows: list[ComparedRow]
     specs: dict[str, list[dict[str, Any]]]
     own: OwnFiles
     plugins: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class Comparison:
         given.pop("schedule")
         return ", ".join(f"{key} {_in_words(value)}" for key, value in given.items())
 
-    def on_validation(self) -> Comparison:
+    def on_validation(self) -> MethodComparison:
         """The rows that are values of an option, on the validation part of the dataset.
 
         Raises:
@@ -163,7 +163,7 @@ class Comparison:
         setting = {**self.setting, "dataset": f"{name}{ENDING}"}
         return replace(_comparison(setting, rows, self.seeds, self.own), plugins=self.plugins)
 
-    def choose(self, worth: Mapping[str, float]) -> Comparison:
+    def choose(self, worth: Mapping[str, float]) -> MethodComparison:
         """The comparison with one value for each option that has several.
 
         Args:
@@ -245,7 +245,7 @@ def compare(
     like: str | None = None,
     scale: str = "quick",
     names: Mapping[str, str] | None = None,
-) -> Comparison:
+) -> MethodComparison:
     """What is to be compared, checked.
 
     Args:
@@ -303,15 +303,15 @@ def compare(
 
 
 def _comparison(
-    setting: Mapping[str, Any], rows: Sequence[Row], seeds: int, own: OwnFiles
-) -> Comparison:
+    setting: Mapping[str, Any], rows: Sequence[ComparedRow], seeds: int, own: OwnFiles
+) -> MethodComparison:
     specs = RunSpecs(Overlay.read({}), False, own, "", "compare", {})
     numbers = range(1, seeds + 1)
     found = {
         row.name: specs.of("compare/methods", setting, row.method, numbers, row.name)
         for row in rows
     }
-    return Comparison(dict(setting), list(rows), found, own)
+    return MethodComparison(dict(setting), list(rows), found, own)
 
 
 @contextmanager
@@ -330,7 +330,7 @@ def _naming(called: Any) -> Iterator[None]:
         raise
 
 
-def _sweep(raw: str | Mapping[str, Any]) -> list[Row]:
+def _sweep(raw: str | Mapping[str, Any]) -> list[ComparedRow]:
     """The rows of a method: one, or one for each value of an option that is given as a list."""
     text = raw if isinstance(raw, str) else _in_words(raw)
     parts = split_method(raw, text)
@@ -349,7 +349,7 @@ def _sweep(raw: str | Mapping[str, Any]) -> list[Row]:
             chosen[place][option] = value
         name = "+".join(map(_in_words, chosen))
         method = chosen[0] if len(chosen) == 1 else {"parts": chosen}
-        rows.append(Row(name, method, text if len(values) and several else ""))
+        rows.append(ComparedRow(name, method, text if len(values) and several else ""))
     return rows
 
 
@@ -399,8 +399,8 @@ def _with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> di
 
 
 def _like(
-    like: str, scale: str, rows: Sequence[Row], own: OwnFiles, called: Any
-) -> tuple[dict[str, Any], list[Row], int, tuple[str, ...]]:
+    like: str, scale: str, rows: Sequence[ComparedRow], own: OwnFiles, called: Any
+) -> tuple[dict[str, Any], list[ComparedRow], int, tuple[str, ...]]:
     """The setting of a table's column, the rows with the options that its paper and the scale give
     their methods, how many seeds the table has, and the scale's plugins.
     """

@@ -33,7 +33,7 @@ from noisyfl.experiments.experiment import (
     Probes,
     Table,
 )
-from noisyfl.experiments.experiment import Mark as FileMark
+from noisyfl.experiments.experiment import MarkEntry as FileMark
 from noisyfl.experiments.headers import Header, check_known, columns_of, rows_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs

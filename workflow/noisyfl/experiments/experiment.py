@@ -96,7 +96,7 @@ class Column(RowOrColumn):
                 )
 
 
-class Row(RowOrColumn):
+class RowEntry(RowOrColumn):
     """A row."""
 
     method: Method
@@ -129,7 +129,7 @@ class Table(Typed):
         Discriminator(_form),
         Field(description="columns; or lists of them, whose product they are, the outermost first"),
     ]
-    rows: Annotated[list[Row], Field(min_length=1)]
+    rows: Annotated[list[RowEntry], Field(min_length=1)]
 
 
 class Figure(Typed):
@@ -141,7 +141,7 @@ class Figure(Typed):
     footer: bool = Field(True, description="whether a small line below says where it comes from")
 
 
-class Mark(Typed):
+class MarkEntry(Typed):
     """A vertical line after so many rounds, or at the value of an option."""
 
     at: Number | str
@@ -163,7 +163,7 @@ class ByRound(OfTable):
     metrics: Annotated[list[Metric], Field(min_length=1), EachOnce] = Field(["test_accuracy"])
     x: Literal["ordinary_rounds", "batches"] = "ordinary_rounds"
     xlabel: Line = Field("", description="instead of words on what a round or batch is")
-    marks: list[Mark] = Field([])
+    marks: list[MarkEntry] = Field([])
 
     def verify(self, context: Mapping[str, Any]) -> None:
         """Raise :class:`BadInput` if there are marks on an axis of batches."""

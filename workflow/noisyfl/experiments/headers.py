@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from noisyfl.core.options import BadInput, find
-from noisyfl.experiments.experiment import Column, Row, RowOrColumn
+from noisyfl.experiments.experiment import Column, RowEntry, RowOrColumn
 from noisyfl.experiments.setting import merge
 from noisyfl.specs.descriptions import Heading
 
@@ -35,7 +35,7 @@ class Header(Heading):
         return Heading(**{f.name: getattr(self, f.name) for f in fields(Heading)})
 
 
-def rows_of(entries: Sequence[Row], where: str) -> list[Header]:
+def rows_of(entries: Sequence[RowEntry], where: str) -> list[Header]:
     """A table's rows.
 
     Raises:
@@ -86,7 +86,7 @@ def check_known(known: Iterable[str], names: Iterable[str], kind: str, where: st
         find(there, name, kind, where)
 
 
-def _row(entry: Row, where: str) -> Header:
+def _row(entry: RowEntry, where: str) -> Header:
     return Header(
         **_of_both(entry, where),
         method=entry.method,

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from noisyfl.analysis.statistics import BASELINE
+from noisyfl.analysis.names import BASELINE
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import find
 from noisyfl.data.datasets.dataset import dataset

@@ -8,7 +8,7 @@ from typing import Any
 from noisyfl.claims.findings import Finding
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.labels import Place
-from noisyfl.pages.claims import TELLING, case_text, condition_text, count_cases, in_short
+from noisyfl.pages.claims import TELLING, case_text, claim_in_short, condition_text, count_cases
 from noisyfl.specs.published import PAPERS
 
 Places = Mapping[Place, int]
@@ -35,7 +35,7 @@ def claims_to_json(judgements: Sequence[Judgement], places: Places) -> list[dict
 def _finding(finding: Finding, places: Places) -> dict[str, Any]:
     return {
         "verdict": finding.verdict,
-        "short": in_short(finding),
+        "short": claim_in_short(finding),
         "checks": [
             {
                 "says": condition_text(check),

@@ -31,11 +31,11 @@ class Specs:
         key = canonical_json({**spec, "seed": 0, "noisy_partition": _seedless(spec)})
         if key not in self._numbers:
             self._numbers[key] = len(self.descriptions)
-            self.descriptions.append(describe(spec))
+            self.descriptions.append(describe_spec(spec))
         return self._numbers[key]
 
 
-def describe(spec: Spec) -> dict[str, Any]:
+def describe_spec(spec: Spec) -> dict[str, Any]:
     """Describe a spec: its setting, and the options of its method's parts."""
     given = spec["noisy_partition"]
     return {

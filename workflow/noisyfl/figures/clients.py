@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from noisyfl.analysis.clients import features, last_values
+from noisyfl.analysis.clients import client_features, last_values
 from noisyfl.analysis.curves import spread_over_clients
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
@@ -40,7 +40,7 @@ def by_client(
     """
     (partition,) = partitions
     run, look = _first_trial(description, runs)
-    across = features(partition)
+    across = client_features(partition)
     figure, panels = _panels(description.x, description.y)
     for (name, metric), panel in panels.items():
         values = 100 * last_values(run, metric, len(partition.clients))

@@ -15,7 +15,7 @@ from noisyfl.claims.findings import OURS, Case, Check, Finding
 from noisyfl.claims.judgement import Judgement, write_judgements
 from noisyfl.core.artifacts import replacing
 from noisyfl.pages.html import render
-from noisyfl.pages.markdown import escape, head, row
+from noisyfl.pages.markdown import escape_markdown, head, row
 from noisyfl.specs.published import PAPERS
 
 TELLING = 3
@@ -61,14 +61,14 @@ def write_claims(
         html: gets the same page, in one file that needs nothing else.
         json: gets the same as JSON, see :mod:`noisyfl.claims.judgement`.
     """
-    for path, page in ((markdown, markdown_page), (html, html_page)):
+    for path, page in ((markdown, claims_markdown), (html, claims_html)):
         beside = {name: f"{place}{path.suffix}" for name, place in tables.items()}
         with replacing(path) as draft:
             draft.write_text(page(judgements, cells, scale, beside), encoding="utf-8")
     write_judgements(json, judgements)
 
 
-def markdown_page(
+def claims_markdown(
     judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
     """The page as Markdown, with the HTML tags that GitHub renders.
@@ -88,8 +88,8 @@ def markdown_page(
     for name, claims in papers.items():
         lines += ["", f"## {name}", "", *head(["", "Claim", "Published numbers", "Ours"])]
         for claim in claims:
-            sides = (in_short(claim.published), in_short(claim.ours))
-            said = f"{escape(claim.claim.sentence)} *{escape(claim.claim.place)}*"
+            sides = (claim_in_short(claim.published), claim_in_short(claim.ours))
+            said = f"{escape_markdown(claim.claim.sentence)} *{escape_markdown(claim.claim.place)}*"
             lines.append(row([claim.claim.name, said, *sides]))
         lines += ["", "<details><summary>Numbers that decided</summary>", ""]
         for claim in claims:
@@ -101,19 +101,19 @@ def markdown_page(
 
 
 def _in_detail(claim: Judgement) -> list[str]:
-    lines = [escape(text) for text in (claim.claim.note, claim.claim.untested) if text]
+    lines = [escape_markdown(text) for text in (claim.claim.note, claim.claim.untested) if text]
     for side, finding in (("published numbers", claim.published), ("ours", claim.ours)):
         for check in finding.checks:
-            words = f"{side}: {escape(condition_text(check))}: {count_cases(check.cases)}"
-            cases = "; ".join(escape(case_text(case)) for case in check.telling(TELLING))
+            words = f"{side}: {escape_markdown(condition_text(check))}: {count_cases(check.cases)}"
+            cases = "; ".join(escape_markdown(case_text(case)) for case in check.telling(TELLING))
             lines.append(f"{words}. {cases}" if cases else words)
     return lines
 
 
-def html_page(
+def claims_html(
     judgements: Sequence[Judgement], cells: Path, scale: str, pages: Mapping[str, str]
 ) -> str:
-    """The page as one HTML file, with its style and without scripts; see :func:`markdown_page`."""
+    """The page as one HTML file, with its style and without scripts; as :func:`claims_markdown`."""
     return render(
         "claims.html.jinja",
         scale=scale,
@@ -121,7 +121,7 @@ def html_page(
         warnings=warnings(cells),
         notes=NOTES,
         tally=tally,
-        in_short=in_short,
+        in_short=claim_in_short,
         condition_text=condition_text,
         count_cases=count_cases,
         case_text=case_text,
@@ -174,7 +174,7 @@ def tally(findings: Sequence[Finding]) -> str:
     return ", ".join(f"{counts[one]} {one}" for one in VERDICTS if counts[one])
 
 
-def in_short(finding: Finding) -> str:
+def claim_in_short(finding: Finding) -> str:
     """The verdict, and the counts of each condition's cases."""
     if not any(case.known for check in finding.checks for case in check.cases):
         return f"{UNDECIDED}: {'not run' if finding.checks else 'no numbers'}"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from noisyfl.analysis.summaries import number
 from noisyfl.core.text import aligned
-from noisyfl.pages.markdown import escape, head, row
+from noisyfl.pages.markdown import escape_markdown, head, row
 
 HEAD = (
     *("method", "test accuracy", "best", "in round", "precision", "recall"),
@@ -24,7 +24,9 @@ LEGEND = (
 )
 
 
-def lines_of(summary: pd.DataFrame, notes: Mapping[str, str], seeds: int) -> list[list[str]]:
+def comparison_lines(
+    summary: pd.DataFrame, notes: Mapping[str, str], seeds: int
+) -> list[list[str]]:
     """The cells of a table, line by line, without its head.
 
     Args:
@@ -38,14 +40,19 @@ def lines_of(summary: pd.DataFrame, notes: Mapping[str, str], seeds: int) -> lis
 def as_text(summary: pd.DataFrame, notes: Mapping[str, str], seeds: int) -> str:
     """The table in aligned columns."""
     lines: list[list[object]] = [[*HEAD]]
-    lines += [[*line] for line in lines_of(summary, notes, seeds)]
+    lines += [[*line] for line in comparison_lines(summary, notes, seeds)]
     return "\n".join(aligned(lines))
 
 
 def as_markdown(summary: pd.DataFrame, notes: Mapping[str, str], seeds: int, setting: str) -> str:
     """The table as Markdown, with the setting and a legend below it."""
-    lines = [row([escape(cell) for cell in line]) for line in lines_of(summary, notes, seeds)]
-    return "\n".join([*head(HEAD), *lines, "", escape(f"{LEGEND} Setting: {setting}."), ""])
+    lines = [
+        row([escape_markdown(cell) for cell in line])
+        for line in comparison_lines(summary, notes, seeds)
+    ]
+    return "\n".join(
+        [*head(HEAD), *lines, "", escape_markdown(f"{LEGEND} Setting: {setting}."), ""]
+    )
 
 
 def _line(cells: pd.Series, note: str, seeds: int) -> list[str]:

@@ -31,7 +31,7 @@ from noisyfl.claims.sources import read_rows
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.places import ROOT
 from noisyfl.pages.beside_papers import Beside, tables_beside
-from noisyfl.pages.claims import in_short, tally
+from noisyfl.pages.claims import claim_in_short, tally
 from noisyfl.pages.evidence_paths import CLAIMS, METHODS
 from noisyfl.pages.reasons import Strict, read_model
 from noisyfl.specs.descriptions import Heading, TableDescription
@@ -126,7 +126,7 @@ def evidence_pages(
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.globals |= {"in_short": in_short, "tally": tally, "why": _why}
+    environment.globals |= {"in_short": claim_in_short, "tally": tally, "why": _why}
     environment.globals |= {"LEVEL": LEVEL, "ROUNDS": ROUNDS}
     environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
     measurements = Measurements(table, runs)

@@ -32,7 +32,7 @@ def latex_table(content: Content) -> str:
     """
     description = content.description
     lines = [r"\begin{table}", r"\centering", r"\small"]
-    lines += [rf"\caption{{{escape(_caption(content))}}}"]
+    lines += [rf"\caption{{{escape_latex(_caption(content))}}}"]
     lines += [rf"\label{{tab:{description.experiment}-{description.name}}}"]
     for block in blocks(content):
         lines += [*_tabular(content, block), ""]
@@ -54,7 +54,7 @@ def blocks(content: Content) -> list[list[int]]:
     return found
 
 
-def escape(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Text without what LaTeX would take for commands."""
     return "".join(ESCAPES.get(mark, mark) for mark in text)
 
@@ -89,14 +89,14 @@ def _tabular(content: Content, block: list[int]) -> list[str]:
         ends = list(itertools.accumulate((width for _, width in groups), initial=2))
         rules = [rf"\cmidrule(lr){{{a}-{b - 1}}}" for a, b in itertools.pairwise(ends)]
         lines.append("".join(rule for rule, (name, _) in zip(rules, groups, strict=True) if name))
-    lines.append(_line(["Method", *(escape(c.label or c.name) for c in columns)]))
+    lines.append(_line(["Method", *(escape_latex(c.label or c.name) for c in columns)]))
     for group, rows in itertools.groupby(content.rows, key=lambda row: row.group):
         lines.append(r"\midrule")
         if group:
             width = len(block) + 1
-            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escape(group)}}}}} \\")
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escape_latex(group)}}}}} \\")
         for row in rows:
-            name = escape(row.label) + ("" if row.trained else " (not run)")
+            name = escape_latex(row.label) + ("" if row.trained else " (not run)")
             if name.lstrip().startswith(("[", "*")):  # else an argument of the line before
                 name = f"{{}}{name}"
             lines.append(_line([name, *(_cell(content, row, number) for number in block)]))
@@ -104,7 +104,7 @@ def _tabular(content: Content, block: list[int]) -> list[str]:
 
 
 def _span(name: str, width: int) -> str:
-    return rf"\multicolumn{{{width}}}{{c}}{{{escape(name)}}}"
+    return rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}"
 
 
 def _cell(content: Content, row: Row, column: int) -> str:
@@ -120,7 +120,7 @@ def _cell(content: Content, row: Row, column: int) -> str:
         text += rf" {{\scriptsize diverged ({cell.diverged} of {len(cell.runs)})}}"
     if content.lacks(cell):
         text += rf" {{\scriptsize {NOT_RUN}}}"
-    text += escape(dagger(content, cell))
+    text += escape_latex(dagger(content, cell))
     if cell.published is not None:
         star = "*" if cell.published.starred else ""
         text += rf" {{\scriptsize({content.format(cell.published.value)}{star})}}"

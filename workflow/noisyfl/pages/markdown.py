@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 
-def escape(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text in one line, with backslashes before what Markdown would take for markup."""
     return re.sub(r"([\\`*_|<>\[\]&~])", r"\\\1", " ".join(text.split()))
 

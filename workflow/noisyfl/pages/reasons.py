@@ -125,7 +125,7 @@ class Choice(Reason):
     alternatives: str = ""
 
 
-class Row(Strict):
+class ReasonRow(Strict):
     """A difference between an official code and ours, or how a method sees images.
 
     Attributes:
@@ -163,7 +163,7 @@ class Subject(Strict):
     title: str
     text: Notes = ()
     choices: tuple[Choice, ...] = ()
-    rows: tuple[Row, ...] = ()
+    rows: tuple[ReasonRow, ...] = ()
     notes: Notes = ()
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from noisyfl.analysis.cells import Cell, Content
 from noisyfl.analysis.metrics import ACCURACY, SYMBOLS
+from noisyfl.analysis.names import BASELINE
 from noisyfl.analysis.runs import Run
 from noisyfl.analysis.statistics import (
-    BASELINE,
     LEVEL,
     NOT_RUN,
     OTHER_SCALE,
@@ -95,7 +95,7 @@ def _by_place(values: Mapping[tuple[str, str], Words]) -> dict[str, Words]:
     return {"; ".join(names): value for value, names in places.items()}
 
 
-def methods(content: Content) -> dict[str, list[tuple[Words, int]]]:
+def methods_shown(content: Content) -> dict[str, list[tuple[Words, int]]]:
     """The methods of each of our rows with every option as it was run, and their revisions."""
     found = {}
     for row in content.trained_rows:

@@ -9,7 +9,7 @@ from noisyfl.analysis.cells import Cell, Content
 from noisyfl.analysis.statistics import NOT_RUN, SIGNS
 from noisyfl.pages import settings
 from noisyfl.pages.html import render
-from noisyfl.pages.markdown import escape, head, row
+from noisyfl.pages.markdown import escape_markdown, head, row
 from noisyfl.specs.words import Words
 
 
@@ -65,44 +65,51 @@ def markdown_page(content: Content) -> str:
     """The page as Markdown, with the HTML tags that GitHub renders."""
     description = content.description
     warning, *details = settings.banner(content) or [""]
-    lines = [f"# {escape(description.title)}", "", escape(description.experiment_title), ""]
+    lines = [
+        f"# {escape_markdown(description.title)}",
+        "",
+        escape_markdown(description.experiment_title),
+        "",
+    ]
     if warning:
-        lines += [f"> **{escape(warning)}**", ">"]
-        lines += [f"> - {escape(detail)}" for detail in details]
+        lines += [f"> **{escape_markdown(warning)}**", ">"]
+        lines += [f"> - {escape_markdown(detail)}" for detail in details]
         lines += [""]
     lines += _markdown_table(content)
-    lines += ["", *(f"- {escape(note)}" for note in settings.notes(content)), ""]
+    lines += ["", *(f"- {escape_markdown(note)}" for note in settings.notes(content)), ""]
     lines += ["## Settings", "", settings.LEGEND, ""]
     lines += head(["Setting", "Where", "Value"])
     for setting in settings.settings(content):
         for place, value in setting.values.items():
-            lines.append(row([setting.name, escape(place), _code(value)]))
+            lines.append(row([setting.name, escape_markdown(place), _code(value)]))
     lines += ["", "## Methods", ""]
-    for name, texts in settings.methods(content).items():
-        lines += [f"- {escape(name)}: {_code(text)}, revision {number}" for text, number in texts]
+    for name, texts in settings.methods_shown(content).items():
+        lines += [
+            f"- {escape_markdown(name)}: {_code(text)}, revision {number}" for text, number in texts
+        ]
     lines += ["", "## How it was made", ""]
     for name, values in settings.making(content).items():
-        lines += [f"- {name}: {escape('; '.join(values))}"]
+        lines += [f"- {name}: {escape_markdown('; '.join(values))}"]
     lines += ["", "<details><summary>Runs of each cell</summary>", ""]
     for one in content.trained_rows:
         for column, cell in zip(content.columns, one.cells, strict=True):
             if not cell.runs:
                 continue
             ids = ", ".join(f"`{run.id}`{settings.origin(run)}" for run in content.runs_of(cell))
-            lines.append(f"- {escape(one.name)}, {escape(column)}: {ids}")
+            lines.append(f"- {escape_markdown(one.name)}, {escape_markdown(column)}: {ids}")
     return "\n".join([*lines, "", "</details>", ""])
 
 
 def _markdown_table(content: Content) -> list[str]:
-    lines = head(["Method", *map(escape, content.columns)])
+    lines = head(["Method", *map(escape_markdown, content.columns)])
     for one in content.rows:
-        texts = [escape(one.name if one.trained else f"{one.name}, not run")]
+        texts = [escape_markdown(one.name if one.trained else f"{one.name}, not run")]
         for column, cell in enumerate(one.cells):
             number = ours(content, cell)
-            text = escape(number)
+            text = escape_markdown(number)
             text = f"**{text}**" if content.is_best(one, column) else text
             published = paper(content, cell)
-            bracket = escape(f"({published})") if published else ""
+            bracket = escape_markdown(f"({published})") if published else ""
             more = [text + dagger(content, cell), bracket, against(content, cell)]
             texts.append(" ".join(part for part in more if part))
         lines.append(row(texts))
@@ -139,7 +146,7 @@ def html_page(content: Content) -> str:
         labels=[column.label or column.name for column in content.description.columns],
         notes=settings.notes(content),
         settings=settings.settings(content),
-        methods=settings.methods(content),
+        methods=settings.methods_shown(content),
         making=settings.making(content),
         legend=settings.LEGEND,
     )

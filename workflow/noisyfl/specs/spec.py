@@ -89,7 +89,7 @@ class RunSpec(PartitionSpec):
                 "kept encoded",
                 "augmentation",
             )
-        augment.statistics(self.normalization, facts)
+        augment.channel_statistics(self.normalization, facts)
         with within("method"):
             for part in parts_of(self.method):
                 if methods()[part["name"]].needs_truth and not facts.true_labels:

@@ -13,7 +13,7 @@ import numpy as np
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
-from noisyfl.data.augmentation.crops import draw_boxes, draw_windows, middle, resized, window
+from noisyfl.data.augmentation.crops import centre, draw_boxes, draw_windows, resized, window
 from noisyfl.data.augmentation.mild import apply_mild, draw_mild
 from noisyfl.data.augmentation.randaugment import (
     FIXMATCH,
@@ -198,7 +198,9 @@ def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     return images.float().div_(full).sub_(mean).div_(std)
 
 
-def statistics(normalization: str, dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def channel_statistics(
+    normalization: str, dataset: Dataset
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel.
 
     Args:
@@ -264,7 +266,7 @@ class View:
     ) -> None:
         import torch
 
-        mean, std = statistics(normalization, dataset)
+        mean, std = channel_statistics(normalization, dataset)
         self.shape = dataset.shape
         self.train_shape = dataset.train_shape or dataset.shape
         self.augmentation = augmentation
@@ -327,7 +329,7 @@ class View:
         if kind in STRONG3:
             images = apply_strong(images, draws.operations, TORCHSSL)
         if kind in ("plain", "mild") or not AUGMENTATIONS[self.augmentation].crop:
-            images = middle(images, self.shape)
+            images = centre(images, self.shape)
         else:
             images = apply_moves(self.augmentation, images, draws.moves, self.shape)
         if kind == "strong":

@@ -112,7 +112,7 @@ def resized(images: Tensor, boxes: np.ndarray, mirrored: np.ndarray, shape: Shap
     )
 
 
-def middle(images: Tensor, shape: Shape) -> Tensor:
+def centre(images: Tensor, shape: Shape) -> Tensor:
     """The middle of images [n, channels, height, width], cut out at a shape's height and width."""
     # Halves are rounded as torchvision's CenterCrop does.
     top, left = (round((images.shape[axis] - shape[axis - 2]) / 2) for axis in (2, 3))

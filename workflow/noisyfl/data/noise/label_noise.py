@@ -19,7 +19,7 @@ from noisyfl.core.registry import Component, Registry
 from noisyfl.core.rounding import round_down, round_half_up
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.data.noise.noise_level import consecutive_groups
-from noisyfl.data.noise.transitions import MAPS, Transition, by_table, shifted, uniform
+from noisyfl.data.noise.transitions import MAPS, Transition, by_table, draw_uniform, shifted
 
 if TYPE_CHECKING:
     from noisyfl.data.own_files import OwnFiles
@@ -213,7 +213,7 @@ class Symmetric(Flipping):
     def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """The same for all clients."""
         classes = self.noise_classes or len(context.dataset.classes)
-        return [uniform(classes, self.include_true)] * len(clients)
+        return [draw_uniform(classes, self.include_true)] * len(clients)
 
 
 @LABEL_NOISES.register("pair")
@@ -298,7 +298,7 @@ class Mixed(Flipping):
     def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """By the half that a client is in; if the halves are not equal, the first is the larger."""
         classes = len(context.dataset.classes)
-        halves = (uniform(classes, False), by_table(shifted(classes, self.direction)))
+        halves = (draw_uniform(classes, False), by_table(shifted(classes, self.direction)))
         return [halves[half] for half in consecutive_groups(len(clients), 2)]
 
 
@@ -353,4 +353,4 @@ class ClassNoise(Flipping):
 
     def transitions(self, clients: Sequence[np.ndarray], context: Context) -> list[Transition]:
         """The same for all clients."""
-        return [uniform(len(context.dataset.classes), False)] * len(clients)
+        return [draw_uniform(len(context.dataset.classes), False)] * len(clients)

@@ -9,7 +9,7 @@ import numpy as np
 
 from noisyfl.core.options import option
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, Flipping
-from noisyfl.data.noise.transitions import Transition, shifted, uniform
+from noisyfl.data.noise.transitions import Transition, draw_uniform, shifted
 
 
 @LABEL_NOISES.register("local")
@@ -33,7 +33,7 @@ class Local(Flipping):
         """Flip among these classes, which are sorted."""
         if len(held) < 2:
             return lambda labels, rng: labels
-        following, other = shifted(len(held), 1), uniform(len(held), False)
+        following, other = shifted(len(held), 1), draw_uniform(len(held), False)
 
         def wrong(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
             places = np.searchsorted(held, labels)

@@ -11,7 +11,7 @@ from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.data.datasets.dataset import DATASETS, Dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, Flipping, nearest
-from noisyfl.data.noise.transitions import Transition, by_table, shifted, uniform
+from noisyfl.data.noise.transitions import Transition, by_table, draw_uniform, shifted
 
 
 @LABEL_NOISES.register("open_set")
@@ -90,7 +90,9 @@ class OpenSet(Flipping):
         """The same for all clients."""
         classes = len(context.dataset.classes)
         one = (
-            uniform(classes, False) if self.flips == "symmetric" else by_table(shifted(classes, 1))
+            draw_uniform(classes, False)
+            if self.flips == "symmetric"
+            else by_table(shifted(classes, 1))
         )
         return [one] * len(clients)
 

@@ -12,7 +12,7 @@ Transition = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 """Wrong labels, int64 [n], for the true labels of the samples that are to be flipped."""
 
 
-def uniform(classes: int, include_true: bool) -> Transition:
+def draw_uniform(classes: int, include_true: bool) -> Transition:
     """Draw uniformly from the first ``classes`` classes, the true one included or not."""
 
     def wrong(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
