@@ -3,6 +3,7 @@
 import gzip
 import json
 from base64 import b64decode
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import small_explorer as small
 from noisyfl.core import plugins
 from noisyfl.data import noisy_partition
-from noisyfl.explorer.gather import gather
+from noisyfl.explorer.gather import ShownScale, gather
 from noisyfl.explorer.methods import describe_methods
 from noisyfl.explorer.page import (
     ASSETS,
@@ -159,6 +160,19 @@ def test_a_claim_knows_the_cells_that_decided_it_on_both_sides(made):
         assert claim[side]["verdict"] == verdict
         (number,) = claim[side]["checks"][0]["cases"][0]["cells"]
         assert index["cells"][number] is cell(index, "p/t1", "Row of fedavg", column)
+
+
+def test_paper_scale_tables_are_beside_the_scales_own_and_no_claims(made):
+    sources, *_ = made
+    (table, *_), runs = sources.tables, dict(sources.runs)
+    files = {run: runs[run] for run in table.run_ids() if run in runs}
+    shown = ShownScale("big", "As printed.", {}, "--configfile=config/big.yaml")
+    index, _ = gather(replace(sources, paper_scale=shown, paper_scale_tables=[(table, files)]))
+    assert list(index["scales"]) == ["tiny", "big"]
+    assert [one["scale"] for one in index["tables"]] == ["tiny"] * len(sources.tables) + ["big"]
+    own, other = (cell(index, name, "Row of fedavg", small.LOW) for name in ("p/t1", "big/p/t1"))
+    assert other["runs"] == own["runs"]
+    assert other["mean"] == own["mean"]
 
 
 def test_every_method_has_its_module_its_options_and_their_reasons():

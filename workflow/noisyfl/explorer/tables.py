@@ -110,7 +110,8 @@ class Tables:
                 self.places.setdefault(printed, number)
         planned = self._scale if main else {}
         wanted = self._ids(planned, name, row, column) or cell.runs
-        paper = self._ids(self._papers, name, row, column)
+        own = cell.runs if not main and cell.as_published else []
+        paper = self._ids(self._papers, name, row, column) or own
         spec = self._plan.get(wanted[0]) if wanted else None
         for run in cell.runs:
             self.run_ids.setdefault(run, len(self.run_ids))

@@ -127,7 +127,7 @@ function scales(asked) {
         href: address("tables", { ...asked, paper: "", scale: name === known.index.scale ? "" : name }),
         "aria-current": scaleOf(asked) === name ? "true" : null,
       },
-      `Scale ${name}`,
+      name === known.index.scale ? `Scale ${name}` : `Paper scale (${name})`,
     );
   return el("nav", { class: "chips", "aria-label": "Scales" }, names.map(link));
 }
