@@ -66,7 +66,7 @@ check: .venv/installed
 	$(bin)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(bin)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(bin)/python tools/words.py README.md CONTRIBUTING.md docs config/*.yaml config/README.md \
-		envs/README.md results/README.md
+		envs/README.md results/README.md workflow rules
 	$(bin)/oxlint --deny-warnings workflow/noisyfl/explorer/assets/*.js docs/javascripts/*.js
 
 docs: .venv/installed

@@ -1,4 +1,4 @@
-# The papers' claims, held against their own numbers and against ours.
+# The papers' claims, checked against their own numbers and against ours.
 rule claims:
     input:
         cells=FOLDER / "cells.csv",

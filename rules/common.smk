@@ -66,9 +66,9 @@ except BadInput as error:
     raise WorkflowError(str(error)) from None
 
 PLAN, RESULTS, FOLDER = SCALE.plan, SCALE.results, SCALE.folder
-# As a parameter: pages and figures are made anew once their sources are others.
+# As a parameter: pages and figures are rebuilt once their sources change.
 PRINTING = printing_digest()
-ORDER = random.random()  # another one in each Snakemake, see run_order()
+ORDER = random.random()  # another number in each Snakemake, see run_order()
 
 if not IN_A_JOB:
     for why in {**PLAN.left_out, **({} if PLAN.targets else PLAN.wrong)}.values():
@@ -112,7 +112,7 @@ def run_order(wildcards):
     """The priority of a run: random if users share runs, else 0.
 
     Each user then trains the runs in another order, so that two who start together find in the
-    cache what the other one has trained.
+    cache what the other has trained.
     """
     order = environ.get("SNAKEMAKE_OUTPUT_CACHE") and random.Random(
         f"{ORDER} {wildcards.run}"

@@ -1,7 +1,7 @@
 # Noisy partitions: which sample is on which client, with its true and its given label.
 rule partition:
     input:
-        # The spec names the dataset, so an equal file made anew changes nothing.
+        # The spec names the dataset, so an equal file made again changes nothing.
         data=ancient(lambda wildcards: SCALE.partition_input(wildcards.partition)),
     output:
         RESULTS.partition("{partition}"),

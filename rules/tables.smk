@@ -1,5 +1,5 @@
 # Tables: the runs of each cell in a paper's layout, beside the published numbers. These are part of
-# a table's description, so a corrected number prints only those tables anew that show it.
+# a table's description, so a corrected number rebuilds only the tables that show it.
 rule table:
     input:
         runs=lambda wildcards: SCALE.artifacts(SCALE.part(wildcards)),

@@ -25,7 +25,7 @@ rule train:
         runtime=run_minutes,
         attempt=lambda wildcards, attempt: attempt,
     params:
-        # Nothing but the spec: whatever stands here retrains the run when it changes.
+        # Nothing but the spec: a change of anything here would retrain the run.
         spec=lambda wildcards: SCALE.run_text(wildcards.run),
     message:
         "Training the run {wildcards.run}"

@@ -127,8 +127,8 @@ trials: 1
     [
         (lambda f: noisyfl.train({**SPEC, "method": "fedavgg"}, f), r"spec\.method: no method is"),
         (lambda f: noisyfl.train({"noisy_partition": {}}, f), "spec: not a run's spec"),
-        (lambda f: noisyfl.load_run("0" * 16, f), "0000: no whole run in "),
-        (lambda f: noisyfl.load_model("0" * 16, f), "0000: no whole run in "),
+        (lambda f: noisyfl.load_run("0" * 16, f), "0000: no complete run in "),
+        (lambda f: noisyfl.load_model("0" * 16, f), "0000: no complete run in "),
         (lambda f: noisyfl.load_partition("0" * 16, f), "there is no noisy partition "),
         (lambda f: noisyfl.plan("dekk"), "no scale is called 'dekk'; did you mean 'desk'"),
         (lambda f: noisyfl.load_table("methods/a", f.parent / "s.yaml", f), "no table is called"),

@@ -198,7 +198,7 @@ def parser() -> _Program:
     specs = add(
         "specs",
         "scales.write_specs",
-        "write the specs that a target is made of",
+        "write the specs that a target needs",
         f"specs fedcorr_table2 specs/ {paper}",
     )
     specs.add_argument("target", metavar="TARGET", help="fedcorr_table2, fedcorr, all, ...")

@@ -1,4 +1,4 @@
-"""All that a method is made of: ``import noisyfl.method as fl``."""
+"""Everything that a method needs: ``import noisyfl.method as fl``."""
 
 from noisyfl.core.options import option
 from noisyfl.core.randomness import stream

@@ -434,7 +434,7 @@ def _run_files(run: str, results: str | Path) -> RunFiles:
     for files in places:
         if files.whole():
             return files
-    raise BadInput(f"{run}: no whole run in {' or '.join(str(one.folder) for one in places)}")
+    raise BadInput(f"{run}: no complete run in {' or '.join(str(one.folder) for one in places)}")
 
 
 def _finished(scale: str | Path, results: str | Path) -> Scale:

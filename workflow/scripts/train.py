@@ -36,7 +36,6 @@ outcome = TrainingJob(
     attempt=snakemake.resources.attempt,
 ).run()
 if outcome.interrupted and "SLURM_JOB_ID" in os.environ:
-    # A pre-empted job that ends when it is told to counts as failed; one that Slurm has to kill
-    # is started again.
+    # A pre-empted job must wait to be killed: exiting by itself would count as a failure.
     time.sleep(600)
 sys.exit(outcome.error is not None)

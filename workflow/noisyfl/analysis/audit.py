@@ -129,7 +129,7 @@ def clients_of(
         suspect), ``noise_level`` (the share of suspected labels, mean over the runs),
         ``left_out`` and ``relabelled`` (the shares that methods left out and relabelled, mean over
         the runs; NaN where none selects), ``method_noise_level`` (the methods' own estimates at the
-        end, likewise), ``flagged`` (the share of the runs whose method flagged the client as noisy,
+        end), ``flagged`` (the share of the runs whose method flagged the client as noisy,
         of those that flag clients; else NaN) and ``in_sample``.
     """
     by_client = judgements.groupby("client")

@@ -58,7 +58,7 @@ def last_values(run: Run, column: str, clients: int) -> np.ndarray:
     """The last value that each client has in a column of ``clients``.
 
     Returns:
-        float64 [clients]; NaN where the client, or the whole run, has no value.
+        float64 [clients]; NaN where the client, or the run, has no value.
     """
     found = np.full(clients, np.nan)
     _, client, values = run.of_clients(column)

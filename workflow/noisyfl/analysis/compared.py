@@ -14,7 +14,7 @@ The frame's columns:
 ``best_round`` the number of ordinary rounds after which that was
 ``precision``  share of correct labels among those that the method selected as clean, in percent,
                mean of the last ten rounds with a selection; NaN if it selects none
-``recall``     share of the correct labels that it selected, likewise
+``recall``     share of the correct labels that it selected, the same mean
 ``seconds``    training time
 =============  ====================================================================================
 """

@@ -21,7 +21,7 @@ SHARES = (
     *("label_precision", "label_recall"),
     *("noise_detection_precision", "noise_detection_recall"),
 )
-"""Columns of ``clients``: how right a method is of what it takes for clean, and for noisy."""
+"""Columns of ``clients``: precision and recall of what is selected as clean or flagged noisy."""
 
 
 def measure(runs: Sequence[Run]) -> pd.DataFrame:
@@ -41,7 +41,7 @@ def measure(runs: Sequence[Run]) -> pd.DataFrame:
                         percent: given ones, or what a method has made of them
         ``recall``      the share of the right labels that the method learns as clean, in percent
         ``pseudo``      the share of its pseudo-labels that is right, in percent
-        ``backward``    samples through the network backwards, over the whole run
+        ``backward``    samples through the network backwards, over the run
         ==============  ==========================================================================
     """
     rows = {}
@@ -65,10 +65,10 @@ def measure(runs: Sequence[Run]) -> pd.DataFrame:
 def _base(run: Run) -> float:
     """The share of right labels among all that were divided, in the rounds of the precision.
 
-    Of a client with the share b of right labels, precision p and recall r of those taken for clean,
-    and recall s of those taken for noisy: p = r b / (r b + (1 - s) (1 - b)), which is solved for b.
-    Where nothing wrong is taken for clean, b follows in the same way from the precision q of those
-    taken for noisy. It stays open where all is told apart.
+    Of a client with the share b of right labels, precision p and recall r of those selected as
+    clean, and recall s of those flagged as noisy: p = r b / (r b + (1 - s) (1 - b)), which is
+    solved for b. Where nothing wrong is selected as clean, b follows in the same way from the
+    precision q of those flagged as noisy. It stays open where all are separated.
     """
     rounds = run.clients["round"]
     unknown = np.full(len(rounds), np.nan)

@@ -21,7 +21,7 @@ class Split(NamedTuple):
 
     Attributes:
         mixture: the one mixture that is fitted to the scores.
-        noisy: bool [clients], which clients are called noisy.
+        noisy: bool [clients], which clients are flagged as noisy.
     """
 
     mixture: TwoComponents
@@ -31,7 +31,7 @@ class Split(NamedTuple):
 def split(scores: np.ndarray) -> Split:
     """Call those clients noisy whose scores belong to the component of the higher mean.
 
-    If all scores are equal, no client is called noisy.
+    If all scores are equal, no client is flagged as noisy.
 
     Args:
         scores: float64 [clients], all finite.

@@ -19,7 +19,7 @@ class OwnSize:
     Attributes:
         table: in which it is.
         column: its name.
-        row: likewise.
+        row: its name.
         cell: both numbers, and the verdict.
         seeds: of the trials.
         best_rounds: of each trial that counts and has a value, in which of its rounds, from 1, it

@@ -80,7 +80,7 @@ def verdict_on_number(
 
     Args:
         published: the paper's number, whose spread, if there is one, is over trials.
-        ours: our number over the trials that did not diverge; its spread likewise.
+        ours: our number over the trials that did not diverge; its spread too.
         unit: of both, a key of :data:`noisyfl.analysis.metrics.FACTORS`; shares are in percent.
         as_published: whether ours was made exactly in the paper's setting.
         diverged: whether most of our trials diverged.
@@ -336,7 +336,7 @@ def correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearm
     """Pearson's correlation, or Spearman's of ranks, of the pairs in which both have a value.
 
     Args:
-        x: [n], NaN where there is no value; y likewise.
+        x: [n], NaN where there is no value; y too.
 
     Returns:
         NaN for fewer than three pairs, or if all values of one side are equal.

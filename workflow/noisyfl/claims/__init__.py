@@ -1,1 +1,1 @@
-"""The papers' claims, held against numbers."""
+"""The papers' claims, checked against numbers."""

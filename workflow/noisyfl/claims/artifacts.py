@@ -76,7 +76,7 @@ class Artifacts:
 
         Args:
             table: the table or figure, as ``<experiment>/<name>``.
-            dataset: of the cell that is asked for; others of its column may have another one.
+            dataset: of the cell that is asked for; others of its column may have another dataset.
             metric: of the cells, see :data:`noisyfl.analysis.metrics.METRICS`.
         """
         cells = cells_and_lines(table, self.parts[table])
@@ -185,7 +185,7 @@ FIRST = "first_"
 """How metrics begin that are of a client's first value, where others are of its last."""
 
 CALLS = {f"{first}{score}_calls_rightly": score for score in SCORES for first in ("", FIRST)}
-"""Metrics that are 1 for a client that a score calls noisy or clean rightly, and their scores."""
+"""Metrics that are 1 for a client that a score flags correctly as noisy or clean; the scores."""
 
 
 def _of_pairs(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry]:

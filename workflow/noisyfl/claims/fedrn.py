@@ -12,7 +12,7 @@ LITTLE, MUCH = "0.0-0.4", "0.0-0.8"
 """Ranges of the clients' noise levels, as the label ``noise_2`` has them."""
 
 ROBUST = ["coteaching", "jointopt", "selfie", "dividemix", "rofl"]
-"""The methods against label noise that FedRN is held against."""
+"""The methods against label noise that FedRN is compared with."""
 
 
 @claim(
@@ -92,7 +92,7 @@ def reliable_or_random(accuracy: Numbers) -> Checks:
     accuracy=cells("table5", by="variant_finetune variant_alpha noise"),
 )
 def finetuning_helps(accuracy: Numbers) -> Checks:
-    """Fine-tuning the neighbours' classifiers helps, and a lot, whatever α."""
+    """Fine-tuning the neighbours' classifiers helps, and a lot, for every α."""
     gain = accuracy["on"] - accuracy["off"]
     yield from check("two points or more", gain >= 2, bound=OURS)
 

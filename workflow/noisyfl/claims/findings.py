@@ -152,7 +152,7 @@ class Comparison(NamedTuple):
 
     def gap(self, case: int) -> float:
         """How far apart a claim says that numbers are: the two sides, or as far as a lead that is
-        held against a bound; 0 where a bound only says how far they are at most.
+        compared with a bound; 0 where a bound only says how far they are at most.
         """
         if not self.bound:
             return self.margin(case)

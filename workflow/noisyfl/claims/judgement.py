@@ -74,7 +74,7 @@ def with_headroom(finding: Finding, published: Finding, side: ClaimSide) -> Find
 
 
 def out_of_reach(printed: Iterable[Published], parts: Mapping[str, Description]) -> list[str]:
-    """The claims that these tables cannot decide, whatever numbers they get.
+    """The claims that these tables cannot decide with any numbers.
 
     Such a claim compares printed numbers, and for each comparison the tables lack one.
     """

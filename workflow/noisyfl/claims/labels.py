@@ -1,6 +1,6 @@
 """Labels of numbers, and how a claim selects numbers by them.
 
-A number has the columns of ``config/published.csv`` as labels. If a label's value is made of parts,
+A number has the columns of ``config/published.csv`` as labels. If a label's value has parts,
 the parts are further labels. The noise ``truncnorm(pair,mu=0.2)`` gives ``noise_kind`` (truncnorm),
 ``noise_1`` (pair) and ``noise_mu`` (0.2); the method ``krum+dividemix`` gives ``method_first`` and
 ``method_last``; the variant ``alpha=0.2;finetune=on`` gives ``variant_alpha`` and
@@ -58,7 +58,7 @@ def printed_place(row: Mapping[str, Any], table: str) -> Place:
 
 
 def labels_of(texts: Mapping[str, Any]) -> dict[str, Label]:
-    """Labels, and those of the parts that their values are made of; a value of None is left out."""
+    """Labels, and those of the parts of their values; a value of None is left out."""
     labels = {key: as_label(value) for key, value in texts.items() if value is not None}
     found = dict(labels)
     for key in WITH_PARTS:

@@ -58,7 +58,7 @@ def leads(
 
     Args:
         rows: of published numbers with ours, see :mod:`noisyfl.claims.sources`.
-        others: likewise, of another scale, whose trials count for how far trials lie apart.
+        others: of another scale, whose trials count for how far trials lie apart.
     """
     spreads = spreads_of([*rows, *others])
     run = [row for row in rows if row["ours"] and row["metric"] == ACCURACY]

@@ -274,7 +274,7 @@ class Numbers:
 
         return both._reduce(how, over)
 
-    # -- what the methods above are made of
+    # -- parts of the methods above
 
     def _column(self, name: str) -> pd.Series:
         find(dict.fromkeys(self.names), name, "label", "a claim")
@@ -358,7 +358,7 @@ class Cases:
         return np.where(false, 0.0, np.minimum.reduce(truths))
 
     def every(self, *over: str) -> Numbers:
-        """1 where all cases hold, 0 where one fails, whatever the others come out to be."""
+        """1 where all cases hold, 0 where one fails, with any outcome of the others."""
         truth = Numbers(self.labels, self.truth, self.cells, self.known)
         return truth._reduce(_all_true, over)
 

@@ -95,7 +95,7 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
 
     Raises:
         BadInput: the data or the partition cannot be made.
-        DamagedArtifact: the run, or what it is made of, is damaged.
+        DamagedArtifact: the run, or a file that it needs, is damaged.
         SystemExit: the run was asked to end.
     """
     identifier, run = identity(job.spec), job.run_files

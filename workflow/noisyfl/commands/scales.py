@@ -145,7 +145,7 @@ def archive_runs(
 ) -> None:
     """Move the finished runs of a scale to reproduced/, with the commit that made them.
 
-    A run that is made by other sources than these is refused unless its commit is given.
+    A run that is made by other sources than these raises an error unless its commit is given.
     """
     if not IN_A_CLONE:
         raise BadInput(f"archive: {REPRODUCED.packed} is an installed copy, expected a clone")

@@ -28,7 +28,7 @@ class Machine(Typed):
 
 
 class Provenance(Typed):
-    """The provenance of a run, with what this version reads of it and whatever else it has.
+    """The provenance of a run, with what this version reads of it and everything else it has.
 
     Attributes:
         realised_noise: the share of wrong labels; null if the true ones are not known.
@@ -83,15 +83,15 @@ def read_provenance(path: Path, run: str) -> Provenance:
     """
     content = read_json(path)
 
-    def refuse(why: object) -> DamagedArtifact:
+    def damaged(why: object) -> DamagedArtifact:
         return DamagedArtifact(f"{path}: {why}; {remedy(path)}")
 
     try:
         found = Provenance.read(content)
     except BadInput as error:
-        raise refuse(error) from None
+        raise damaged(error) from None
     if found.run != run:
-        raise refuse(f"expected the run {run}, found {found.run!r}")
+        raise damaged(f"expected the run {run}, found {found.run!r}")
     if found.checksum != checksum_without(content, "checksum"):
-        raise refuse("the content does not fit its checksum, so it was altered")
+        raise damaged("the content does not fit its checksum, so it was altered")
     return found

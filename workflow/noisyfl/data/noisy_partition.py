@@ -93,7 +93,7 @@ class NoisyPartition:
 
     @property
     def given_labels(self) -> np.ndarray:
-        """Likewise."""
+        """The given labels of all clients, one client after the other."""
         return np.concatenate([client.given_label for client in self.clients])
 
 
@@ -119,7 +119,7 @@ class PartitionSpec(Typed):
 
     The noise level may be left out where the label noise does not use one. If either of them is
     ``none``, both count as ``none``, so that all clean settings share one spec. The exception is
-    labels from files, which have no level. What a user's own files hold stands in for the files
+    labels from files, which have no level. What a user's own files hold replaces the files
     where the validation's context has ``own``, which reads them (:class:`OwnFiles`).
     """
 
@@ -137,7 +137,7 @@ class PartitionSpec(Typed):
         if isinstance(one, LabelNoise) and one.uses_level and without:
             return Clean()
         if facts is None or (isinstance(one, LabelNoise) and not facts.true_labels):
-            return one  # which verify() refuses
+            return one  # which verify() rejects
         with within(one.name):
             return one.resolve(facts, (info.context or {}).get("own"))
 
@@ -289,7 +289,7 @@ def _accessor(
 
 
 def component_modules(spec: Mapping[str, Any]) -> list[str]:
-    """The names of the modules of what a canonical spec of a noisy partition is made of."""
+    """The names of the modules of the components of a canonical spec of a noisy partition."""
     return [
         module_of(dataset(spec["dataset"])),
         module_of(PARTITIONS.get(spec["partition"]["name"])),
@@ -366,17 +366,17 @@ def check_content(
         for name in ("samples", "true_label", "given_label")
     )
 
-    def refuse(wrong: np.ndarray, words: str) -> None:
+    def reject(wrong: np.ndarray, words: str) -> None:
         if wrong.any():
             raise DamagedArtifact(
                 f"{where}: {words} (row {int(np.argmax(wrong))}, sample "
                 f"{samples[np.argmax(wrong)]}); delete it to have it made again"
             )
 
-    refuse((samples < 0) | (samples >= len(labels)), f"its dataset has {len(labels)} samples")
-    refuse(repetitions(samples), "a sample is there twice")
-    refuse((true != UNKNOWN) & (true != labels[samples]), "a true label is not the dataset's")
-    refuse((given < 0) | (given >= classes), f"a given label is none of {classes} classes")
+    reject((samples < 0) | (samples >= len(labels)), f"its dataset has {len(labels)} samples")
+    reject(repetitions(samples), "a sample is there twice")
+    reject((true != UNKNOWN) & (true != labels[samples]), "a true label is not the dataset's")
+    reject((given < 0) | (given >= classes), f"a given label is none of {classes} classes")
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

@@ -95,7 +95,7 @@ class OwnFiles:
         self._sources: dict[str, dict[str, Any]] = {}  # as in a record, by the JSON of the options
 
     def stale(self, stamps: Mapping[str, Stamp], fingerprints: Mapping[str, str]) -> bool:
-        """Whether a file is another one than it was, by what an :class:`OwnFiles` has noted."""
+        """Whether a file has changed, by what an :class:`OwnFiles` has noted."""
         if any(stamp_of(Path(path)) != stamp for path, stamp in stamps.items()):
             return True
         try:

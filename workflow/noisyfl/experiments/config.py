@@ -1,6 +1,6 @@
 """A scale (``config/<scale>.yaml``): which experiments are run, how large, and on what data.
 
-Whatever of it can be checked by itself is checked while it is read, before any job starts.
+What can be checked by itself is checked while it is read, before any job starts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ExecutorName = Literal["fast", "loop"]
 """The names in :data:`noisyfl.runs.train.EXECUTORS`, whose import would need torch."""
 
 TrackerName = Literal["tensorboard", "mlflow", "wandb"]
-"""The names in :data:`noisyfl.runs.trackers.TRACKERS`, likewise."""
+"""The names in :data:`noisyfl.runs.trackers.TRACKERS`, in its order."""
 
 EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
 TRACKERS: tuple[str, ...] = get_args(TrackerName)
@@ -77,7 +77,7 @@ KERNELS = ("/proc", "/sys", "/dev")
 
 
 def check_device(name: str) -> str:
-    """The name, if it can be that of a device, on this machine or another one.
+    """The name, if it can be that of a device, on this machine or elsewhere.
 
     Raises:
         BadInput: it cannot.

@@ -148,7 +148,7 @@ def plan_text(
         "surprise; of the stored runs, all of a CPU core, four of five took 0.6 to 2.7 times as "
         "long."
     )
-    undecided = f"These claims would stay open in any case: {', '.join(out_of_reach)}."
+    undecided = f"These claims would still stay open: {', '.join(out_of_reach)}."
     speeds = speeds_for(device)
     header: list[object] = ["target", "runs", "shared", "done", "left", *speeds, "asked", "MB"]
     lines = [

@@ -54,7 +54,7 @@ def for_editors(form: str) -> Schema:
     text = json.dumps(FORMS[form].model_json_schema())
     schema = json.loads(re.sub(r'"declared": "(\w+)"', r'"$ref": "#/$defs/\1"', text))
     for value in schema["$defs"]["Setting"]["properties"].values():
-        value.pop("default", None)  # what a setting lacks is taken from another one
+        value.pop("default", None)  # what a setting lacks is taken from another setting
     schema["$defs"] |= component_schemas()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 

@@ -196,7 +196,7 @@ class Expansion:
             left_out=tuple(row.heading() for row in every if row not in rows),
             other_numbers=joined.others,
         )
-        lines_not_run(table, where)  # which refuses two numbers for one place
+        lines_not_run(table, where)  # which rejects two numbers for one place
         return table
 
     def _select(self, kind: str, table: str, headers: list[Header]) -> list[Header]:
@@ -276,7 +276,7 @@ class Expansion:
         for n, one in enumerate(entry.methods):
             place = f"{where}[{n}].method"
             method = canonical_method(one.method, place)
-            epochs_by_round(method, entry.rounds, place)  # which refuses one without
+            epochs_by_round(method, entry.rounds, place)  # which rejects one without
             yield Panel(name=one.name, method=method)
 
     def _figure_of_a_table(self, entry: OfTable | OfCell, where: str) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class Expansion:
             )
         part = table.part(rows, columns)
         if entry.kind == "by_setting":
-            part.panels(where)  # which refuses columns that cannot be drawn
+            part.panels(where)  # which rejects columns that cannot be drawn
         if entry.kind == "by_client":
             run = part.runs[0][0][0]
             partition = identity(self.plan.runs[run]["noisy_partition"])

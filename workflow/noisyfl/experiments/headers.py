@@ -20,7 +20,7 @@ class Header(Heading):
     Attributes:
         place: where it stands in the file.
         method: of a row, its method; of a column, options that it adds to every row's method.
-        method_in: of a row, by setting: the method in that setting, where it is another one.
+        method_in: of a row, by setting: the method in that setting, where it differs.
         overrides: the part of the setting that it overrides.
         setting: the name of the setting that it has instead of the table's.
     """

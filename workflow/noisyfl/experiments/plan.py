@@ -1,6 +1,6 @@
 """The plan of a scale: tables and figures, the runs behind them, and what is known of these.
 
-Reading a plan needs neither methods nor models, hence no torch: whatever rules, progress and costs
+Reading a plan needs neither methods nor models, hence no torch: what rules, progress and costs
 have to know of a run is in it.
 """
 

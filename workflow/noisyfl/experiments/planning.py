@@ -111,7 +111,7 @@ def _check_places_of_overlay(
     """Raise :class:`BadInput` if a scale lays values over an experiment, table or figure that there
     is not, or over a figure that takes its settings from a table.
 
-    Those of an experiment that is left out, by the scale or for want of labels, are not looked at.
+    Those of an experiment that is left out, by the scale or for lack of labels, are not looked at.
     """
     own = [key for key, one in plan.figures.items() if one.partitions and one.table is None]
     with_settings = dict.fromkeys([*plan.tables, *own])

@@ -51,7 +51,7 @@ class Scale:
     Attributes:
         asked_parts: by name, the tables and figures that Snakemake has asked for the inputs of, so
             that they are part of what it makes.
-        asked_runs: the runs, likewise.
+        asked_runs: the runs that were asked for.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Scale:
 
     @cached_property
     def claimed(self) -> dict[str, Description]:
-        """By name, the wanted tables and figures that claims are held against."""
+        """By name, the wanted tables and figures that claims are checked against."""
         return {name: self.wanted[name] for name in self.plan.claim_parts if name in self.wanted}
 
     def tables_and_figures(self, target: str) -> dict[str, Description]:
@@ -273,10 +273,10 @@ class Scale:
         return list(map(self.partition_file, found))
 
     def train_inputs(self, run: str) -> list[Path]:
-        """The files that a run is trained and tested on; for a whole run, only those that exist.
+        """The files that a run is trained and tested on; for a complete run, only those that exist.
 
         Otherwise Snakemake would make the lost ones again for it, although they are marked as
-        ancient. The run's id covers what these files hold, so equal files made anew retrain
+        ancient. The run's id covers what these files hold, so equal files made again retrain
         nothing.
         """
         self.asked_runs[run] = None

@@ -114,7 +114,7 @@ def evidence_pages(
         leads: of each paper's own method over FedAvg.
         own: the paper-scale cells.
         papers: people's paragraphs, see :func:`read_reasons`.
-        methods: likewise.
+        methods: paragraphs on methods, by name.
 
     Raises:
         ValueError: no row is the baseline's.
@@ -361,7 +361,7 @@ def describe(cell: pd.Series) -> list[str]:
 
     Returns:
         its best evaluation and after how many rounds that was; its label precision, and in
-        parentheses what that is to be held against; its recall; its right pseudo-labels. Empty
+        parentheses what that is compared with; its recall; its right pseudo-labels. Empty
         texts for what it does not have.
     """
     return [
@@ -386,12 +386,10 @@ def write_evidence(
 
     Args:
         folder: gets :data:`~noisyfl.pages.evidence_paths.PAGES`.
-        table: see :func:`evidence_pages`.
-        runs: likewise.
-        judgements: likewise.
+        table, runs, judgements: see :func:`evidence_pages`.
         cells: the file of every published number with ours.
         own: see :func:`evidence_pages`.
-        own_cells: the published numbers with those of the papers' own size.
+        own_cells: the published numbers with those at paper scale.
         reasons: the folder of people's paragraphs.
     """
     papers, methods = read_reasons(reasons)

@@ -83,7 +83,7 @@ class MethodReasons(Strict):
     """The file of a method.
 
     Attributes:
-        title: the method's name in print.
+        title: the method's name as published.
         status: how sure it is that the method is its paper's.
         options: by option.
         fixed: what has no option, by its name.

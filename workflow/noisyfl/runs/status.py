@@ -125,7 +125,7 @@ class RunStatus:
 
         Args:
             rounds_done: by this attempt and those before it.
-            rounds: of the whole run.
+            rounds: of the complete run.
             seconds_left: until the run is whole, if that is known yet.
             accuracy: on the test part, if this round was evaluated.
         """

@@ -1,4 +1,4 @@
-"""The store: where training leaves a run's artifact, so that a whole run is never trained again.
+"""The store: where training leaves a run's artifact, so that a complete run is never trained again.
 
 Snakemake deletes the outputs of a job that it believes unfinished, even if they are whole: its own
 process may have been killed while the training went on, or the training may have been killed just

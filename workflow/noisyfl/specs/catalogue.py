@@ -99,13 +99,13 @@ def revision_of(method: type[Side]) -> int | str:
 
 
 def methods_digest(method: Mapping[str, Any]) -> str:
-    """SHA-256 of what a canonical method is made of (:func:`method_digest` of all of its parts)."""
+    """SHA-256 of the code of a canonical method (:func:`method_digest` of all of its parts)."""
     return method_digest(*sorted({methods()[part["name"]].__module__ for part in parts_of(method)}))
 
 
 def digests(names: Iterable[str]) -> dict[str, Any]:
     """The revision and the digest of the code of those among some methods that this package has,
-    and the version of Python that they are of, since another one prints syntax trees otherwise.
+    and the version of Python that they are of, since another version prints syntax trees otherwise.
     """
     own = {
         name: {"revision": methods()[name].revision, "digest": method_digest(module)}

@@ -47,7 +47,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Work:
-    """What a run does and holds, whatever its seed; :func:`noisyfl.specs.extent.work_of` makes it.
+    """What a run does and holds, for any seed; :func:`noisyfl.specs.extent.work_of` makes it.
 
     Attributes:
         dataset: as specs have it (:func:`noisyfl.data.datasets.dataset.dataset`).

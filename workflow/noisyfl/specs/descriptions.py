@@ -210,7 +210,7 @@ class TableDescription:
         return {group: [c for _, c in sorted(places)] for group, places in found.items()}
 
     def beside(self, other: TableDescription) -> TableDescription:
-        """The table with another one's columns after its own, without the published numbers.
+        """The table with another table's columns after its own, without the published numbers.
 
         Rows are the same if their names are; one that a table lacks has no runs in its columns.
         """
@@ -285,7 +285,7 @@ class FigureDescription:
         panels: what is drawn in a figure that is not drawn from a table.
         metrics: the metrics of the runs that are drawn.
         x: what the horizontal axis shows; in a figure of clients, several names, one panel each.
-        y: what the vertical axis shows, likewise.
+        y: what the vertical axis shows.
         xlabel: the label of the horizontal axis, where the table does not give one; empty for the
             kind's own.
         footer: whether a line below says where the figure comes from.

@@ -94,7 +94,7 @@ def check_ends(spec: Mapping[str, Any], where: str) -> None:
     extent = extent_of(spec)
     partition = spec["noisy_partition"]
     samples = dataset(partition["dataset"]).task_size / partition["partition"]["clients"]
-    # So small a run, and nearly every one is, takes far less than a year whatever the model.
+    # So small a run, and nearly every one is, takes far less than a year with any model.
     if extent.rounds < 10**6 and extent.epochs * samples < 10**9:
         return
     work = work_of(spec)

@@ -10,7 +10,7 @@ from noisyfl.core.registry import split_component, split_sum
 
 
 def split_method(raw: str | Mapping[str, Any], where: str = "") -> list[dict[str, Any]]:
-    """The one or two methods that a method is made of, each with its name and its given options.
+    """The one or two parts of a method, each with its name and its given options.
 
     Args:
         raw: ``fedavg``, ``fedprox(mu=0.1)``, ``krum(byzantine=1)+dividemix``; or a mapping, of

@@ -295,7 +295,7 @@ def _some(number: Published, columns: Iterable[str]) -> Labels:
 def _numbers(
     published: Sequence[Published], selection: Labels, headings: Sequence[Heading]
 ) -> list[Published]:
-    """The numbers that may stand in a table, whatever their method."""
+    """The numbers that may be in a table, of any method."""
     own = [heading.published or {} for heading in headings]
     allowed = {
         key: {value, *(labels[key] for labels in own if key in labels)}

@@ -104,7 +104,7 @@ def _digest(sources: Mapping[str, Path]) -> str:
 
 @functools.cache
 def method_digest(*modules: str) -> str:
-    """SHA-256 of what methods are made of: the code of their modules, and of all modules among the
+    """SHA-256 of the code of methods: the code of their modules, and of all modules among the
     methods, or of the same plugin, that these import, but for comments, docstrings and layout.
 
     Args:

@@ -134,7 +134,7 @@ def canonical_run(
 def check_part(kind: str, raw: Any) -> None:
     """Check one part of a run alone: its components, their options, and what they are called.
 
-    Options may be missing. A component without a name changes single options of another one.
+    Options may be missing. A component without a name changes single options of another component.
 
     Args:
         kind: a key of a run's setting; or ``methods``, which are options by method, where those of
@@ -224,7 +224,7 @@ def plugins_of(spec: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 def check_run(spec: Any, where: str) -> None:
     """Raise :class:`BadInput` unless ``spec`` is exactly what :func:`canonical_run` would return.
 
-    A spec of another revision is refused, since it names a run that the present code cannot make.
+    A spec of another revision raises an error: the present code cannot make its run.
     """
     try:
         text = canonical_json(spec)

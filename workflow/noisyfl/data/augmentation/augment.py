@@ -1,4 +1,4 @@
-"""Batched augmentation and normalisation of uint8 images, on whatever device they live.
+"""Batched augmentation and normalisation of uint8 images, on their own device.
 
 Random numbers come from numpy generators and are passed in, so that they are the same on every
 device. The names of augmentations can be checked without importing torch.
@@ -36,11 +36,11 @@ class Augmentation(NamedTuple):
     Attributes:
         crop: a random crop, drawn again whenever the image is shown. If images are kept at the size
             that a network sees, they are padded first.
-        flip: a random mirroring, drawn likewise.
+        flip: a random mirroring, drawn in the same way.
         resized: the crop has a random size and aspect ratio, is taken from the image without
             padding, and is scaled to the size that a network sees.
         client_light: every client has its own light: all of its images are made darker or brighter
-            by the same factor, once for the whole run.
+            by the same factor, once for the run.
     """
 
     crop: bool
@@ -189,7 +189,7 @@ def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     Args:
         images: uint8 [n, channels, height, width], 0 to 255.
         mean: of each channel of images in 0 to 1, float [1, channels, 1, 1].
-        std: likewise.
+        std: of each channel, float [1, channels, 1, 1].
     """
     import torch
 

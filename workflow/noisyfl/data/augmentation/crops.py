@@ -31,7 +31,7 @@ def draw_windows(n: int, rng: np.random.Generator, image_shape: Shape, shape: Sh
 
     Args:
         image_shape: shape of the images, height first, in pixels.
-        shape: of the window, likewise.
+        shape: shape of the window, height first, in pixels.
     """
     room = np.array([image_shape[0] - shape[0], image_shape[1] - shape[1]])
     return rng.integers(0, room, size=(n, 2), endpoint=True)

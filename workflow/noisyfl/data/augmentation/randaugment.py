@@ -16,7 +16,7 @@ reimplementation:
   are as frequent as with three channels.
 
 TorchSSL's, which the codes of FedRG and FedGR call ``RandAugment(3, 5)``, comes before the crop. It
-applies three operations in any case, each with a strength that is uniform on the operation's range,
+always applies three operations, each with a strength that is uniform on the operation's range,
 and cuts a square out whose side is uniform up to half of the image's.
 """
 

@@ -62,7 +62,7 @@ class Dataset:
         given: the digest of the given labels that a user's own dataset names beside the true
             ones; two that differ in nothing else are the same dataset.
         numbered: whether somebody has said which number each class has. If not, the names are
-            sorted, and numbers in files mean nothing unless they are names; likewise.
+            sorted, and numbers in files mean nothing unless they are names.
     """
 
     name: str
@@ -230,7 +230,7 @@ def add_dataset(facts: Dataset) -> None:
     """Make a dataset known by its name.
 
     Raises:
-        BadInput: another one has it, or a fact is of another type.
+        BadInput: another dataset has it, or a fact is of another type.
     """
     try:
         facts = TypeAdapter(Dataset).validate_python(vars(facts))
@@ -273,7 +273,7 @@ def with_open_classes(facts: Dataset, classes: int, train: int, test: int) -> Da
 
 
 def with_open_set(facts: Dataset, other: Dataset) -> Dataset:
-    """A dataset beside whose training part lies that of another one, as the open set."""
+    """A dataset beside whose training part lies that of another dataset, as the open set."""
     return replace(
         facts,
         name=facts.name + open_set.BETWEEN + other.name,

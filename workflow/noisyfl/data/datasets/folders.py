@@ -23,7 +23,7 @@ PARTS = {
     "validation": ("validation", "valid", "val", "dev"),
     "unlabeled": ("unlabeled", "unlabelled"),
 }
-"""Names of the parts of a dataset, in any case: those of the Hugging Face hub, and unlabeled."""
+"""Names of the parts of a dataset, ignoring case: those of the Hugging Face hub, and unlabeled."""
 
 SYSTEM = {
     *("__macosx", "__pycache__", "@eadir", "#recycle", "$recycle.bin", "lost+found"),

@@ -35,11 +35,11 @@ def load_classes(load: Load, classes: int, folder: Path, download: bool) -> tupl
 def load_beside(
     load: Load, other: Load, classes: int, folder: Path, download: bool
 ) -> tuple[Arrays, Arrays]:
-    """A dataset whose training part also has the training images of another one.
+    """A dataset whose training part also has the training images of another dataset.
 
     Args:
         load: reads the task's dataset.
-        other: reads the other one, of images of the same shape.
+        other: reads the other dataset, of images of the same shape.
         folder: of the official files of both.
     """
     train, test = _pixels(load, folder, download)

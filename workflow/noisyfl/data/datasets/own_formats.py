@@ -44,7 +44,7 @@ class Listing:
         place: the file or folder.
         images: in order.
         labels: the number or the name of each one's class.
-        given: its given label, likewise; None if there are none.
+        given: its given label; None if there are none.
         classes: names of the classes by number; None if the format does not say them.
         numbers: where each is in the file or folder, from 0, if some of it are left out.
         notes: what a user should know of how the file or folder was read.

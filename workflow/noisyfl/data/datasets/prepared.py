@@ -36,8 +36,8 @@ def prepared(raw: str | Mapping[str, Any], own: OwnFiles, download: bool) -> tup
 
 
 def provide(name: str, own: OwnFiles, download: bool, prepared: Sequence[Path]) -> None:
-    """Make a dataset's parts: copies of prepared ones, or else from its official files or, of one's
-    own, from the files that it was planned with.
+    """Make a dataset's parts: copies of prepared ones, or else from its official files or, of a
+    user's own, from the files that it was planned with.
 
     For images that are kept encoded, only the index is copied, and a link leads to the shards. The
     part's own file is never a link: users keep what their runs are made from even if somebody moves
@@ -86,7 +86,7 @@ def _check(path: Path, name: str) -> None:
         metadata = {"revision": 1, **read_metadata(path)}
         facts = dataset(metadata.get("own") or name, "dataset")
         shape = (train and facts.train_shape) or facts.shape
-        # A user's own dataset is whatever the file says, and may be another one.
+        # A user's own dataset is what the file says, and may have changed.
         compare(metadata, {**metadata_of(facts, path.stem, shape), "dataset": name})
         found = read_part(path)
     except DamagedArtifact as error:

@@ -142,7 +142,7 @@ def _write_shard(path: Path, files: Files, digest: str) -> list[Unreadable]:
 
 
 def _source_digest(path: Path) -> str | None:
-    """The digest of what a shard was made of; None if it is not there or not whole."""
+    """The digest of what a shard holds; None if it is missing or incomplete."""
     try:
         with pa.ipc.open_file(pa.memory_map(str(path))) as file:
             return json.loads(file.schema.metadata[METADATA_KEY])["made_of"]

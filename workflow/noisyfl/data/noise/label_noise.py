@@ -313,7 +313,7 @@ class PairFourGroups(Flipping):
 
     by_client = True
     least_clients = 4
-    least_classes: ClassVar[int] = 7  # with fewer, one of the maps is another one, or no flip
+    least_classes: ClassVar[int] = 7  # with fewer, one of the maps is another map, or no flip
 
     def check(self, dataset: Dataset, clients: int) -> None:
         """Raise :class:`BadInput` if there are too few clients, or too few classes."""

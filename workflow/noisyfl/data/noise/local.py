@@ -17,7 +17,7 @@ class Local(Flipping):
     """A flipped label is another class that the client holds, so that none appears that it has not.
 
     FedNoisy, localized noise: symmetric, or pair, the next class that the client holds, cyclically;
-    floor; ``uniform`` levels. A client of one class keeps its labels; FedNoisy's code refuses it.
+    floor; ``uniform`` levels. A client of one class keeps its labels; FedNoisy's code rejects it.
     """
 
     by_client = True

@@ -135,7 +135,7 @@ class ClientVariance(NoiseLevel):
     eta: float = option(doc="how far the lowest and the highest level are from it", at_least=0)
 
     def groups(self) -> int:
-        """Five, whatever the options."""
+        """Five, for all options."""
         return 5
 
     def check(self, clients: int) -> None:

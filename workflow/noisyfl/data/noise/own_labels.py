@@ -43,7 +43,7 @@ class Human(LabelNoise):
     file: str | None = option(
         None,
         doc="a .csv, .parquet, .npz, .npy or .pt file in a data folder; null: the file of the "
-        "dataset's human labels, whatever its layout",
+        "dataset's human labels, in any layout",
     )
     key: str | None = option(None, doc="array of the file, or column of the .csv")
     sha256: str = option(

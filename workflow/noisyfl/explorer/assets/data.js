@@ -77,7 +77,7 @@ function specOf(cell) {
   return cell.spec === null ? null : known.index.specs[cell.spec];
 }
 
-/** Whether a cell has runs, `yes` or `no`; `computed` if its number is made of other cells. */
+/** Whether a cell has runs, `yes` or `no`; `computed` if its number is computed from other cells. */
 function trained(cell) {
   if (cell.computed) return "computed";
   return cell.runs.length ? "yes" : "no";

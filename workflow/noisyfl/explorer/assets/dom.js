@@ -20,7 +20,7 @@ export function prose(text) {
   return plain.split("`").map((part, n) => (n % 2 ? el("code", {}, part) : part));
 }
 
-/** A table of facts: pairs of a name and what stands beside it. */
+/** A table of facts: pairs of a name and its value. */
 export function facts(pairs) {
   const lines = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return el(

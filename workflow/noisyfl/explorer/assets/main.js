@@ -38,7 +38,7 @@ async function show() {
   const main = document.getElementById("main");
   main.setAttribute("aria-busy", "true");
   const content = await (VIEWS[view] ?? tablesView)(query);
-  if (asked !== location.hash) return; // another one was asked for meanwhile
+  if (asked !== location.hash) return; // another view was asked for meanwhile
   main.replaceChildren(...content.flat(Infinity).filter(Boolean));
   main.className = `view-${view}`;
   main.setAttribute("aria-busy", "false");

@@ -110,7 +110,7 @@ export async function partitionOf(cell, details, title) {
     el(
       "p",
       { class: "legend" },
-      `${inWords(partition)}. By the class that clients are told; a bar is as high as the client has samples of it. Seed ${run.seed}.`,
+      `${inWords(partition)}. By given class; the height of a bar is the number of samples. Seed ${run.seed}.`,
     ),
   );
   return frame;
