@@ -2,7 +2,7 @@
 import { command, crumbs, el, facts } from "./dom.js";
 import { cellAt, cellName, elsewhere, known, placeOf, readDetails } from "./data.js";
 import { address, cellAddress, cellOf } from "./place.js";
-import { badge, bytes, duration, number } from "./names.js";
+import { badge, bytes, duration, number, scaleName } from "./names.js";
 import { INKS, chart, lines } from "./charts.js";
 import { partitionOf, seriesOf, thoughtOf, told } from "./thought.js";
 import { settingsOf } from "./settings.js";
@@ -88,7 +88,8 @@ export async function cellView(query) {
 function titleOf(one, row, column) {
   const { spec } = known.index.cells[one];
   const dataset = spec === null ? null : known.index.specs[spec].setting.dataset;
-  const named = dataset && !column.name.toLowerCase().includes(dataset.toLowerCase());
+  const letters = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
+  const named = dataset && !letters(column.name).includes(letters(dataset));
   return `${row.name}${named ? ` on ${dataset}` : ""}, ${column.name}`;
 }
 
@@ -140,7 +141,7 @@ function summary(one, n, numbers) {
           : null,
       ],
       ["Table", `${table.title} (${table.name})`],
-      ...elsewhere(one).map((other) => [`Scale ${placeOf(other).table.scale}`, linked(other)]),
+      ...elsewhere(one).map((other) => [scaleName(placeOf(other).table.scale), linked(other)]),
     ]),
     Object.entries(cell.failed).map(([run, error]) =>
       el("p", { class: "warning" }, el("b", {}, `Run ${run} failed: `), error),

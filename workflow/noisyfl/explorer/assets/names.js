@@ -53,3 +53,8 @@ export function bytes(count) {
 export function literal(value) {
   return value === undefined ? "–" : JSON.stringify(value);
 }
+
+/** What a scale of the page is called: its own one, or that of the runs at paper scale. */
+export function scaleName(name) {
+  return name === known.index.scale ? `Scale ${name}` : `Paper scale (${name})`;
+}

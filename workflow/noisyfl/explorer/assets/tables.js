@@ -2,7 +2,7 @@
 import { anyOf, bullets, choice, controls, disclosure, el, prose, say } from "./dom.js";
 import { known, placeOf, traits } from "./data.js";
 import { address, cellAddress, cellOf, rename } from "./place.js";
-import { colour } from "./names.js";
+import { colour, scaleName } from "./names.js";
 import { download } from "./csv.js";
 
 const FILTERS = {
@@ -127,7 +127,7 @@ function scales(asked) {
         href: address("tables", { ...asked, paper: "", scale: name === known.index.scale ? "" : name }),
         "aria-current": scaleOf(asked) === name ? "true" : null,
       },
-      name === known.index.scale ? `Scale ${name}` : `Paper scale (${name})`,
+      scaleName(name),
     );
   return el("nav", { class: "chips", "aria-label": "Scales" }, names.map(link));
 }
