@@ -94,7 +94,7 @@ def lease(tmp_path):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_runs_come_back_and_those_that_the_clock_ends_go_on(lease, tmp_path):
     lease("runs", "60")
     short, long = lease.ids

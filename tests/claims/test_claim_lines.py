@@ -309,7 +309,7 @@ class MadeUp:
         "seed": 1,
         "noisy_partition": {"dataset": "cifar10"},
     }
-    provenance: ClassVar = {"status": "finished"}
+    provenance: ClassVar = SimpleNamespace(status="finished")
 
     def __init__(self, name):
         self.id, self.files = name, None
@@ -337,7 +337,7 @@ def test_every_check_of_every_claim_can_be_decided_by_runs(parts, no_cells, monk
 
     monkeypatch.setattr(Artifacts, "run", lambda self, name: MadeUp(name))
     monkeypatch.setattr(Artifacts, "partition", lambda self, run: SimpleNamespace(clients=levels))
-    monkeypatch.setattr("noisyfl.claims.artifacts.features", lambda partition: known)
+    monkeypatch.setattr("noisyfl.claims.artifacts.client_features", lambda partition: known)
     for read in ("first_values", "last_values"):
         monkeypatch.setattr(f"noisyfl.claims.artifacts.{read}", of_clients)
     monkeypatch.setattr(claim_artifacts, "PAIRS", dict.fromkeys(claim_artifacts.PAIRS, of_pairs))

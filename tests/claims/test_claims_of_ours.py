@@ -56,7 +56,7 @@ def test_the_page(tmp_path, cells_file):
     assert rows["fedrn-02"][2] == "partly supported: 2 of 2; 2 of 2; 1 of 2; 1 of 2"
     assert rows["fedrn-12"][2:] == ["undecided: no numbers", "undecided: not run |"]
     assert rows["fedcni-01"][2:] == ["mostly supported: 17 of 18", "mostly supported: 17 of 18 |"]
-    assert rows["rofl-01"][2:] == ["holds: 12 of 12", "holds: 10 of 10 (2 not run) |"]
+    assert rows["rofl-01"][2:] == ["supported: 12 of 12", "supported: 10 of 10 (2 not run) |"]
     for name in all_claims():
         assert rows[name]
         assert f'class="name">{name}</th>' in page

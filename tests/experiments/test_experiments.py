@@ -303,7 +303,8 @@ def shipped(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["config", *(pytest.param(name, marks=pytest.mark.slow) for name in ("smoke", "paper"))]
+    "name",
+    ["config", *(pytest.param(name, marks=pytest.mark.storm) for name in ("smoke", "paper"))],
 )
 def test_the_shipped_scales_expand(name):
     made = shipped(name)

@@ -109,7 +109,7 @@ if not torch.cuda.is_available():
         ("cnn", 17, 1),
         ("cnn2conv", 17, 1),
         ("cnn4conv", 17, 3),
-        pytest.param("resnet18", 4, 3, marks=pytest.mark.slow),
+        pytest.param("resnet18", 4, 3, marks=pytest.mark.storm),
     ],
 )
 def test_fast_equals_loop(make, model, side, channels, options, monkeypatch):

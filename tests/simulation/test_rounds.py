@@ -195,7 +195,7 @@ def seconds_of(files):
     return took["setup_seconds"] + took["training_seconds"]
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 def test_runs_killed_at_random_moments_end_the_same(data, tmp_path, undisturbed):
     """Killed two or three times anywhere: in set-up, in a round, in a checkpoint."""
     specs = [spec_of(method) for method in INTERRUPTED]

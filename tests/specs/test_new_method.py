@@ -46,7 +46,7 @@ def test_it_trains_as_fedavg(written, tmp_path):
     [
         ["ruff", "check", "--config"],
         ["ruff", "format", "--check", "--config"],
-        pytest.param(["mypy", "--config-file"], marks=pytest.mark.slow),
+        pytest.param(["mypy", "--config-file"], marks=pytest.mark.storm),
     ],
     ids=" ".join,
 )

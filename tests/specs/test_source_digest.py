@@ -17,6 +17,7 @@ NAMES_A_RUN = {
     "specs/__init__.py",
     "specs/catalogue.py",
     "specs/identity.py",
+    "specs/words.py",
     "specs/parts.py",
     "specs/sources.py",
     "specs/spec.py",

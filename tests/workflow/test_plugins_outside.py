@@ -62,7 +62,10 @@ def repository(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dataset", RUNS)
+@pytest.mark.parametrize(
+    "dataset",
+    [pytest.param(name, marks=[pytest.mark.storm] * (name == "digits")) for name in RUNS],
+)
 def test_a_table_of_a_plugins_components(repository, dataset):
     done = repository.snakemake("all", "explorer", config=f"config/on_{dataset}.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
