@@ -92,7 +92,7 @@ def reliable_or_random(accuracy: Numbers) -> Checks:
     accuracy=cells("table5", by="variant_finetune variant_alpha noise"),
 )
 def finetuning_helps(accuracy: Numbers) -> Checks:
-    """Fine-tuning the neighbours' classifiers helps, and a lot, for every α."""
+    """Fine-tuning the neighbours' classifiers helps, and a lot, whatever α."""
     gain = accuracy["on"] - accuracy["off"]
     yield from check("two points or more", gain >= 2, bound=OURS)
 
