@@ -102,7 +102,7 @@ def test_a_reproduced_run_is_done_and_tells_nothing_of_this_machine(place, tmp_p
 def test_what_failed_is_told_in_three_lines(place):
     says(place, place.krum[0], "failed", error="RuntimeError: no memory")
     said = json.loads(place.results.status(place.krum[0]).read_text())
-    words = [said[key] for key in ("setting", "error", "log")]
+    words = [place.plan.words_of(place.krum[0]), said["error"], said["log"]]
     provenance = place.results.run(place.krum[0]).provenance
     alone = f"snakemake {provenance} --cores 1"
     assert text_of(place).endswith("\n\n" + failure_text(*words, alone))

@@ -211,7 +211,7 @@ def load_cells(scale: str | Path = "desk", results: str | Path = "results") -> p
 def load_run(run: str, results: str | Path = "results") -> Run:
     """A run: its spec, its provenance, and its columns by round.
 
-    ``pd.DataFrame(run.rounds)`` and ``pd.DataFrame(run.clients)`` are its two tables.
+    ``run.rounds`` and ``pd.DataFrame(run.clients)`` are its two tables.
 
     Args:
         run: its id.

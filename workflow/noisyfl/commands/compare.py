@@ -302,7 +302,7 @@ class _Display:
                 status = read_status(self.places.results.status(run))
                 if status and status.state == "running" and status.rounds:
                     done = f"round {status.rounds_done} of {status.rounds}"
-                    lines.append(f"  {status.setting}: {done}")
+                    lines.append(f"  {describe_run(self.wanted.runs[run])}: {done}")
         return Text(
             f"{self.table(self.frame)}\n\n" + "\n".join(lines), no_wrap=True, overflow="crop"
         )

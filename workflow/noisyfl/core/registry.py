@@ -282,6 +282,11 @@ def parse_component(text: str, where: str = "") -> dict[str, Any]:
     except UNREADABLE as error:
         raise BadInput(f"cannot read {text!r}; {expected}", where=where) from error
     keys = [key for key, _ in options]
+    if "name" in keys:
+        raise BadInput(
+            f"cannot read {text!r}: no option is called 'name'; images and file have 'title'",
+            where=where,
+        )
     for key in keys:
         if keys.count(key) > 1:
             raise BadInput(

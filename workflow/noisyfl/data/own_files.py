@@ -46,6 +46,7 @@ from noisyfl.data.noise.human_labels import (
     load_columns,
 )
 from noisyfl.data.roots import Roots, each
+from noisyfl.data.titles import know, told_apart
 
 Stamp = list[int] | None
 """Size and time of the last change (nanoseconds) of a file; None if there is none."""
@@ -80,6 +81,7 @@ class OwnFiles:
             file that is kept, by path.
         fingerprints: of every user's own dataset that was read, by the JSON of its options.
         remarks: what a user should know of images and of labels, by their digests.
+        titles: what people are shown of each file's content, by digest.
         doubts: what is odd about files of labels. Whether this is known depends on what is prepared
             already, so that no table may depend on it.
     """
@@ -90,6 +92,7 @@ class OwnFiles:
         self.stamps: dict[str, Stamp] = {}
         self.fingerprints: dict[str, str] = {}
         self.remarks: dict[str, list[str]] = {}
+        self.titles: dict[str, str] = {}
         self.doubts: list[str] = []
         self._known: dict[str, Any] = {}
         self._sources: dict[str, dict[str, Any]] = {}  # as in a record, by the JSON of the options
@@ -121,7 +124,9 @@ class OwnFiles:
             self.fingerprints[options] = found
             self._known[options], self._sources[options] = known, source
             self.remarks[known["sha256"]] = source["remarks"]
+            self._call(known["sha256"], wanted.shown_as)
             if source["given"]:
+                self._call(source["given"], f"{wanted.shown_as}: {wanted.given}")
                 self.remarks[source["given"]] = source["doubts"]
         return dict(self._known[options])
 
@@ -225,19 +230,29 @@ class OwnFiles:
 
     # Labels.
 
-    def labels(self, path: str | None, key: str | None, facts: Dataset) -> str:
+    def _call(self, sha256: str, title: str) -> None:
+        """Note a title; the first of several wins, so that it does not change within a plan."""
+        self.titles.setdefault(sha256, title)
+        know(told_apart(self.titles))
+
+    def labels(
+        self, path: str | None, key: str | None, facts: Dataset, title: str | None = None
+    ) -> str:
         """The digest of given labels, which are kept.
 
         Args:
             path: of the file in a data folder; None: the given labels of a user's own dataset.
             key: name of the array or column; None if the file is a single array.
             facts: about the dataset.
+            title: what people are shown; None: as the file is called.
 
         Raises:
             BadInput: there are none, or they do not fit the dataset.
         """
         if path is not None:
-            return self._labels(path, key, facts)
+            sha256 = self._labels(path, key, facts)
+            self._call(sha256, title or ": ".join([Path(path).name, *([key] if key else [])]))
+            return sha256
         if not facts.given:
             raise BadInput(
                 f"got null, expected a file, since {facts.name} has no given labels of its own "
@@ -305,12 +320,13 @@ class OwnFiles:
 
     # Clients.
 
-    def clients(self, path: str, facts: Dataset) -> tuple[str, int, int]:
+    def clients(self, path: str, facts: Dataset, title: str | None = None) -> tuple[str, int, int]:
         """The digest of a user's own partition, which is kept; its clients and samples.
 
         Args:
             path: of the file in a data folder.
             facts: about the dataset.
+            title: what people are shown; None: as the file is called.
 
         Raises:
             BadInput: there is no such file, or it is no partition of the dataset.
@@ -326,6 +342,7 @@ class OwnFiles:
             )
             self._known[noted] = (sha256, int(client[-1]) + 1, len(sample))
         kept: tuple[str, int, int] = self._known[noted]
+        self._call(kept[0], title or Path(path).name)
         return kept
 
     # What is kept.

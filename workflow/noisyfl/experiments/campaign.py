@@ -377,8 +377,7 @@ def run_names(scale: Scale) -> dict[str, str]:
                     for run in runs:
                         seed = f", seed {plan.runs[run]['seed']}" if len(runs) > 1 else ""
                         found.setdefault(run, f"{row.name}, {column.name}{seed}")
-    named = {run: f"{one.words}, seed {plan.runs[run]['seed']}" for run, one in plan.facts.items()}
-    return {**named, **found}
+    return {**{run: plan.words_of(run) for run in plan.facts}, **found}
 
 
 def page_table(text: str) -> list[str]:

@@ -334,7 +334,7 @@ class Expansion:
         for facts in (dataset(self.plan.partitions[line.partition]["dataset"]) for line in lines):
             if entry.kind in NEED_TRUTH and not facts.true_labels:
                 raise BadInput(
-                    f"{where}: got the dataset {facts.name}, whose true labels are not known, and "
+                    f"{where}: got the dataset {facts.title}, whose true labels are not known, and "
                     f"{entry.kind} compares what is found with them"
                 )
         return {

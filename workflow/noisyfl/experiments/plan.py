@@ -121,6 +121,10 @@ class Plan:
         self.partitions[partition] = spec
         return partition
 
+    def words_of(self, run: str) -> str:
+        """What a run is called on the console."""
+        return f"{self.facts[run].words}, seed {self.runs[run]['seed']}"
+
     def estimate(self, run: str, device: str) -> Estimate:
         """What a run should take on a device, named as the configuration has it."""
         work = self.facts[run].work

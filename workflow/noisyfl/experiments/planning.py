@@ -8,7 +8,7 @@ job starts.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
 from noisyfl.data.roots import NotRead
+from noisyfl.data.titles import known_titles
 from noisyfl.experiments.config import (
     PUBLISHED,
     Configuration,
@@ -101,6 +102,7 @@ def make_plan(
         plan.check_targets()
     _describe_runs(plan, own)
     _describe_cells(plan)
+    _add_titles(plan)
     plan.claim_parts = [name for name in tables_of_claims() if name in names]
     return plan
 
@@ -146,6 +148,22 @@ def _with_remarks(cell: CellDescription, plan: Plan) -> CellDescription:
     )
 
 
+def _add_titles(plan: Plan) -> None:
+    """Add to each table and figure what a user calls the data behind it."""
+
+    def titles(partitions: Iterable[str]) -> dict[str, str]:
+        specs = [plan.partitions[one] for one in dict.fromkeys(partitions)]
+        parts = [part for spec in specs for part in spec.values() if isinstance(part, Mapping)]
+        return known_titles(part["sha256"] for part in parts if "sha256" in part)
+
+    for name, table in plan.tables.items():
+        found = titles(plan.facts[run].partition for run in table.run_ids())
+        plan.tables[name] = replace(table, titles=found)
+    for name, figure in plan.figures.items():
+        drawn = [*figure.partitions, *(plan.facts[run].partition for run in figure.runs)]
+        plan.figures[name] = replace(figure, titles=titles(drawn))
+
+
 def _expanded(expand: Callable[[OwnFiles | None], Plan], own: OwnFiles) -> Plan:
     """An experiment, of which all that needs no file is checked before one is read."""
     try:
@@ -170,7 +188,7 @@ def _describe_runs(plan: Plan, own: OwnFiles) -> None:
             for column, cell in zip(table.columns, line, strict=True):
                 for run in cell:
                     facts = dataset(plan.runs[run]["noisy_partition"]["dataset"])
-                    cells.setdefault(run, f"{row.name}, {facts.name}, {column.name}")
+                    cells.setdefault(run, f"{row.name}, {facts.title}, {column.name}")
     works: dict[str, Work] = {}
     for run, spec in plan.runs.items():
         partition, work = identity(spec["noisy_partition"]), work_of(spec)

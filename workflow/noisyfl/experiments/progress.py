@@ -207,8 +207,8 @@ def progress_text(
             "A run that several tables share is counted with each of them, and once in `all`. "
             "Hours are those of one run at a time.",
             *_end(progress, seconds, pace, now),
-            *_under_way(progress, seconds, now),
-            *_failures(progress, layouts[0], options),
+            *_under_way(plan, progress, seconds, now),
+            *_failures(plan, progress, layouts[0], options),
             *_damage(progress),
         ]
     )
@@ -243,7 +243,10 @@ def _date(moment: datetime) -> str:
 
 
 def _under_way(
-    progress: Mapping[str, RunProgress], seconds: Mapping[str, float], now: datetime
+    plan: Plan,
+    progress: Mapping[str, RunProgress],
+    seconds: Mapping[str, float],
+    now: datetime,
 ) -> list[str]:
     found = {run: s.status for run, s in progress.items() if s.state == "running" and s.status}
     if len(found) > MOST_LINES or not found:
@@ -256,13 +259,13 @@ def _under_way(
         if status.accuracy is not None:
             rounds += f", accuracy {100 * status.accuracy:.1f} %"
         end = _date(now + timedelta(seconds=seconds[run]))
-        line = f"{status.setting}: {rounds}, on {status.host}, until {end}"
+        line = f"{plan.words_of(run)}: {rounds}, on {status.host}, until {end}"
         lines.append(f"  {run}  {one_line(line)}")
     return ["", "Under way:", *lines]
 
 
 def _failures(
-    progress: Mapping[str, RunProgress], results: Results, options: Sequence[str]
+    plan: Plan, progress: Mapping[str, RunProgress], results: Results, options: Sequence[str]
 ) -> list[str]:
     lines = []
     for run, one in progress.items():
@@ -271,7 +274,7 @@ def _failures(
             error = status.error or "for a reason that it does not give"
             target = results.run(run).provenance
             alone = snakemake_alone(target, options, status.slurm_job is not None)
-            lines += ["", failure_text(status.setting, error, status.log, alone)]
+            lines += ["", failure_text(plan.words_of(run), error, status.log, alone)]
     return lines
 
 

@@ -41,7 +41,7 @@ def describe_spec(spec: Spec) -> dict[str, Any]:
     return {
         "setting": {name: str(words) for name, words in describe_setting(spec).items()},
         "methods": [_method(part, spec) for part in parts_of(spec["method"])],
-        "dataset": dataset(given["dataset"]).name,
+        "dataset": dataset(given["dataset"]).title,
         "partition": given["partition"]["name"],
         "noise": given["label_noise"]["name"],
         "words": {

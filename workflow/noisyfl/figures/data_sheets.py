@@ -90,7 +90,9 @@ def class_examples(facts: Dataset, part: DatasetPart) -> Figure:
     names = list(rows)
     side = (PAGE - 1.1 * columns) / (columns * shown)
     figure = new_figure(0.5 + size * max(side * (1 + GAP), 0.115))
-    figure.suptitle(f"{facts.name}: training images by {'class' if facts.true_labels else 'label'}")
+    figure.suptitle(
+        f"{facts.title}: training images by {'class' if facts.true_labels else 'label'}"
+    )
     for column, axes in enumerate(figure.subplots(1, columns, squeeze=False).flat):
         chosen = names[column * size : (column + 1) * size]
         _draw_rows(axes, {name: rows[name] for name in chosen}, 7.5 if columns == 1 else 5.5)
@@ -125,7 +127,7 @@ def augmentations(facts: Dataset, part: DatasetPart) -> Figure:
     ):
         draws = view.draw(kind, DRAWN, stream(0, "data sheet", kind))
         rows[words] = _as_bytes(view.show(kind, copies, draws))
-    return _figure_of(rows, f"{facts.name}: augmentation of one image", "")
+    return _figure_of(rows, f"{facts.title}: augmentation of one image", "")
 
 
 def strong_operations(facts: Dataset, part: DatasetPart) -> Figure:
@@ -144,7 +146,7 @@ def strong_operations(facts: Dataset, part: DatasetPart) -> Figure:
         draws["strength"][:, 0] = table[number, levels]
         copies = image.expand(len(levels), -1, -1, -1).contiguous()
         rows[name] = _channels_last(apply_strong(copies, draws, FIXMATCH))
-    title = f"{facts.name}: operations of the strong view, levels {levels[0]} to {levels[-1]}"
+    title = f"{facts.title}: operations of the strong view, levels {levels[0]} to {levels[-1]}"
     return _figure_of(rows, title, "two are drawn for an image; then a square is cut out")
 
 

@@ -152,7 +152,7 @@ def _stand_ins(content: Content, cells: list[Cell]) -> list[str]:
         paper, setting = cell.facts, content.runs[cell.runs[0]].spec["noisy_partition"]
         clients = str(setting["partition"]["clients"])
         if paper["dataset"] != setting["dataset"]:
-            found[f"{dataset(setting['dataset']).name} replaces {paper['dataset']}."] = None
+            found[f"{dataset(setting['dataset']).title} replaces {paper['dataset']}."] = None
         there = CLIENTS.search(paper["partition"])
         if there and there[1] != clients:
             found[f"{clients} clients; the paper has {there[1]}."] = None

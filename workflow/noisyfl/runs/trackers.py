@@ -148,7 +148,7 @@ def parameters(spec: Mapping[str, Any]) -> dict[str, str]:
     return {
         "run": identity(spec),
         "words": describe_run(spec),
-        "dataset": dataset(partition["dataset"]).name,
+        "dataset": dataset(partition["dataset"]).title,
         "partition": partition["partition"]["name"],
         "label_noise": partition["label_noise"]["name"],
         "model": spec["model"]["name"],

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from noisyfl.core.options import BadInput
+from noisyfl.data.titles import know
 from noisyfl.specs.identity import canonical_json
 from noisyfl.specs.parts import split_method
 
@@ -111,6 +112,7 @@ class TableDescription:
             of none of the cells.
         missing: how many more runs it would have if all were trained.
         missing_hours: about how many hours of one CPU core training these would take.
+        titles: of users' own data, by digest.
     """
 
     experiment: str
@@ -130,6 +132,7 @@ class TableDescription:
     other_numbers: tuple[Labels, ...] = ()
     missing: int = 0
     missing_hours: float = 0.0
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def runs(self) -> Runs:
@@ -238,8 +241,10 @@ class TableDescription:
 
     @classmethod
     def from_json(cls, text: str) -> TableDescription:
-        """Read what :func:`description_text` has written."""
-        return _TABLES.validate_json(text)
+        """Read what :func:`description_text` has written, and take note of the titles."""
+        table = _TABLES.validate_json(text)
+        know(table.titles)
+        return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +296,7 @@ class FigureDescription:
         footer: whether a line below says where the figure comes from.
         rounds: how many rounds are drawn.
         marks: the marks of a figure by round.
+        titles: of users' own data, by digest.
     """
 
     experiment: str
@@ -311,6 +317,7 @@ class FigureDescription:
     footer: bool = True
     rounds: int = 0
     marks: tuple[Mark, ...] = ()
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def source_table(self) -> TableDescription:
@@ -353,8 +360,10 @@ class FigureDescription:
 
     @classmethod
     def from_json(cls, text: str) -> FigureDescription:
-        """Read what :func:`description_text` has written."""
-        return _FIGURES.validate_json(text)
+        """Read what :func:`description_text` has written, and take note of the titles."""
+        figure = _FIGURES.validate_json(text)
+        know(figure.titles)
+        return figure
 
 
 _TABLES = TypeAdapter(TableDescription)

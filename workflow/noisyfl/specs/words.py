@@ -13,6 +13,7 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.noise.noise_level import NOISE_LEVELS
 from noisyfl.data.partitioning.partition import PARTITIONS
+from noisyfl.data.titles import title_of
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.parts import parts_of
@@ -53,6 +54,8 @@ def component(raw: Spec, changed: Collection[str] = ()) -> Words:
         changed: the options to mark.
     """
     pieces = [(raw["name"], False)]
+    if title := title_of(raw.get("sha256", "")):
+        pieces.append((f"({title}", False))
     for key, value in raw.items():
         if key not in ABOUT:
             pieces.append((", " if len(pieces) > 1 else "(", False))
@@ -66,12 +69,14 @@ def in_short(raw: Spec, declared: Mapping[str, type[Component]]) -> str:
     Of a component that nobody declares any more, such as a method whose file is gone, all options.
     """
     one = declared.get(raw["name"])
-    known = raw.keys() - {"name", "revision"} if one is None else one.model_fields
+    known = raw.keys() if one is None else one.model_fields
     defaults = {} if one is None else one.defaults()
-    told = [
+    title = title_of(raw.get("sha256", ""))
+    told = [title] if title else []
+    told += [
         f"{key}={value}"
         for key, value in raw.items()
-        if key in known and not (key in defaults and defaults[key] == value)
+        if key in known and key not in ABOUT and not (key in defaults and defaults[key] == value)
     ]
     return raw["name"] + (f"({', '.join(told)})" if told else "")
 
@@ -89,7 +94,7 @@ def describe_trials(spec: Spec) -> str:
     given = spec["noisy_partition"]
     method = "+".join(in_short(part, methods()) for part in parts_of(spec["method"]))
     facts = dataset(given["dataset"])
-    words = f"{method} on {facts.name}, {in_short(given['partition'], PARTITIONS.classes)}"
+    words = f"{method} on {facts.title}, {in_short(given['partition'], PARTITIONS.classes)}"
     if not facts.true_labels:
         return f"{words}, label noise as it comes"
     if given["label_noise"]["name"] == "none":
@@ -126,7 +131,7 @@ def describe_setting(
         for name in Schedule.model_fields
     }
     return {
-        "dataset": plain(dataset(partition["dataset"]).name),
+        "dataset": plain(dataset(partition["dataset"]).title),
         "clients": plain(str(partition["partition"]["clients"])),
         "partition": words("partition", partition["partition"]),
         "label noise": words("label_noise", partition["label_noise"]),

@@ -34,6 +34,7 @@ from noisyfl.data.datasets.shards import Encoded
 from noisyfl.data.datasets.sources import Arrays, load_cifar, load_digits, load_idx, load_svhn
 from noisyfl.data.datasets.validation import ENDING, held_out, load_validation
 from noisyfl.data.roots import NotFound
+from noisyfl.data.titles import title_of
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,11 @@ class Dataset:
     def true_names(self) -> tuple[str, ...]:
         """What the true labels of training samples stand for: the classes, and the open set."""
         return (*self.classes, "no class") if self.open_set else self.classes
+
+    @property
+    def title(self) -> str:
+        """What people are shown: the name, or of a user's own dataset the title, if it is known."""
+        return title_of(self.own["sha256"], self.name) if self.own else self.name
 
     @property
     def canonical(self) -> str | Mapping[str, Any]:

@@ -110,6 +110,19 @@ class RequestedImages(Component):
         None, doc="standard deviation of each channel; null: that of the training part"
     )
 
+    title: str | None = option(
+        None, doc="what tables and pages call it; null: as the file or folder is called"
+    )
+
+    def options(self) -> dict[str, Any]:
+        """Those that decide what is read."""
+        return self.model_dump(mode="json", exclude={"title"})
+
+    @property
+    def shown_as(self) -> str:
+        """What tables and pages call it."""
+        return self.title or (Path(self.path).name if self.path else "") or self.source
+
     @property
     def source(self) -> str:
         """What messages call it: the path, or the name on the hub."""

@@ -104,13 +104,18 @@ class Human(LabelNoise):
 
 
 def _from_file(
-    path: str | None, key: str | None, sha256: str, dataset: Dataset, own: OwnFiles | None
+    path: str | None,
+    key: str | None,
+    sha256: str,
+    dataset: Dataset,
+    own: OwnFiles | None,
+    title: str | None = None,
 ) -> LabelNoise:
     """A user's own labels, by their digest; the file need not be there if that is given."""
     if own is None:
         raise NotRead(f"got {path!r}, which has not been read yet; plan the scale that names it")
     try:
-        found = own.labels(path, key, dataset)
+        found = own.labels(path, key, dataset, title)
     except LabelsMissing:
         if not sha256:
             raise
@@ -137,6 +142,9 @@ class OwnLabels(LabelNoise):
         "that `images(given=...)` names",
     )
     key: str | None = option(None, doc="array of the file, or column of the .csv")
+    title: str | None = option(
+        None, doc="what tables and pages call them; null: as the file and the key are called"
+    )
     sha256: str = option(
         "", doc="of the labels as int64; filled in from the file where it is not given"
     )
@@ -168,7 +176,7 @@ class OwnLabels(LabelNoise):
         if self.sha256 and self.path is None:
             return self
         with _path_for_file():
-            return _from_file(self.path, self.key, self.sha256, dataset, own)
+            return _from_file(self.path, self.key, self.sha256, dataset, own, self.title)
 
 
 @contextmanager

@@ -25,16 +25,19 @@ export function settingsOf(cells) {
     const paper = theirs.map((spec) => spec?.setting[name]);
     return { name, ours, paper, note: why(cells, name, ours, paper) };
   });
+  const source = cells.some((cell) => known.index.tables[cell.table].compared)
+    ? "The paper"
+    : "The experiment";
   return [
     el(
       "p",
       { class: "legend" },
       "Marked ",
       el("mark", {}, "≠"),
-      ": differs from the paper’s setting.",
+      `: differs from the setting of ${source.toLowerCase()}.`,
     ),
-    comparison("Setting", lines, cells.length),
-    ...options(specs, theirs, scaleOf(cells)),
+    comparison("Setting", source, lines, cells.length),
+    ...options(specs, theirs, source, scaleOf(cells)),
   ];
 }
 
@@ -55,8 +58,8 @@ function scaleOf(cells) {
   return known.index.scales[known.index.tables[cells[0].table].scale];
 }
 
-/** A table of lines {name, ours, paper, note}; of two cells a column each. */
-function comparison(head, lines, count) {
+/** A table of lines {name, ours, paper, note}, `paper` being what the source has; of two cells a column each. */
+function comparison(head, source, lines, count) {
   const marked = (line, n) => {
     const differs =
       line.ours[n] !== undefined && line.paper[n] !== undefined && line.ours[n] !== line.paper[n];
@@ -68,8 +71,7 @@ function comparison(head, lines, count) {
     );
   };
   const apart = (line) => count > 1 && line.ours[0] !== line.ours[1];
-  const heads =
-    count > 1 ? [head, "Cell A", "Cell B", "The paper", "Why"] : [head, "Ours", "The paper", "Why"];
+  const heads = [head, ...(count > 1 ? ["Cell A", "Cell B"] : ["Ours"]), source, "Why"];
   const theirs = (line) => {
     const told = [...new Set(line.paper.filter((value) => value !== undefined))];
     return told.length ? told.join(" / ") : "–";
@@ -87,7 +89,7 @@ function comparison(head, lines, count) {
           line.link ? el("a", { href: line.link }, line.name) : line.name,
         ),
         line.ours.map((_, n) => marked(line, n)),
-        el("td", { "data-head": "The paper" }, theirs(line)),
+        el("td", { "data-head": source }, theirs(line)),
         el("td", { "data-head": "Why" }, line.note),
       ),
     ),
@@ -95,7 +97,7 @@ function comparison(head, lines, count) {
 }
 
 /** The options of each method: of two cells with the same methods side by side. */
-function options(specs, theirs, scale) {
+function options(specs, theirs, source, scale) {
   const names = [...new Set(specs.flatMap((spec) => (spec?.methods ?? []).map((one) => one.name)))];
   return names.flatMap((name) => {
     const of = (spec) => spec?.methods.find((one) => one.name === name);
@@ -119,7 +121,7 @@ function options(specs, theirs, scale) {
       paper: paper.map((one) => one && literal(one.options[key])),
       note: reason(described, key, ours, paper, scale),
     }));
-    return [title, comparison("Option", lines, specs.length)];
+    return [title, comparison("Option", source, lines, specs.length)];
   });
 }
 
