@@ -30,7 +30,7 @@ def read_partition_file(places: Sequence[Path], facts: Dataset) -> tuple[np.ndar
         raise BadInput(f"there is no file {' or '.join(map(str, places))}", "path")
     if path.suffix not in (".csv", ".parquet"):
         raise BadInput(f"got {path.name!r}, expected a .csv or .parquet file", "path")
-    table = OwnTable(path, most=facts.task_size)
+    table = OwnTable(path)
     client, sample = (_numbers(table, name) for name in ("client", "sample"))
     for wrong, words in (
         (client < 0, "client is negative"),

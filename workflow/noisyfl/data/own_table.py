@@ -1,19 +1,17 @@
-"""A user's file as a table: columns or arrays by name, which are checked before they are read.
+"""A user's file as a table: columns or arrays by name, which are checked before they are used.
 
 One reader serves the lists of images, of labels and of clients, in every format.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,21 +20,18 @@ from pyarrow import csv
 
 from noisyfl.core.options import BadInput, did_you_mean
 from noisyfl.data.datasets.images import RawImage, reason
-from noisyfl.data.pickled_arrays import PickledArray, load_pt, unpickled
+from noisyfl.data.pickled_arrays import array_of, load_pt, unpickled
 
 MOST_GB = 16
 """Gigabytes of all pixels, at most; a run has them in memory."""
 
 MOST_ROWS = 20_000_000
-"""Rows of a table, at most, unless its reader expects fewer."""
-
-LONGEST_NAME = 400
-"""Bytes of the longest name of a class in an array: a hundred characters."""
-
-LONGEST_HEADER = 2**16
-"""Bytes that are enough for the header of an ``.npy`` file."""
 
 CHANNELS = ((), (1,), (3,))
+
+Column = np.ndarray | pa.ChunkedArray
+Columns = tuple[Sequence[str], Callable[[str], Column]]
+"""The names of a file's columns or arrays, and what reads one of them."""
 
 
 class OwnTable:
@@ -46,7 +41,6 @@ class OwnTable:
         path: a .csv, .parquet, .npz, .npy or .pt file.
         option: that names the file, which errors name unless a column's own option is wrong.
         texts: columns of a .csv that are text even if all of it is digits.
-        most: rows that it may have.
 
     Attributes:
         names: of the columns or arrays, in order; one that is there twice makes no difference
@@ -56,19 +50,18 @@ class OwnTable:
         BadInput: the file cannot be read, or has no row.
     """
 
-    def __init__(
-        self, path: Path, option: str = "path", texts: Sequence[str] = (), most: int = MOST_ROWS
-    ) -> None:
-        self.path, self.option, self.texts, self.most = path, option, texts, most
-        readers = {".npz": self._npz, ".npy": self._npy, ".pt": lambda: load_pt(path)}
+    def __init__(self, path: Path, option: str = "path", texts: Sequence[str] = ()) -> None:
+        self.path, self.option = path, option
+        self._metadata: Mapping[bytes, bytes] = {}
+        openers: dict[str, Callable[[], Columns]] = {
+            ".csv": lambda: self._csv(texts),
+            ".parquet": self._parquet,
+            ".npz": self._npz,
+            ".npy": self._npy,
+            ".pt": lambda: _of_mapping(load_pt(path)),
+        }
         with self._naming(f"cannot read {path}: "):
-            content: Mapping[str, Any] = {}
-            if path.suffix in readers:
-                content = readers[path.suffix]()
-                self.names = list(content)
-            else:
-                content = self._columns()
-        self._content = content
+            self.names, self._read = openers[path.suffix]()
 
     def check(self, name: str, option: str) -> None:
         """Raise :class:`BadInput` unless there is one column of a name.
@@ -96,9 +89,9 @@ class OwnTable:
         """
         self.check(name, option or self.option)
         with self._naming(f"{self.path}: {name!r} " if name else f"{self.path} ", option):
-            values = self._values(name, count)
+            values = _plain(self._read(name), count)
             names = self.class_names(name)
-            if not names or not all(isinstance(value, int) for value in values):
+            if not names or isinstance(values[0], str):
                 return values
             for row, value in enumerate(values):
                 if not 0 <= int(value) < len(names):
@@ -107,40 +100,30 @@ class OwnTable:
 
     def images(self, name: str) -> list[RawImage]:
         """A column of images: paths relative to a .csv, arrays of an .npz, or encoded bytes."""
-        self.check(name, "image")
         if self.path.suffix == ".csv":
             return [self.path.parent / str(value) for value in self.labels(name, "image")]
+        self.check(name, "image")
         with self._naming(f"{self.path}: {name!r} ", "image"):
-            value = self._content[name]
-            if isinstance(value, _StoredArray):
-                shape, dtype = value.header()
-                fits = len(shape) in (3, 4) and shape[3:] in CHANNELS and 0 not in shape
-                if dtype != np.uint8 or not fits:
+            column = self._read(name)
+            if isinstance(column, np.ndarray):
+                shape = column.shape
+                if column.dtype != np.uint8 or len(shape) < 3 or shape[3:] not in CHANNELS:
                     raise ValueError(
-                        f"is {dtype} {shape}, expected uint8 [n, height, width] or with 1 or 3 "
-                        "channels behind"
+                        f"is {column.dtype} {shape}, expected uint8 [n, height, width] or with 1 "
+                        "or 3 channels behind"
                     )
-                if math.prod(shape) > MOST_GB * 1e9 or shape[0] > self.most:
-                    raise ValueError(
-                        f"is {dtype} {shape}, expected at most {MOST_GB} GB and {self.most:,} "
-                        "images"
-                    )
-                return list(value.read())
-            rows = self._column(name).to_pylist()
-            found: list[RawImage] = []
-            for row in rows:
-                content = row.get("bytes") if isinstance(row, dict) else row
+                return list(column)
+            rows = column.to_pylist()
+            found = [row.get("bytes") if isinstance(row, dict) else row for row in rows]
+            for row, content in enumerate(found):
                 if not isinstance(content, bytes):
-                    raise ValueError(f"has no bytes of an image in row {len(found)}")
-                found.append(content)
+                    raise ValueError(f"has no bytes of an image in row {row}")
             return found
 
     def class_names(self, name: str) -> list[str] | None:
         """The names of the classes by number, as the hub's library writes them next to a column."""
-        if self.path.suffix != ".parquet":
-            return None
         try:
-            said = json.loads(self._said or b"{}")
+            said = json.loads(self._metadata.get(b"huggingface", b"{}"))
             for key in ("info", "features", name, "names"):
                 said = said.get(key, {})
             if not all(isinstance(one, str) for one in said):
@@ -163,131 +146,82 @@ class OwnTable:
         except Exception as error:
             raise BadInput(f"{where}{reason(error)}", option or self.option) from error
 
-    def _columns(self) -> Mapping[str, Any]:
-        if self.path.suffix == ".csv":
-            texts = csv.ConvertOptions(column_types=dict.fromkeys(self.texts, pa.string()))
-            table = csv.read_csv(self.path, convert_options=texts)
-            self.names, rows = table.column_names, table.num_rows
-            content = dict(zip(self.names, table.columns, strict=True))
-        else:
-            with pq.ParquetFile(self.path) as file:
-                schema, rows = file.schema_arrow, file.metadata.num_rows
-            self.names, content = schema.names, dict.fromkeys(schema.names)
-            self._said = (schema.metadata or {}).get(b"huggingface")
-        if not 0 < rows <= self.most:
-            raise ValueError(f"it has {rows:,} rows, expected 1 to {self.most:,}")
-        return content
+    def _csv(self, texts: Sequence[str]) -> Columns:
+        options = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()))
+        table = csv.read_csv(self.path, convert_options=options)
+        _check_rows(table.num_rows)
+        return table.column_names, table.column
 
-    def _npz(self) -> Mapping[str, Any]:
-        @contextmanager
-        def stored(info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-            with zipfile.ZipFile(self.path) as file, file.open(info) as member:
-                yield member
+    def _parquet(self) -> Columns:
+        file = pq.ParquetFile(self.path)
+        _check_rows(file.metadata.num_rows)
+        self._metadata = file.schema_arrow.metadata or {}
+        return file.schema_arrow.names, lambda name: file.read([name])[name]
 
-        with zipfile.ZipFile(self.path) as file:
-            return {
-                info.filename.removesuffix(".npy"): _StoredArray(
-                    partial(stored, info), info.file_size
-                )
-                for info in file.infolist()
-            }
+    def _npz(self) -> Columns:
+        file = zipfile.ZipFile(self.path)
+        members = {name.removesuffix(".npy"): name for name in file.namelist()}
 
-    def _npy(self) -> Mapping[str, Any]:
+        def read(name: str) -> np.ndarray:
+            with file.open(members[name]) as member:
+                return _stored(member)
+
+        return list(members), read
+
+    def _npy(self) -> Columns:
         """One array; or a pickled mapping of several, as CIFAR-N's authors distribute them."""
-        array = _StoredArray(lambda: self.path.open("rb"), self.path.stat().st_size)
-        shape, dtype = array.header()
-        if dtype.kind != "O":
-            return {"": array}
-        if shape != ():
-            raise ValueError(f"it holds Python objects of shape {shape}, expected a mapping")
-        return unpickled(self.path.read_bytes()[array.begin() :])
-
-    def _column(self, name: str) -> pa.ChunkedArray:
-        if self.path.suffix == ".csv":
-            return self._content[name]
-        with pq.ParquetFile(self.path) as file:
-            return file.read([name])[name]
-
-    def _values(self, name: str, count: int | None) -> list[int | str]:
-        if self.path.suffix in (".csv", ".parquet"):
-            column = self._column(name)
-            kind = column.type
-            texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-            dtype = np.dtype("U1") if texts else np.dtype("O")
-            dtype = np.dtype("i8") if pa.types.is_integer(kind) else dtype
-            _check((len(column),), dtype, count or len(column), kind)
-            values = column.to_pylist()
-            if None in values:
-                raise ValueError(f"is empty in row {values.index(None)}")
-            return values
-        value = self._content[name]
-        if isinstance(value, _StoredArray):
-            shape, dtype = value.header()
-            _check(shape, dtype, self._rows(shape, count))
-            return value.read().ravel().tolist()
-        array = value.array() if isinstance(value, PickledArray) else _of_torch(value)
-        _check(array.shape, array.dtype, self._rows(array.shape, count))
-        return array.ravel().tolist()
-
-    def _rows(self, shape: tuple[int, ...], count: int | None) -> int:
-        return min(shape[0], self.most) if count is None and shape else count or 0
+        with self.path.open("rb") as file:
+            if _header(file) == ((), np.dtype("O")):
+                return _of_mapping(unpickled(file.read()))
+            array = _stored(file)
+        return [""], lambda _: array
 
 
-class _StoredArray(NamedTuple):
-    """An array in a file, of which the header is checked before memory is allocated."""
-
-    open: Callable[[], AbstractContextManager[IO[bytes]]]
-    size: int
-
-    def _head(self) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-        with self.open() as file:
-            content = io.BytesIO(file.read(LONGEST_HEADER))
-        version = np.lib.format.read_magic(content)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"has version {version} of the format, expected (1, 0) or (2, 0)")
-        one, two = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
-        shape, _, dtype = (one if version == (1, 0) else two)(content)
-        return shape, dtype, content.tell()
-
-    def begin(self) -> int:
-        """Where the content begins."""
-        return self._head()[2]
-
-    def header(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Shape and dtype, which may not claim more than there is."""
-        shape, dtype, begin = self._head()
-        if self.size < begin + math.prod(shape) * dtype.itemsize and not dtype.hasobject:
-            raise ValueError(f"has {self.size:,} bytes, and its header says {dtype} {shape}")
-        return shape, dtype
-
-    def read(self) -> np.ndarray:
-        with self.open() as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
+def _of_mapping(arrays: Mapping[str, Any]) -> Columns:
+    return list(arrays), lambda name: array_of(arrays[name])
 
 
-def _check(shape: tuple[int, ...], dtype: np.dtype, count: int, kind: Any = None) -> None:
-    """Raise ValueError unless an array has a whole number or a name for each of some rows."""
-    fits = dtype.kind in "iuU" and dtype.itemsize <= LONGEST_NAME
-    if shape not in ((count,), (count, 1)) or not fits:
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of an array in a file, which is read up to its content."""
+    file.seek(0)
+    version = np.lib.format.read_magic(file)
+    one, two = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+    shape, _, dtype = (one if version == (1, 0) else two)(file)
+    return shape, dtype
+
+
+def _stored(file: IO[bytes]) -> np.ndarray:
+    """An array in a file; a few bytes can unpack to more than fits into the memory."""
+    shape, dtype = _header(file)
+    if dtype.hasobject:
+        raise ValueError(f"holds {dtype} {shape}, expected numbers or texts")
+    if math.prod(shape) * dtype.itemsize > MOST_GB * 1e9 or max(shape, default=0) > MOST_ROWS:
+        raise ValueError(f"is {dtype} {shape}, expected at most {MOST_GB} GB, {MOST_ROWS:,} rows")
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _check_rows(rows: int) -> None:
+    if not 0 < rows <= MOST_ROWS:
+        raise ValueError(f"it has {rows:,} rows, expected 1 to {MOST_ROWS:,}")
+
+
+def _plain(column: Column, count: int | None) -> list[int | str]:
+    """The numbers or names that a column holds; ValueError unless there are so many, and some."""
+    if isinstance(column, pa.ChunkedArray):
+        kind, shape = column.type, (len(column),)
+        texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        fits = texts or pa.types.is_integer(kind)
+    else:
+        kind, shape = column.dtype, column.shape
+        fits = kind.kind in "iuU"
+    rows = count or max(shape[:1], default=0)
+    if shape not in ((rows,), (rows, 1)) or not fits or not rows:
         raise ValueError(
-            f"holds {kind or dtype} {shape}, expected whole numbers or names of classes, "
-            f"one for each of {count:,} rows"
+            f"holds {kind} {shape}, expected whole numbers or names of classes, "
+            f"one for each of {rows:,} rows"
         )
-
-
-def _of_torch(value: Any) -> np.ndarray:
-    """A tensor or a list, as an array."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.is_nested or value.device.type != "cpu":
-            raise ValueError(
-                f"is a tensor of layout {value.layout} on device {value.device}, expected a dense "
-                "one on the CPU"
-            )
-        if value.dtype.is_floating_point or value.dtype.is_complex:
-            raise ValueError(f"holds {value.dtype}, expected whole numbers or names")
-        return value.resolve_neg().numpy()
-    if not isinstance(value, np.ndarray | list):
-        raise ValueError(f"is a {type(value).__name__}, expected an array, a tensor or a list")
-    return np.asarray(value)
+    values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else column.ravel().tolist()
+    if None in values:
+        raise ValueError(f"is empty in row {values.index(None)}")
+    return values

@@ -45,6 +45,11 @@ def unpickled(content: bytes) -> Mapping[str, Any]:
     return _mapping(mapping)
 
 
+def array_of(value: Any) -> np.ndarray:
+    """An array, tensor or list of such a mapping as an array; else almost any error."""
+    return value.array() if isinstance(value, PickledArray) else np.asarray(value)
+
+
 def _mapping(content: Any) -> Mapping[str, Any]:
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise ValueError(f"it holds a {type(content).__name__}, expected a mapping of arrays")
