@@ -232,6 +232,6 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, make, message):
 
 
 def test_more_pixels_than_memory_holds_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("noisyfl.data.datasets.own_images.MOST_GB", 1e-6)
+    monkeypatch.setattr("noisyfl.data.datasets.own_pixels.MOST_GB", 1e-6)
     with pytest.raises(BadInput, match=r"GB of pixels, expected at most .*a smaller size helps"):
         known(tmp_path, own_sets.as_folder(tmp_path))

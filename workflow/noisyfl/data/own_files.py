@@ -45,11 +45,8 @@ from noisyfl.data.noise.human_labels import (
     label_files,
     load_columns,
 )
-from noisyfl.data.roots import Roots, each
+from noisyfl.data.roots import Roots, Stamp, each, stamp_of
 from noisyfl.data.titles import know, told_apart
-
-Stamp = list[int] | None
-"""Size and time of the last change (nanoseconds) of a file; None if there is none."""
 
 RECORD = "images.json"
 """Beside the parts of a user's own dataset: what is known of it, and what it was read from.
@@ -58,15 +55,6 @@ Each of the ``sources`` has its ``options``, the ``fingerprint`` of its files, t
 ``given`` labels among them, whether its classes are ``numbered``, and ``remarks`` on the images and
 ``doubts`` about the given labels.
 """
-
-
-def stamp_of(path: Path) -> Stamp:
-    """The stamp of a file, which tells cheaply whether it is still the same."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return [found.st_size, found.st_mtime_ns]
 
 
 class OwnFiles:

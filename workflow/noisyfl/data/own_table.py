@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +29,8 @@ MOST_ROWS = 20_000_000
 
 CHANNELS = ((), (1,), (3,))
 
-Column = np.ndarray | pa.ChunkedArray
-Columns = tuple[Sequence[str], Callable[[str], Column]]
+Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
+Columns: TypeAlias = tuple[Sequence[str], Callable[[str], Column]]
 """The names of a file's columns or arrays, and what reads one of them."""
 
 
@@ -113,11 +113,12 @@ class OwnTable:
                         "or 3 channels behind"
                     )
                 return list(column)
-            rows = column.to_pylist()
-            found = [row.get("bytes") if isinstance(row, dict) else row for row in rows]
-            for row, content in enumerate(found):
+            found: list[RawImage] = []
+            for row in column.to_pylist():
+                content = row.get("bytes") if isinstance(row, dict) else row
                 if not isinstance(content, bytes):
-                    raise ValueError(f"has no bytes of an image in row {row}")
+                    raise ValueError(f"has no bytes of an image in row {len(found)}")
+                found.append(content)
             return found
 
     def class_names(self, name: str) -> list[str] | None:

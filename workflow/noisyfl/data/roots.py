@@ -67,6 +67,36 @@ def first(roots: Roots, look: Callable[[Path], Found]) -> Found:
     raise NotFound(last.name, "; ".join(problems), last.remedy)
 
 
+def located(path: str, roots: Roots, option: str) -> Path:
+    """Where a user's own file or folder is: in the first data folder that has it.
+
+    Args:
+        option: that names it, which an error names.
+
+    Raises:
+        BadInput: no data folder has it.
+    """
+    places = [root / path for root in each(roots)]
+    for place in places:
+        if place.exists():
+            return place
+    listed = " or ".join(map(str, places))
+    raise BadInput(f"got {path!r}, and there is neither file nor folder {listed}", option)
+
+
+Stamp = list[int] | None
+"""Size and time of the last change (nanoseconds) of a file; None if there is none."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a file, which tells cheaply whether it is still the same."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return [found.st_size, found.st_mtime_ns]
+
+
 def checked_folder(given: Any, to_be_made: bool = False) -> Path:
     """A folder's path, with ``~`` and environment variables replaced.
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from noisyfl.core.options import BadInput
-from noisyfl.data.own_files import Stamp
+from noisyfl.data.roots import Stamp
 from noisyfl.specs.cost import Estimate, Work, estimate
 from noisyfl.specs.descriptions import FigureDescription, TableDescription
 from noisyfl.specs.identity import canonical_json, identity

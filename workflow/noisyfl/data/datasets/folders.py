@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.images import image_formats
 from noisyfl.data.datasets.requested import shortened
+
+Item = TypeVar("Item")
 
 PARTS = {
     "train": ("train", "training"),
@@ -61,30 +62,29 @@ def walk(place: Path) -> Tree:
     """
     tree = Tree([], [], Counter(), [])
     home = Path(os.path.realpath(place))
-    above, seen = set(home.parents), set[Path]()
+    seen = set(home.parents)
     waiting, links = [(place, home)], list[Path]()
     while waiting or links:
         # Links come last, so that what they lead to keeps a place of its own.
         path, real = waiting.pop() if waiting else (links[0], Path(os.path.realpath(links.pop(0))))
-        if real in seen or real in above:
+        if real in seen:
             tree.skipped[REPEATED] += 1
             tree.repeats.append((path, real))
             continue
         seen.add(real)
         try:
-            mode = _mode(path)
-            if stat.S_ISDIR(mode):
+            if path.is_dir():
                 tree.folders.append(path)
-                with os.scandir(path) as found:
-                    entries = sorted(found, key=lambda entry: entry.name)
-                for entry in entries:
+                for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
                     if entry.name.startswith(".") or entry.name.lower() in SYSTEM:
                         tree.skipped[HIDDEN] += 1
                     elif entry.is_symlink():
                         links.append(path / entry.name)
                     else:
                         waiting.append((path / entry.name, real / entry.name))
-            elif stat.S_ISREG(mode):
+            elif (
+                path.is_file() or not path.exists()
+            ):  # of a link that leads nowhere, its reader says so
                 tree.files.append(path)
             else:
                 tree.skipped[SPECIAL] += 1
@@ -94,14 +94,23 @@ def walk(place: Path) -> Tree:
     return tree
 
 
-def _mode(path: Path) -> int:
-    """What a path leads to. A link that leads nowhere counts as a file: its reader says so."""
-    try:
-        return path.stat().st_mode
-    except OSError:
-        if path.is_symlink():
-            return stat.S_IFREG
-        raise
+def skipped(tree: Tree, parts: Sequence[str], files: Sequence[Path]) -> list[str]:
+    """A note of what is not read of a folder; none if all of it is.
+
+    Args:
+        parts: names of the parts that are not read.
+        files: that are not read.
+    """
+    suffixes = Counter(file.suffix.lower() or "without a suffix" for file in files)
+    found = [f"{count:,} {what}" for what, count in sorted(tree.skipped.items())]
+    found += [f"{count:,} files {suffix}" for suffix, count in sorted(suffixes.items())]
+    found += [f"the part {name}" for name in parts]
+    return [f"skipped {', '.join(found)}"] if found else []
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name, without numbers."""
+    return [word for word in re.split(r"[-._ \d]+", name) if word]
 
 
 def part_named(words: Iterable[str]) -> str:
@@ -109,6 +118,28 @@ def part_named(words: Iterable[str]) -> str:
     lower = {word.lower() for word in words}
     found = [part for part, names in PARTS.items() if lower & set(names)]
     return found[0] if len(found) == 1 else ""
+
+
+def hub_part(path: Path) -> tuple[str, str]:
+    """The part that a file in a folder of the hub belongs to, empty if its path does not say one;
+    and its configuration: the path up to the word that says so, without numbers and ``data``.
+    """
+    for depth in reversed(range(len(path.parts))):
+        name = re.sub(r"-\d+-of-\d+.*", "", path.with_suffix("").parts[depth])
+        if part := part_named(words_of(name)):
+            above = [folder for folder in path.parts[:depth] if folder != "data"]
+            return part, "/".join([*above, "_".join(words_of(name))])
+    return "", ""
+
+
+def by_part(
+    items: Iterable[Item], part_of: Callable[[Item], str]
+) -> tuple[dict[str, list[Item]], list[Item]]:
+    """Items by the part that they belong to, and those of no part."""
+    named: dict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        named[part_of(item)].append(item)
+    return named, named.pop("", [])
 
 
 def both_parts(place: Path, there: Collection[str], kind: str) -> tuple[str, str] | None:
@@ -135,111 +166,62 @@ def both_parts(place: Path, there: Collection[str], kind: str) -> tuple[str, str
     return None
 
 
-def words_of(name: str) -> list[str]:
-    """The words of a name, without numbers."""
-    return [word for word in re.split(r"[-._ \d]+", name) if word]
+def part_folders(place: Path, tree: Tree) -> dict[str, Path]:
+    """The folders of a dataset that have a folder for each class: one of ``train`` and one of
+    ``test``, or that of ``all``.
 
-
-def hub_part(path: Path) -> tuple[str, str]:
-    """The part that a file in a folder of the hub belongs to, empty if its path does not say one;
-    and its configuration: the path up to the word that says so, without numbers and ``data``.
+    Raises:
+        BadInput: the folders of parts cannot be told apart, or a link leads from one to the other.
     """
-    for depth in reversed(range(len(path.parts))):
-        name = re.sub(r"-\d+-of-\d+.*", "", path.with_suffix("").parts[depth])
-        if part := part_named(words_of(name)):
-            above = [folder for folder in path.parts[:depth] if folder != "data"]
-            return part, "/".join([*above, "_".join(words_of(name))])
-    return "", ""
-
-
-def skipped(tree: Tree, parts: Sequence[str], files: Sequence[Path]) -> str:
-    """A note of what is not read of a folder; empty if all of it is.
-
-    Args:
-        parts: names of the parts that are not read.
-        files: that are not read.
-    """
-    suffixes = Counter(file.suffix.lower() or "without a suffix" for file in files)
-    found = [f"{count:,} {what}" for what, count in sorted(tree.skipped.items())]
-    found += [f"{count:,} files {suffix}" for suffix, count in sorted(suffixes.items())]
-    found += [f"the part {name}" for name in parts]
-    return f"skipped {', '.join(found)}" if found else ""
-
-
-def class_folders(
-    place: Path, tree: Tree
-) -> tuple[dict[str, list[tuple[str, Path]]], Sequence[str]]:
-    """A folder of images: a folder for each class, or such a folder for each part.
-
-    Returns:
-        The class and the path of each image of ``train`` and ``test``, or of ``all``; and the names
-        of the folders of parts that are not read.
-    """
-    within: dict[Path, set[str]] = defaultdict(set)
-    for folder in tree.folders:
-        within[folder.parent].add(folder.name)
-    named = _by_part({name: [name] for name in within[place]})
-    worded = _by_part({name: words_of(name) for name in within[place]})
+    names = sorted(folder.name for folder in tree.folders if folder.parent == place)
+    named, others = by_part(names, lambda name: part_named([name]))
+    worded, rest = by_part(names, lambda name: part_named(words_of(name)))
     # Such as seg_train and seg_test; but not bullet_train and test_tube among a thousand classes.
-    if {"train", "test"} <= worded.keys() and len(worded.get("", ())) <= 1:
-        named = worded
-    others = named.pop("", [])
+    if {"train", "test"} <= worded.keys() and len(rest) <= 1:
+        named, others = worded, rest
     both = both_parts(place, named, "folders")
     if both is None and len(named) == 1 and not others:
-        (names,) = named.values()
         raise BadInput(
             f"{place} has only the folder {' and '.join(names)}, expected one for each class, or "
             "train and test; name the folder itself in path",
             "path",
         )
-    for part in both or ():
+    if both is None:
+        return {"all": place}
+    for part in both:
         if len(named[part]) > 1:
             raise BadInput(
                 f"{place} has the folders {' and '.join(named[part])}, expected one for {part}",
                 "path",
             )
-    read = {"all": place}
-    if both:
-        read = {
-            key: place / named[part][0] for key, part in zip(("train", "test"), both, strict=True)
-        }
-        _check_links(place, list(read.values()), tree)
-    images = [file for file in tree.files if file.suffix.lower() in image_formats()]
-    left = sorted({*within[place]} - {folder.name for folder in read.values()}) if both else []
-    return {key: _by_class(folder, within, images) for key, folder in read.items()}, left
-
-
-def _check_links(place: Path, parts: Sequence[Path], tree: Tree) -> None:
-    """Raise :class:`BadInput` if a link in the folder of one part leads into that of another."""
+    train, test = (place / named[part][0] for part in both)
     home = Path(os.path.realpath(place))
     for link, real in tree.repeats:
-        own = [part for part in parts if link.is_relative_to(part)]
-        of_target = [part for part in parts if real.is_relative_to(home / part.name)]
-        if own and of_target and own != of_target:
-            raise BadInput(
-                f"{link} leads to {real}, which is in the other part; expected each file in one "
-                "part",
-                "path",
-            )
+        for one, other in ((train, test), (test, train)):
+            if link.is_relative_to(one) and real.is_relative_to(home / other.name):
+                raise BadInput(
+                    f"{link} leads to {real}, which is in the other part; expected each file in "
+                    "one part",
+                    "path",
+                )
+    return {"train": train, "test": test}
 
 
-def _by_part(words: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Names by the part that their words say; those of no part under an empty name."""
-    named: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(words):
-        named[part_named(words[name])].append(name)
-    return named
+def classes_of(place: Path, tree: Tree) -> dict[str, list[Path]]:
+    """The images of each class of a folder that has a folder for each class.
 
-
-def _by_class(
-    place: Path, within: dict[Path, set[str]], images: Sequence[Path]
-) -> list[tuple[str, Path]]:
-    """The class and the path of each image of a folder that has a folder for each class."""
+    Raises:
+        BadInput: it has none, one has no image, or they seem to be parts.
+    """
+    within: dict[Path, set[str]] = defaultdict(set)
+    for folder in tree.folders:
+        within[folder.parent].add(folder.name)
     found: dict[str, list[Path]] = {name: [] for name in sorted(within[place])}
     depth = len(place.parts)
-    for image in images:
-        if image.is_relative_to(place) and len(image.parts) > depth + 1:
-            found[image.parts[depth]].append(image)
+    for file in tree.files:
+        below = file.is_relative_to(place) and len(file.parts) > depth + 1
+        if below and file.suffix.lower() in image_formats():
+            found[file.parts[depth]].append(file)
     empty = [name for name, images in found.items() if not images]
     if empty or not found:
         raise BadInput(
@@ -255,4 +237,4 @@ def _by_class(
             "each class (name the parts in path and test)",
             "path",
         )
-    return [(name, image) for name, images in found.items() for image in images]
+    return found

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from noisyfl.core.options import BadInput, within
 from noisyfl.data.datasets.folders import hub_part
-from noisyfl.data.datasets.images import RawImage, Unreadable, in_order, open_image, reason
+from noisyfl.data.datasets.images import Unreadable, in_order, of_opened
 from noisyfl.data.datasets.own_formats import ImageColumns, list_parquet
 from noisyfl.data.own_table import OwnTable
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 class Digests(NamedTuple):
@@ -103,7 +106,7 @@ def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, n
     decoded = list(in_order(_decode, listed.images))
     for row, found in enumerate(decoded):
         if isinstance(found, Unreadable):
-            raise BadInput(f"{name}: {listed.name(row)} is no image ({found.reason})")
+            raise BadInput(f"{name}: {listed.names[row]} is no image ({found.reason})")
     shapes = {found.shape for found in decoded if isinstance(found, np.ndarray)}
     if len(shapes) != 1:
         raise BadInput(f"{name}: {files[0].parent}: got images of shapes {shapes}, expected one")
@@ -123,11 +126,8 @@ def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, n
     return pixels, labels
 
 
-def _decode(image: RawImage) -> np.ndarray | Unreadable:
+@of_opened
+def _decode(image: Image) -> np.ndarray:
     """An image's pixels as they are, uint8 [height, width, channels]."""
-    try:
-        with open_image(image) as opened:
-            pixels = np.asarray(opened)
-    except Exception as error:  # of a broken file Pillow raises almost any
-        return Unreadable(image, reason(error))
+    pixels = np.asarray(image)
     return pixels if pixels.ndim == 3 else pixels[..., None]

@@ -8,11 +8,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Options = ParamSpec("Options")
 
 JPEG_QUALITY = 95
 """Of images that are kept encoded; colours have half the resolution, as in cameras' files."""
@@ -130,54 +130,25 @@ def open_image(source: RawImage) -> Image:
     return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, "r", _formats())
 
 
-def orientation(image: Image) -> int:
-    """How an image that was just opened is to be turned by its EXIF data: 1 (not at all) to 8.
-
-    Pillow itself turns TIFFs. Of a PNG, only what precedes the pixels is looked at. EXIF data that
-    are damaged count as none.
-    """
-    from PIL import ExifTags
-
-    said = {"exif", "Raw profile type exif", "XML:com.adobe.xmp"} & image.info.keys()
-    if image.format == "TIFF" or (image.format == "PNG" and not said):
-        return 1
-    with suppress(Exception):
-        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
-    return 1
-
-
-TRANSPOSED = (5, 6, 7, 8)
-"""Orientations that exchange height and width."""
-
-
-def fitted(source: RawImage, fit: Fit, upright: bool = False) -> Image:
-    """An image as RGB, brought to its size.
-
-    Args:
-        upright: turn it as its EXIF data say.
+def fitted(image: Image, fit: Fit | None) -> Image:
+    """An image as RGB, brought to its size if there is one.
 
     Raises:
-        OSError: it is no image, or truncated.
+        OSError: it is truncated.
         ValueError: its pixels have a range that is not known.
     """
-    from PIL import Image
+    from PIL.Image import Resampling
 
-    with open_image(source) as image:
-        turn = orientation(image) if upright else 1
-        colour = _as_rgb(image)
-    if turn in range(2, 9):
-        colour = colour.transpose(Image.Transpose(_TURNS[turn - 2]))
+    colour = _as_rgb(image)
+    if fit is None:
+        return colour
     if fit.shorter is None:
-        return colour.resize((fit.width, fit.height), Image.Resampling.BILINEAR)
+        return colour.resize((fit.width, fit.height), Resampling.BILINEAR)
     # The longer side and the corner are rounded as torchvision's Resize and CenterCrop do.
     scaled = [int(fit.shorter * side / min(colour.size)) for side in colour.size]
-    colour = colour.resize((scaled[0], scaled[1]), Image.Resampling.BILINEAR)
+    colour = colour.resize((scaled[0], scaled[1]), Resampling.BILINEAR)
     left, top = round((scaled[0] - fit.width) / 2), round((scaled[1] - fit.height) / 2)
     return colour.crop((left, top, left + fit.width, top + fit.height))
-
-
-_TURNS = (0, 3, 1, 5, 4, 6, 2)
-"""The ``PIL.Image.Transpose`` that undoes each orientation from 2 to 8."""
 
 
 def is_deep(image: Image) -> bool:
@@ -229,22 +200,33 @@ _BITS, _PHOTOMETRIC = 258, 262
 """Tags of a TIFF: the bits per pixel, and whether 0 is black (1) or white (0)."""
 
 
-def pixels(source: RawImage, fit: Fit, upright: bool = False) -> np.ndarray | Unreadable:
+def of_opened(
+    read: Callable[Concatenate[Image, Options], Result],
+) -> Callable[Concatenate[RawImage, Options], Result | Unreadable]:
+    """Decorator: what is read of an opened image, by its file, or why it cannot be read."""
+
+    @functools.wraps(read)
+    def opened(source: RawImage, *args: Options.args, **options: Options.kwargs) -> Any:
+        try:
+            with open_image(source) as image:
+                return read(image, *args, **options)
+        except Exception as error:  # of a broken or malicious file Pillow raises almost any
+            return Unreadable(source, reason(error))
+
+    return opened
+
+
+@of_opened
+def pixels(image: Image, fit: Fit) -> np.ndarray:
     """An image's pixels, uint8 [height, width, 3]; see :func:`fitted`."""
-    # Of a broken or malicious file Pillow raises almost any exception.
-    try:
-        return np.asarray(fitted(source, fit, upright))
-    except Exception as error:
-        return Unreadable(source, reason(error))
+    return np.asarray(fitted(image, fit))
 
 
-def jpeg(path: Path, fit: Fit) -> bytes | Unreadable:
-    """A file's image as JPEG."""
+@of_opened
+def jpeg(image: Image, fit: Fit) -> bytes:
+    """An image as JPEG."""
     buffer = io.BytesIO()
-    try:
-        fitted(path, fit).save(buffer, "JPEG", quality=JPEG_QUALITY)
-    except Exception as error:
-        return Unreadable(path, reason(error))
+    fitted(image, fit).save(buffer, "JPEG", quality=JPEG_QUALITY)
     return buffer.getvalue()
 
 

@@ -5,7 +5,6 @@ Images stay what they are, a path, encoded bytes or an array, until somebody dec
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyfl.core.options import BadInput
+from noisyfl.core.options import BadInput, within
+from noisyfl.data.datasets.classes import numbers_of
 from noisyfl.data.datasets.folders import (
     Tree,
     both_parts,
-    class_folders,
+    by_part,
+    classes_of,
     hub_part,
+    part_folders,
     skipped,
     walk,
 )
@@ -41,45 +43,55 @@ class Listing:
     """Images and their labels, as a file or folder lists them.
 
     Attributes:
-        place: the file or folder.
         images: in order.
+        names: what messages call each image: its path, or its file and its row there.
         labels: the number or the name of each one's class.
         given: its given label; None if there are none.
         classes: names of the classes by number; None if the format does not say them.
-        numbers: where each is in the file or folder, from 0, if some of it are left out.
-        notes: what a user should know of how the file or folder was read.
     """
 
-    place: Path
     images: Sequence[RawImage]
+    names: Sequence[str]
     labels: Sequence[int | str]
     given: Sequence[int | str] | None = None
     classes: Sequence[str] | None = None
-    numbers: Sequence[int] | None = None
-    notes: Sequence[str] = ()
-
-    def __len__(self) -> int:
-        return len(self.images)
 
     def rows(self, rows: np.ndarray) -> Listing:
-        """Some of the images, by their numbers."""
+        """Some of the images, by their positions."""
         return replace(
             self,
             images=[self.images[row] for row in rows],
+            names=[self.names[row] for row in rows],
             labels=[self.labels[row] for row in rows],
             given=None if self.given is None else [self.given[row] for row in rows],
-            numbers=rows.tolist(),
         )
 
-    def name(self, row: int) -> str:
-        """What an error message calls an image."""
-        image = self.images[row]
-        number = row if self.numbers is None else self.numbers[row]
-        return str(image) if isinstance(image, Path) else f"{self.place}, row {number}"
+    def numbered(self, classes: Sequence[str], ordered: bool) -> Listing:
+        """The same with the number of each label's class.
+
+        Args:
+            ordered: see :func:`noisyfl.data.datasets.classes.numbers_of`.
+
+        Raises:
+            BadInput: a label is of no class.
+        """
+
+        def numbers(labels: Sequence[int | str], option: str, kind: str) -> list[int | str]:
+            with within(option):
+                return numbers_of(
+                    labels, classes, ordered, lambda row: f"{self.names[row]} has the {kind}"
+                ).tolist()
+
+        given = self.given and numbers(self.given, "given", "given label")
+        return replace(self, labels=numbers(self.labels, "label", "label"), given=given)
 
 
-def list_images(place: Path, columns: ImageColumns) -> dict[str, Listing]:
-    """What a file or folder lists, by part: ``train`` and ``test``, or all under ``all``.
+Parts = dict[str, Listing]
+"""What is listed of ``train`` and ``test``, or of ``all``."""
+
+
+def list_images(place: Path, columns: ImageColumns) -> tuple[Parts, list[str]]:
+    """What a file or folder lists, and notes of what is not read of it.
 
     Args:
         place: a folder of images or of Parquet files, a .csv, .npz or .parquet.
@@ -91,61 +103,65 @@ def list_images(place: Path, columns: ImageColumns) -> dict[str, Listing]:
     """
     if place.is_dir():
         tree = walk(place)
-        tables = [file for file in tree.files if file.suffix == ".parquet"]
-        if tables:
-            return _parquet_folder(place, columns, tree, tables)
+        if any(file.suffix == ".parquet" for file in tree.files):
+            return _parquet_folder(place, columns, tree)
         return _image_folder(place, columns, tree)
     if place.suffix not in SUFFIXES or not place.is_file():
         raise BadInput(
             f"got {place.name!r}, expected a folder or a {', '.join(SUFFIXES)} file", "path"
         )
-    table = _open(place, columns)
+    table = _table(place, columns)
     if place.suffix == ".npz" and columns.image not in table.names:
         return _npz_parts(table, columns)
-    return {"all": _listed(table, columns)}
+    return {"all": _listed(table, columns)}, []
 
 
 def list_parquet(files: Sequence[Path], columns: ImageColumns) -> Listing:
     """The rows of Parquet files, as the hub has them."""
-    each = [_listed(_open(file, columns), columns) for file in files]
+    each = [_listed(_table(file, columns), columns) for file in files]
     return Listing(
-        files[0] if len(files) == 1 else files[0].parent,
         [image for one in each for image in one.images],
+        [name for one in each for name in one.names],
         [label for one in each for label in one.labels],
         [label for one in each for label in one.given or ()] if columns.given else None,
         next((one.classes for one in each if one.classes), None),
     )
 
 
-def _open(place: Path, columns: ImageColumns) -> OwnTable:
+def _table(place: Path, columns: ImageColumns) -> OwnTable:
     return OwnTable(place, texts=[columns.image])  # names of files such as 0001 are no numbers
 
 
 def _listed(table: OwnTable, columns: ImageColumns) -> Listing:
-    for option, name in columns._asdict().items():
-        if name is not None:
-            table.check(name, option)
     images = table.images(columns.image)
-    labels = table.labels(columns.label, "label", len(images))
-    given = columns.given and table.labels(columns.given, "given", len(images))
-    classes = table.class_names(columns.label)
-    return Listing(table.path, images, labels, given or None, classes)
+    return Listing(
+        images,
+        [
+            str(image) if isinstance(image, Path) else f"{table.path}, row {row}"
+            for row, image in enumerate(images)
+        ],
+        table.labels(columns.label, "label", len(images)),
+        table.labels(columns.given, "given", len(images)) if columns.given else None,
+        table.class_names(columns.label),
+    )
 
 
-def _npz_parts(table: OwnTable, columns: ImageColumns) -> dict[str, Listing]:
+def _npz_parts(table: OwnTable, columns: ImageColumns) -> tuple[Parts, list[str]]:
     """The arrays of both parts: ``train_image``, or ``train_images`` as MedMNIST has it."""
 
-    def arrays(part: str, given: str | None) -> ImageColumns:
-        def name(of: str) -> str:
-            plural = f"{part}_{of}s"
-            return plural if plural in table.names else f"{part}_{of}"
+    def named(part: str, of: str) -> str:
+        plural = f"{part}_{of}s"
+        return plural if plural in table.names else f"{part}_{of}"
 
-        return ImageColumns(name(columns.image), name(columns.label), given and name(given))
-
-    parts = {"train": arrays("train", columns.given), "test": arrays("test", None)}
+    parts = {
+        part: ImageColumns(
+            named(part, columns.image), named(part, columns.label), given and named(part, given)
+        )
+        for part, given in (("train", columns.given), ("test", None))
+    }
     for part in parts.values():
         for option, name in part._asdict().items():
-            if name is not None and name not in table.names:
+            if name and name not in table.names:
                 either = " and ".join(repr(name) for name in columns if name)
                 names = ", ".join(repr(name) for one in parts.values() for name in one if name)
                 raise BadInput(
@@ -154,43 +170,38 @@ def _npz_parts(table: OwnTable, columns: ImageColumns) -> dict[str, Listing]:
                 )
     unread = [name for name in table.names if not name.startswith(("train_", "test_"))]
     notes = [f"of {table.path.name}, {', '.join(unread)} not read"] if unread else []
-    found = {part: _listed(table, wanted) for part, wanted in parts.items()}
-    return {**found, "train": replace(found["train"], notes=notes)}
+    return {part: _listed(table, wanted) for part, wanted in parts.items()}, notes
 
 
-def _image_folder(place: Path, columns: ImageColumns, tree: Tree) -> dict[str, Listing]:
+def _image_folder(place: Path, columns: ImageColumns, tree: Tree) -> tuple[Parts, list[str]]:
     """A folder of images: a folder for each class, or such a folder for each part."""
     if columns.given is not None:
         raise BadInput(
             f"got {columns.given!r}, and a folder of images has no given labels (a .csv can)",
             "given",
         )
-    found, left = class_folders(place, tree)
-    taken = {image for images in found.values() for _, image in images}
-    of_left = {place / name for name in left}
-    unread = [file for file in tree.files if file not in taken and of_left.isdisjoint(file.parents)]
-    listed = {
-        part: Listing(
-            place, [image for _, image in images], [label for label, _ in images], None, None
-        )
-        for part, images in found.items()
-    }
-    return _noted(listed, skipped(tree, left, unread))
+    folders = part_folders(place, tree)
+    parts = {}
+    for part, folder in folders.items():
+        labelled = [
+            (image, name) for name, images in classes_of(folder, tree).items() for image in images
+        ]
+        images = [image for image, _ in labelled]
+        parts[part] = Listing(images, list(map(str, images)), [name for _, name in labelled])
+    top = [folder for folder in tree.folders if folder.parent == place]
+    left = [] if "all" in folders else sorted({*top} - {*folders.values()})
+    taken = {image for listed in parts.values() for image in listed.images}
+    unread = [file for file in tree.files if file not in taken and not {*left} & {*file.parents}]
+    return parts, skipped(tree, [folder.name for folder in left], unread)
 
 
-def _parquet_folder(
-    place: Path, columns: ImageColumns, tree: Tree, files: Sequence[Path]
-) -> dict[str, Listing]:
+def _parquet_folder(place: Path, columns: ImageColumns, tree: Tree) -> tuple[Parts, list[str]]:
     """The parts of a folder, by the names that the hub's library looks for in paths: in a file's
     name, or else in those of the folders above it.
     """
-    named: dict[str, list[Path]] = defaultdict(list)
-    configurations: dict[str, set[str]] = defaultdict(set)
-    for file in sorted(files):
-        part, configuration = hub_part(file.relative_to(place))
-        named[part].append(file)
-        configurations[part].add(configuration)
-    others = named.pop("", [])
+    files = sorted(file for file in tree.files if file.suffix == ".parquet")
+    unread = [file for file in tree.files if file.suffix != ".parquet"]
+    named, others = by_part(files, lambda file: hub_part(file.relative_to(place))[0])
     both = both_parts(place, named, "Parquet files")
     if both is None and named and others:
         raise BadInput(
@@ -199,24 +210,17 @@ def _parquet_folder(
             "path",
         )
     for part in both or named:
-        if len(several := sorted(configurations[part])) > 1:
+        configurations = {hub_part(file.relative_to(place))[1] for file in named[part]}
+        if len(configurations) > 1:
             raise BadInput(
-                f"{place} has the configurations {', '.join(several)}, expected one: name its "
-                "folder in path, or files in path and test",
+                f"{place} has the configurations {', '.join(sorted(configurations))}, expected "
+                "one: name its folder in path, or files in path and test",
                 "path",
             )
-    unread = [file for file in tree.files if file.suffix != ".parquet"]
     if both is None:
-        return _noted({"all": list_parquet(sorted(files), columns)}, skipped(tree, [], unread))
-    without = columns._replace(given=None)
+        return {"all": list_parquet(files, columns)}, skipped(tree, [], unread)
     parts = {
         "train": list_parquet(named[both[0]], columns),
-        "test": list_parquet(named[both[1]], without),
+        "test": list_parquet(named[both[1]], columns._replace(given=None)),
     }
-    left = [part for part in named if part not in both]
-    return _noted(parts, skipped(tree, left, unread + others))
-
-
-def _noted(parts: dict[str, Listing], note: str) -> dict[str, Listing]:
-    first = next(iter(parts))
-    return {**parts, first: replace(parts[first], notes=[note] if note else [])}
+    return parts, skipped(tree, [part for part in named if part not in both], unread + others)

@@ -11,47 +11,22 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from noisyfl.core.options import BadInput, option, within
+from noisyfl.core.options import BadInput, option
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import Component
-from noisyfl.data.datasets.classes import check_spelling, names_of, numbers_of
+from noisyfl.data.datasets.classes import check_spelling, names_of
 from noisyfl.data.datasets.folders import walk
 from noisyfl.data.datasets.hub_download import fetched, files_of_split
-from noisyfl.data.datasets.images import (
-    TRANSPOSED,
-    Fit,
-    RawImage,
-    Unreadable,
-    in_order,
-    is_deep,
-    open_image,
-    orientation,
-    pixels,
-)
-from noisyfl.data.datasets.own_formats import (
-    ImageColumns,
-    Listing,
-    list_images,
-    list_parquet,
-)
-from noisyfl.data.datasets.repeats import check_apart, repeats
-from noisyfl.data.datasets.requested import shortened
+from noisyfl.data.datasets.own_formats import ImageColumns, Listing, list_images, list_parquet
+from noisyfl.data.datasets.own_pixels import check_apart, decode, repeats
 from noisyfl.data.datasets.sources import Arrays, test_rows
-from noisyfl.data.own_table import MOST_GB
-from noisyfl.data.roots import Roots, each
-
-SHOWN = 100
-"""How many images that cannot be read a message names."""
-
-DIM = 16
-"""Images of 16 bits of which no pixel reaches this, of 255, have fewer bits, such as 12."""
+from noisyfl.data.roots import Roots, located, stamp_of
 
 Pixels = Annotated[int, Field(ge=1)]
 
@@ -177,17 +152,6 @@ class OwnContent:
     remarks: list[str]
 
 
-class _Labelled(NamedTuple):
-    """The images of both parts, not yet decoded, and their labels, int64 [n]."""
-
-    parts: tuple[Listing, Listing]
-    labels: tuple[np.ndarray, np.ndarray]
-    given: np.ndarray | None
-    classes: list[str]
-    numbered: bool
-    notes: list[str]
-
-
 def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
     """Read a user's own dataset.
 
@@ -200,46 +164,29 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
             label has no class; a class has no training image; there is no test part, or there are
             two, or it is the training part.
     """
-    found = _labelled(wanted, roots)
-    train, test = found.parts
+    train, test, numbered, notes = _numbered_parts(wanted, roots)
     check_apart(train.images, test.images)
-    fit, channels, deep, another_size = _measure(found.parts, wanted.size)
-    gigabytes = (len(train) + len(test)) * fit.height * fit.width * channels / 1e9
-    if gigabytes > MOST_GB:
-        raise BadInput(
-            f"{train.place}: {gigabytes:,.0f} GB of pixels, expected at most {MOST_GB}, which a "
-            "run holds in memory; a smaller size helps",
-            "size",
-        )
-    broken: list[str] = []
-    images = [_pixels(listed, fit, channels, broken) for listed in found.parts]
-    if broken:
-        raise BadInput(f"{len(broken):,} images cannot be read: {shortened(broken, SHOWN)}", "path")
-    if another_size:
-        raise BadInput(another_size, "size")
-    if 0 < max((images[part][row].max() for part, row in deep), default=0) < DIM:
-        part, row = deep[0]
-        raise BadInput(
-            f"{len(deep):,} images have 16 bits per pixel, such as {found.parts[part].name(row)},"
-            f" and no pixel of them reaches {DIM << 8:,}, expected up to 65,535: scale the pixels "
-            "to 16 bits, or save them with 8",
-            "path",
-        )
-    parts = ((images[0], found.labels[0]), (images[1], found.labels[1]))
-    mean, std = _normalization(wanted, images[0])
+    images = decode([*train.images, *test.images], [*train.names, *test.names], wanted.size)
+    end = len(train.images)
+    parts = (
+        (images[:end], np.array(train.labels, dtype=np.int64)),
+        (images[end:], np.array(test.labels, dtype=np.int64)),
+    )
+    mean, std = _normalization(wanted, images[:end])
     known = {
         "name": "images",
-        "shape": [fit.height, fit.width, channels],
-        "classes": found.classes,
-        "train_size": len(train),
-        "test_size": len(test),
+        "shape": [*images.shape[1:]],
+        "classes": list(train.classes or ()),
+        "train_size": end,
+        "test_size": len(images) - end,
         "mean": mean,
         "std": std,
         "true_labels": wanted.true_labels,
     }
     known["sha256"] = content_digest(known, parts)
-    remarks = [*found.notes, *(f"{wanted.source}: {one}" for one in repeats(*parts))]
-    return OwnContent(known, *parts, found.given, found.numbered, remarks)
+    given = None if train.given is None else np.array(train.given, dtype=np.int64)
+    remarks = [*notes, *(f"{wanted.source}: {one}" for one in repeats(*parts))]
+    return OwnContent(known, *parts, given, numbered, remarks)
 
 
 def training_names(wanted: RequestedImages, roots: Roots) -> list[str]:
@@ -249,43 +196,34 @@ def training_names(wanted: RequestedImages, roots: Roots) -> list[str]:
     Raises:
         BadInput: see :func:`read_images`.
     """
-    train, _ = _labelled(wanted, roots).parts
-    return [train.name(row) for row in range(len(train))]
+    return list(_numbered_parts(wanted, roots)[0].names)
 
 
-def _labelled(wanted: RequestedImages, roots: Roots) -> _Labelled:
-    train, test = _parts(wanted, roots)
-    # As the user names the folders: where a shared data folder is changes no table.
-    notes = [f"{wanted.source}: {note}" for note in train.notes]
-    notes += [f"{wanted.test or wanted.source}: {note}" for note in (test.notes if test else ())]
+def _numbered_parts(
+    wanted: RequestedImages, roots: Roots
+) -> tuple[Listing, Listing, bool, list[str]]:
+    """Both parts, with the numbers of their classes; whether somebody has said how these are
+    numbered; and notes of how files were read.
+    """
+    train, test, notes = _listed_parts(wanted, roots)
     classes = _classes_of(wanted, train)
     # Two orders that differ say nothing of what a number means.
     numbered = len({tuple(names) for names in (wanted.classes, train.classes) if names}) == 1
-
-    def numbers(listed: Listing, labels: Sequence[int | str], option_name: str) -> np.ndarray:
-        kind = "given label" if option_name == "given" else "label"
-        with within(option_name):
-            return numbers_of(
-                labels, classes, numbered, lambda row: f"{listed.name(row)} has the {kind}"
-            )
-
-    labels = numbers(train, train.labels, "label")
-    given = None if train.given is None else numbers(train, train.given, "given")
-    if test is None:
+    train = replace(train.numbered(classes, numbered), classes=classes)
+    if test is not None:
+        test = test.numbered(classes, numbered)
+    else:
+        labels = np.array(train.labels, dtype=np.int64)
         size = max(1, round(float(wanted.test_share or 0) * len(labels)))
         tested = test_rows(labels, size, stream(0, "images", "test part"))
-        test, test_labels = train.rows(np.flatnonzero(tested)), labels[tested]
-        train, labels = train.rows(np.flatnonzero(~tested)), labels[~tested]
-        given = None if given is None else given[~tested]
-    else:
-        test_labels = numbers(test, test.labels, "label")
-    if lacking := sorted(set(range(len(classes))) - set(labels.tolist())):
+        train, test = train.rows(np.flatnonzero(~tested)), train.rows(np.flatnonzero(tested))
+    if lacking := sorted({*range(len(classes))} - {*train.labels}):
         raise BadInput(
-            f"{train.place}: class {classes[lacking[0]]!r} has no training image, expected some of "
-            "every class",
+            f"{wanted.source}: class {classes[int(lacking[0])]!r} has no training image, expected "
+            "some of every class",
             "classes" if wanted.classes else "label",
         )
-    return _Labelled((train, test), (labels, test_labels), given, classes, numbered, notes)
+    return train, test, numbered, notes
 
 
 def content_digest(known: dict[str, Any], parts: Sequence[Arrays]) -> str:
@@ -307,59 +245,57 @@ def fingerprint(wanted: RequestedImages, roots: Roots) -> str:
     """
     digest = hashlib.sha256()
     for path in _files(wanted, roots):
-        try:
-            found = path.stat()
-            state = f"{found.st_size} {found.st_mtime_ns}"
-        except (OSError, ValueError):
-            state = "missing"
-        digest.update(os.fsencode(path) + f" {state}\n".encode())
+        digest.update(os.fsencode(path) + f" {stamp_of(path)}\n".encode())
     return digest.hexdigest()
 
 
 def _files(wanted: RequestedImages, roots: Roots) -> Iterator[Path]:
-    if wanted.hub is not None:
-        yield from walk(fetched(wanted.hub, roots)[0]).files
-        return
-    for path, option_name in ((wanted.path, "path"), (wanted.test, "test")):
-        place = None if path is None else _place(path, option_name, roots)
-        if place is not None and place.is_dir():
+    for place in _places(wanted, roots):
+        if place.is_dir():
             yield from walk(place).files
-        elif place is not None:
-            yield place
-            if place.suffix == ".csv":
-                listed = list_images(place, wanted.test_columns)["all"]
-                yield from (image for image in listed.images if isinstance(image, Path))
+            continue
+        yield place
+        if place.suffix == ".csv":
+            listed = list_images(place, wanted.test_columns)[0]["all"]
+            yield from (image for image in listed.images if isinstance(image, Path))
 
 
-def _place(path: str, option_name: str, roots: Roots) -> Path:
-    for root in each(roots):
-        if (root / path).exists():
-            return root / path
-    folders = " or ".join(str(root / path) for root in each(roots))
-    raise BadInput(f"got {path!r}, and there is neither file nor folder {folders}", option_name)
-
-
-def _parts(wanted: RequestedImages, roots: Roots) -> tuple[Listing, Listing | None]:
-    """The training part, and the test part unless it is still to be split off."""
-    notes: list[str] = []
+def _places(wanted: RequestedImages, roots: Roots) -> list[Path]:
+    """The files or folders of the training part and of a test part of its own."""
     if wanted.hub is not None:
-        path, commit = fetched(wanted.hub, roots)
-        notes.append(f"revision {commit}")
+        return [fetched(wanted.hub, roots)[0]]
+    return [
+        located(path, roots, option_name)
+        for option_name, path in (("path", wanted.path), ("test", wanted.test))
+        if path is not None
+    ]
+
+
+def _listed_parts(
+    wanted: RequestedImages, roots: Roots
+) -> tuple[Listing, Listing | None, list[str]]:
+    """The training part; the test part unless it is still to be split off; and notes, which name
+    folders as the user does: where a shared data folder is changes no table.
+    """
+    place, *tested = _places(wanted, roots)
+    of_split = bool(wanted.hub and (wanted.split or wanted.test))
+    notes: list[str] = []
+    if of_split:
+        files = files_of_split(place, wanted.split or "train", "split")
+        found = {"all": list_parquet(files, wanted.columns)}
     else:
-        path = _place(str(wanted.path), "path", roots)
-    if wanted.hub is not None and (wanted.split or wanted.test):
-        _check_test(wanted, False)
-        files = files_of_split(path, wanted.split or "train", "split")
-        train, test = list_parquet(files, wanted.columns), None
-        if wanted.test is not None:
-            test = list_parquet(files_of_split(path, wanted.test, "test"), wanted.test_columns)
-    else:
-        found = list_images(path, wanted.columns)
-        _check_test(wanted, "test" in found)
-        train, test = found["train" if "train" in found else "all"], found.get("test")
-        if wanted.test is not None:
-            test = _test_part(wanted, path, roots)
-    return replace(train, notes=[*notes, *train.notes]), test
+        found, notes = list_images(place, wanted.columns)
+    _check_test(wanted, "test" in found)
+    if wanted.hub is not None:
+        notes = [f"revision {fetched(wanted.hub, roots)[1]}", *notes]
+    notes = [f"{wanted.source}: {note}" for note in notes]
+    train, test = found["train" if "train" in found else "all"], found.get("test")
+    if wanted.test is not None and of_split:
+        test = list_parquet(files_of_split(place, wanted.test, "test"), wanted.test_columns)
+    elif wanted.test is not None:
+        test, more = _named_test(wanted, place, tested[0])
+        notes += [f"{wanted.test}: {note}" for note in more]
+    return train, test, notes
 
 
 def _check_test(wanted: RequestedImages, is_said: bool) -> None:
@@ -381,9 +317,8 @@ def _check_test(wanted: RequestedImages, is_said: bool) -> None:
         )
 
 
-def _test_part(wanted: RequestedImages, path: Path, roots: Roots) -> Listing:
-    """The images that ``test`` names, next to a training part in ``path``."""
-    place = _place(str(wanted.test), "test", roots)
+def _named_test(wanted: RequestedImages, path: Path, place: Path) -> tuple[Listing, list[str]]:
+    """The images that ``test`` names, in ``place``, next to a training part in ``path``."""
     if place.samefile(path) or _holds(path, place) or _holds(place, path):
         which = "is path too" if place.samefile(path) else "has files of path"
         raise BadInput(
@@ -391,10 +326,10 @@ def _test_part(wanted: RequestedImages, path: Path, roots: Roots) -> Listing:
             "(test_share splits some off)",
             "test",
         )
-    found = list_images(place, wanted.test_columns)
+    found, notes = list_images(place, wanted.test_columns)
     if "all" not in found:
         raise BadInput(f"{place} has a training part of its own, expected a test part", "test")
-    return found["all"]
+    return found["all"], notes
 
 
 def _holds(folder: Path, place: Path) -> bool:
@@ -408,94 +343,34 @@ def _classes_of(wanted: RequestedImages, train: Listing) -> list[str]:
     try:
         classes = list(wanted.classes or train.classes or names_of(train.labels))
         check_spelling(classes)
-        if len(classes) < 2 or not all(name.strip() for name in classes):
-            raise BadInput(f"got the classes {classes}, expected two or more, each with a name")
     except BadInput as error:
         option_name = "classes" if wanted.classes else "label"
-        raise BadInput(f"{train.place}: {error}", option_name) from None
+        raise BadInput(f"{wanted.source}: {error}", option_name) from None
+    if len(classes) < 2 or not all(name.strip() for name in classes):
+        raise BadInput(
+            f"{wanted.source}: got the classes {classes}, expected two or more, each with a name",
+            "classes" if wanted.classes else "label",
+        )
     return classes
-
-
-def _measure(
-    parts: Sequence[Listing], size: Sequence[int] | None
-) -> tuple[Fit, int, list[tuple[int, int]], str]:
-    """Look at the heads of all images that can be read.
-
-    Returns:
-        The size that images have or are to have; their channels, 1 if all are grey, else 3; the
-        part and row of those that have 16 bits a pixel; and what to say if sizes differ.
-    """
-    fit = None if size is None else Fit(size[0], size[1])
-    channels, deep, another_size, first = 1, [], "", ""
-    for part, listed in enumerate(parts):
-        for row, found in enumerate(in_order(_head, listed.images)):
-            if found is None:  # whoever decodes it says why
-                continue
-            height, width, grey, is_deep = found
-            channels = channels if grey else 3
-            deep += [(part, row)] if is_deep else []
-            if fit is None:
-                fit, first = Fit(height, width), listed.name(row)
-            elif size is None and (height, width) != (fit.height, fit.width):
-                another_size = another_size or (
-                    f"{listed.name(row)} is {height}x{width}, and {first} is "
-                    f"{fit.height}x{fit.width}; expected images of one size, or one to bring them "
-                    "to, such as size=[32, 32]"
-                )
-    return fit or Fit(1, 1), channels, deep, another_size
-
-
-def _head(image: RawImage) -> tuple[int, int, bool, bool] | None:
-    """Height, width, whether it is grey, whether it has 16 bits; None if it cannot be read."""
-    from PIL import Image
-
-    if isinstance(image, np.ndarray):
-        return image.shape[0], image.shape[1], image.shape[2:] != (3,), False
-    try:
-        with open_image(image) as file:
-            width, height = file.size
-            if orientation(file) in TRANSPOSED:
-                width, height = height, width
-            return height, width, Image.getmodebase(file.mode) == "L", is_deep(file)
-    except Exception:  # of a broken file Pillow raises almost any
-        return None
-
-
-def _pixels(listed: Listing, fit: Fit, channels: int, broken: list[str]) -> np.ndarray:
-    """All images, uint8 [n, height, width, channels]; those that cannot be read are added to
-    ``broken``, and why.
-    """
-    images = np.zeros((len(listed), fit.height, fit.width, channels), dtype=np.uint8)
-    work = partial(pixels, fit=fit, upright=True)
-    for row, found in enumerate(in_order(work, listed.images)):
-        if isinstance(found, Unreadable):
-            broken.append(f"{listed.name(row)}: {found.reason}")
-        else:
-            images[row] = found[..., :channels]
-    return images
 
 
 def _normalization(wanted: RequestedImages, images: np.ndarray) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel, as wanted or else of these images."""
-    channels = images.shape[3]
-    counts = [np.bincount(images[..., c].ravel(), minlength=256) for c in range(channels)]
     levels = np.arange(256) / 255
-    means = [float(np.average(levels, weights=count)) for count in counts]
-    deviations = [
-        float(np.sqrt(np.average((levels - mean) ** 2, weights=count)))
-        for mean, count in zip(means, counts, strict=True)
-    ]
-    found = []
-    for name, given, measured in (
-        ("mean", wanted.mean, means),
-        ("std", wanted.std, deviations),
-    ):
-        values = [round(value, 4) for value in measured] if given is None else given
-        if len(values) != channels or (name == "std" and min(values) <= 0):
+    means, deviations = [], []
+    for channel in range(images.shape[3]):
+        counts = np.bincount(images[..., channel].ravel(), minlength=256)
+        centre = np.average(levels, weights=counts)
+        means.append(round(float(centre), 4))
+        variance = np.average((levels - centre) ** 2, weights=counts)
+        deviations.append(round(float(np.sqrt(variance)), 4))
+    mean = means if wanted.mean is None else wanted.mean
+    std = deviations if wanted.std is None else wanted.std
+    for name, values in (("mean", mean), ("std", std)):
+        if len(values) != len(means) or (name == "std" and min(values) <= 0):
             raise BadInput(
-                f"got {values}, expected a number for each of {channels} channels, and a standard "
-                "deviation above 0",
+                f"got {values}, expected a number for each of {len(means)} channels, and a "
+                "standard deviation above 0",
                 name,
             )
-        found.append(values)
-    return found[0], found[1]
+    return mean, std

@@ -1,0 +1,163 @@
+"""The pixels of a user's images, and what is to be said of images that are there more than once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from noisyfl.core.options import BadInput
+from noisyfl.data.datasets.images import (
+    Fit,
+    RawImage,
+    Unreadable,
+    fitted,
+    in_order,
+    is_deep,
+    of_opened,
+)
+from noisyfl.data.datasets.requested import shortened
+from noisyfl.data.datasets.sources import Arrays
+from noisyfl.data.own_table import MOST_GB
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SHOWN = 100
+"""How many images that cannot be read a message names."""
+
+DIM = 16
+"""Images of 16 bits of which no pixel reaches this, of 255, have fewer bits, such as 12."""
+
+
+class _Decoded(NamedTuple):
+    """An image's pixels, uint8 [height, width, 1 or 3], and whether it has 16 bits a pixel."""
+
+    pixels: np.ndarray
+    deep: bool
+
+
+def decode(
+    images: Sequence[RawImage], names: Sequence[str], size: Sequence[int] | None
+) -> np.ndarray:
+    """The pixels of all images, uint8 [n, height, width, channels]: one channel if all are grey.
+
+    Args:
+        names: what an error calls each image.
+        size: height and width that they are brought to; None: they have one size.
+
+    Raises:
+        BadInput: images cannot be read, their sizes differ, or they fill the memory. The path is
+            the option that can help.
+    """
+    fit = None if size is None else Fit(size[0], size[1])
+    every, first = None, 0
+    broken: list[str] = []
+    deep: list[int] = []
+    another_size = ""
+    for row, found in enumerate(in_order(partial(_decoded, fit=fit), images)):
+        if isinstance(found, Unreadable):
+            broken.append(f"{names[row]}: {found.reason}")
+            continue
+        height, width, channels = found.pixels.shape
+        if every is None:
+            every, first = _room(len(images), found.pixels.shape), row
+        if (height, width) != every.shape[1:3]:
+            another_size = another_size or (
+                f"{names[row]} is {height}x{width}, and {names[first]} is {every.shape[1]}x"
+                f"{every.shape[2]}; expected images of one size, or one to bring them to, such as "
+                "size=[32, 32]"
+            )
+            continue
+        if channels > every.shape[3]:
+            grey, every = every, _room(len(images), found.pixels.shape)
+            every[:row] = grey[:row]
+        every[row] = found.pixels
+        deep += [row] if found.deep else []
+    if broken or every is None:
+        raise BadInput(f"{len(broken):,} images cannot be read: {shortened(broken, SHOWN)}", "path")
+    if another_size:
+        raise BadInput(another_size, "size")
+    if 0 < max((every[row].max() for row in deep), default=0) < DIM:
+        raise BadInput(
+            f"{len(deep):,} images have 16 bits per pixel, such as {names[deep[0]]}, and no pixel "
+            f"of them reaches {DIM << 8:,}, expected up to 65,535: scale the pixels to 16 bits, or "
+            "save them with 8",
+            "path",
+        )
+    return every
+
+
+@of_opened
+def _decoded(image: Image, fit: Fit | None) -> _Decoded:
+    from PIL.Image import getmodebase
+    from PIL.ImageOps import exif_transpose
+
+    channels = 1 if getmodebase(image.mode) == "L" else 3
+    deep = is_deep(image)
+    image.load()
+    with suppress(Exception):  # damaged EXIF data count as none
+        exif_transpose(image, in_place=True)
+    return _Decoded(np.asarray(fitted(image, fit))[..., :channels], deep)
+
+
+def _room(count: int, shape: tuple[int, ...]) -> np.ndarray:
+    gigabytes = count * np.prod(shape) / 1e9
+    if gigabytes > MOST_GB:
+        raise BadInput(
+            f"{gigabytes:,.0f} GB of pixels, expected at most {MOST_GB}, which a run holds in "
+            "memory; a smaller size helps",
+            "size",
+        )
+    return np.zeros((count, *shape), dtype=np.uint8)
+
+
+def check_apart(train: Sequence[RawImage], test: Sequence[RawImage]) -> None:
+    """Raise :class:`BadInput` if one file is an image of both parts, whichever links lead to it."""
+    known = {found: path for path in train if (found := _file(path))}
+    both = [(known[found], path) for path in test if (found := _file(path)) in known]
+    if both:
+        names = " and ".join(dict.fromkeys(map(str, both[0])))
+        raise BadInput(
+            f"{len(both):,} images are in the training part and in the test part, such as "
+            f"{names}; expected each file in one part, and once in a list that test_share splits",
+            "test",
+        )
+
+
+def _file(image: RawImage) -> tuple[int, int] | None:
+    """What identifies a file; None if there is none."""
+    if isinstance(image, Path):
+        with suppress(OSError):
+            found = image.stat()
+            return found.st_dev, found.st_ino
+    return None
+
+
+def repeats(train: Arrays, test: Arrays) -> list[str]:
+    """What a user should know of images with the same pixels, in words, with their numbers."""
+    found = []
+    digests = [[_digest(image) for image in images] for images, _ in (train, test)]
+    for part, (_, labels), of_part in zip(
+        ("training", "test"), (train, test), digests, strict=True
+    ):
+        pairs = set(zip(of_part, labels.tolist(), strict=True))
+        labelled = Counter(digest for digest, _ in pairs)
+        if several := sum(count > 1 for count in labelled.values()):
+            found.append(f"{several:,} images are in the {part} part with two labels or more")
+    known = set(digests[0])
+    if seen := sum(digest in known for digest in digests[1]):
+        found.append(
+            f"{seen:,} of {len(digests[1]):,} test images have the pixels of a training image"
+        )
+    return found
+
+
+def _digest(image: np.ndarray) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=16).digest()
