@@ -36,7 +36,7 @@ def classes(folder, *parts, count=4):
 def read(folder, text):
     """What is known of a dataset, and the remarks."""
     own = OwnFiles(folder, folder / "results")
-    known = own.images(wanted(text))
+    known = own.images(wanted(text)).own
     of_pixels = ("pixels of a training image", "two labels or more")
     return known, [one for one in own.remarks[known["sha256"]] if not one.endswith(of_pixels)]
 

@@ -44,7 +44,7 @@ def test_every_format_gives_the_same_dataset(tmp_path, channels):
 
 def test_medmnist_is_read_as_it_is_and_says_what_it_leaves_out(tmp_path):
     own = OwnFiles(tmp_path, tmp_path / "results")
-    found = own.images(own_sets.wanted(own_sets.as_medmnist(tmp_path)))
+    found = own.images(own_sets.wanted(own_sets.as_medmnist(tmp_path))).own
     assert (found["train_size"], found["test_size"]) == (own_sets.TRAIN, own_sets.TEST)
     assert own.remarks[found["sha256"]] == [
         "insects.npz: of insects.npz, val_images, val_labels not read"
@@ -87,7 +87,7 @@ def test_a_share_of_each_class_is_split_off_and_always_the_same(tmp_path):
     assert known(tmp_path, text) == found
     # Given labels are those of the samples that are left.
     own = OwnFiles(tmp_path, tmp_path / "results")
-    kept = own.load(own.labels(None, None, own.facts(wanted(text))))["label"]
+    kept = own.load(own.images(wanted(text)).given)["label"]
     images, _ = own_sets.arrays()["train"]
     rows = [
         next(row for row, image in enumerate(images) if (image == one).all())

@@ -68,7 +68,10 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("file(path='none.csv')", r"path: there is no file .*none\.csv"),
+        (
+            "file(path='none.csv')",
+            r"path: got 'none\.csv', and there is neither file nor folder .*/none\.csv",
+        ),
         ("file(path='clients.txt')", r"path: got 'clients\.txt', expected a \.csv or \.parquet"),
         ("file", r"path: got null, expected a \.csv or \.parquet file"),
         ("file(path='clients.csv', clients=5)", r"clients: got 5, and clients\.csv has 4"),

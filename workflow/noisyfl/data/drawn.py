@@ -97,3 +97,10 @@ def check_shown(
                 f"{where}: client {client}: got {len(found)} rows, expected {len(before)}"
             )
     return whole
+
+
+def repetitions(samples: np.ndarray) -> np.ndarray:
+    """Whether a sample is in an earlier row too, bool [n]."""
+    again = np.ones(len(samples), dtype=bool)
+    again[np.unique(samples, return_index=True)[1]] = False
+    return again

@@ -22,11 +22,10 @@ from noisyfl.core.plugins import facts_of, module_of
 from noisyfl.core.randomness import stream
 from noisyfl.core.registry import split_component
 from noisyfl.core.typed import Typed
-from noisyfl.data.client_files import repetitions
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.shards import Encoded
-from noisyfl.data.drawn import check_dealt, check_flipped, check_levels, check_shown
+from noisyfl.data.drawn import check_dealt, check_flipped, check_levels, check_shown, repetitions
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
 from noisyfl.data.own_files import OwnFiles
@@ -111,7 +110,7 @@ def _dataset(raw: Any, info: ValidationInfo) -> Dataset:
         own = (info.context or {}).get("own")
         if own is None:
             raise NotRead(f"got {wanted.path!r}, which has not been read yet", "path")
-        return own.facts(wanted)
+        return own.images(wanted)
 
 
 class PartitionSpec(Typed):

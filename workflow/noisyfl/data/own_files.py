@@ -28,7 +28,6 @@ from noisyfl.core.artifacts import (
     write_table,
 )
 from noisyfl.core.options import BadInput, within
-from noisyfl.data.client_files import read_partition_file
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import (
     OwnContent,
@@ -39,12 +38,8 @@ from noisyfl.data.datasets.own_images import (
 )
 from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
 from noisyfl.data.noise.agreement import doubt
-from noisyfl.data.noise.human_labels import (
-    check_order,
-    digest,
-    label_files,
-    load_columns,
-)
+from noisyfl.data.noise.human_labels import check_order, digest, label_files, load_columns
+from noisyfl.data.partitioning.own_partition import read_clients
 from noisyfl.data.roots import Roots, Stamp, each, stamp_of
 from noisyfl.data.titles import know, told_apart
 
@@ -82,49 +77,41 @@ class OwnFiles:
         self.remarks: dict[str, list[str]] = {}
         self.titles: dict[str, str] = {}
         self.doubts: list[str] = []
-        self._known: dict[str, Any] = {}
-        self._sources: dict[str, dict[str, Any]] = {}  # as in a record, by the JSON of the options
+        self._known: dict[tuple[Any, ...], Any] = {}
 
     def stale(self, stamps: Mapping[str, Stamp], fingerprints: Mapping[str, str]) -> bool:
         """Whether a file has changed, by what an :class:`OwnFiles` has noted."""
-        if any(stamp_of(Path(path)) != stamp for path, stamp in stamps.items()):
-            return True
-        try:
-            return any(
-                fingerprint(RequestedImages.read(json.loads(options)), self.roots) != found
-                for options, found in fingerprints.items()
-            )
-        except BadInput:
-            return True
+        return any(stamp_of(Path(path)) != stamp for path, stamp in stamps.items()) or any(
+            not self._unchanged(options, found) for options, found in fingerprints.items()
+        )
 
     # Images.
 
-    def images(self, wanted: RequestedImages) -> dict[str, Any]:
-        """What specs have of a user's own dataset, which is read and prepared if it is new.
+    def images(self, wanted: RequestedImages) -> Dataset:
+        """What is known of a user's own dataset, with the digest of its given labels if it names
+        some; it is read and prepared if it is new.
 
         Raises:
             BadInput: see :func:`noisyfl.data.datasets.own_images.read_images`.
         """
         options = json.dumps(wanted.options(), sort_keys=True)
-        if options not in self._known:
+        if ("images", options) not in self._known:
             found = fingerprint(wanted, self.roots)
-            known, source = self._record(options, found) or self._prepared(wanted, options, found)
+            facts, source = self._recorded(options, found) or self._prepared(wanted, options, found)
             self.fingerprints[options] = found
-            self._known[options], self._sources[options] = known, source
-            self.remarks[known["sha256"]] = source["remarks"]
-            self._call(known["sha256"], wanted.shown_as)
-            if source["given"]:
-                self._call(source["given"], f"{wanted.shown_as}: {wanted.given}")
-                self.remarks[source["given"]] = source["doubts"]
-        return dict(self._known[options])
-
-    def facts(self, wanted: RequestedImages) -> Dataset:
-        """What is known of a user's own dataset, with the digest of its given labels if it names
-        some; see :meth:`images`.
-        """
-        known = dataset(self.images(wanted))
-        source = self._sources[json.dumps(wanted.options(), sort_keys=True)]
-        return replace(known, given=source["given"] or "", numbered=source["numbered"])
+            self._watch(self._record(facts.name))
+            sha256 = str((facts.own or {})["sha256"])
+            self.remarks[sha256] = source["remarks"]
+            self._call(sha256, wanted.shown_as)
+            if given := source["given"]:
+                self.remarks[given] = source["doubts"]
+                self._call(given, f"{wanted.shown_as}: {wanted.given}")
+                self._watch(self.results.own_file(given))
+            self._known["images", options] = replace(
+                facts, given=given or "", numbered=source["numbered"]
+            )
+        facts = self._known["images", options]
+        return facts
 
     def training_names(self, name: str) -> list[str] | None:
         """What the training images of a user's own dataset are called, in its order; None if it
@@ -133,12 +120,10 @@ class OwnFiles:
         Args:
             name: of the dataset, with the first digits of its digest.
         """
-        path = self._folder(name) / RECORD
+        path = self._record(name)
         for source in read_json(path)["sources"] if path.is_file() else []:
-            wanted = RequestedImages.read(json.loads(source["options"]), name)
-            with suppress(BadInput):
-                if fingerprint(wanted, self.roots) == source["fingerprint"]:
-                    return training_names(wanted, self.roots)
+            if self._unchanged(source["options"], source["fingerprint"]):
+                return training_names(_wanted(source["options"]), self.roots)
         return None
 
     def prepare_again(self, name: str) -> None:
@@ -150,14 +135,14 @@ class OwnFiles:
         Raises:
             BadInput: nothing is known of it here, or its files hold something else by now.
         """
-        path = self._folder(name) / RECORD
+        path = self._record(name)
         if not path.is_file():
             raise BadInput(
                 f"{name}: a user's own dataset, and there is no {path}; plan its scale again, "
                 f"or copy the folder {path.parent} from where it was planned"
             )
-        source = read_json(path)["sources"][-1]
-        content = read_images(RequestedImages.read(json.loads(source["options"]), name), self.roots)
+        with within(name):
+            content = read_images(_wanted(read_json(path)["sources"][-1]["options"]), self.roots)
         if dataset(content.known).name != name:
             raise BadInput(
                 f"{name}: its files hold something else than when it was planned; plan its scale "
@@ -165,34 +150,36 @@ class OwnFiles:
             )
         self._write(content)
 
-    def _record(self, options: str, found: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def _unchanged(self, options: str, found: str) -> bool:
+        with suppress(BadInput):
+            return fingerprint(_wanted(options), self.roots) == found
+        return False
+
+    def _recorded(self, options: str, found: str) -> tuple[Dataset, dict[str, Any]] | None:
         """What is known of files that were read before and have not changed since, and their entry
         among the sources; an entry without ``remarks`` is of an older version, which took numbers
         for positions.
         """
-        for path in sorted(self._folder("").glob(f"images_*/{RECORD}")):
-            try:
+        for path in sorted(self._record("").parent.glob(f"images_*/{RECORD}")):
+            with suppress(DamagedArtifact):
                 record = read_json(path)
-            except DamagedArtifact:
-                continue
-            for source in record["sources"]:
-                same = (source["options"], source["fingerprint"]) == (options, found)
-                if same and "remarks" in source:
-                    self._watch(path)
-                    return record["known"], source
+                for source in record["sources"]:
+                    same = (source["options"], source["fingerprint"]) == (options, found)
+                    if same and "remarks" in source:
+                        return dataset(record["known"]), source
         return None
 
     def _prepared(
         self, wanted: RequestedImages, options: str, found: str
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Read files, prepare the parts, and note both; returns what :meth:`_record` does."""
+    ) -> tuple[Dataset, dict[str, Any]]:
+        """Read files, prepare the parts, and note both; returns what :meth:`_recorded` does."""
         content = read_images(wanted, self.roots)
-        self._write(content)
-        given, found_odd = None, ""
+        facts = self._write(content)
+        given, odd = None, ""
         if content.given is not None:
-            given = self._keep_labels(content.given)
-            found_odd = doubt(content.given, content.train[1]) if wanted.true_labels else ""
-        path = self._folder(dataset(content.known).name) / RECORD
+            given = self._keep(digest(content.given), {"label": content.given})
+            odd = doubt(content.given, content.train[1]) if wanted.true_labels else ""
+        path = self._record(facts.name)
         before = read_json(path)["sources"] if path.is_file() else []
         source = {
             "options": options,
@@ -200,88 +187,58 @@ class OwnFiles:
             "given": given,
             "numbered": content.numbered,
             "remarks": content.remarks,
-            "doubts": [f"{wanted.source}, {wanted.given}: {found_odd}"] if found_odd else [],
+            "doubts": [f"{wanted.source}, {wanted.given}: {odd}"] if odd else [],
         }
         others = [one for one in before if one["options"] != options]
         write_json(path, {"known": content.known, "sources": [*others, source]})
-        self._watch(path)
-        return content.known, source
+        return facts, source
 
-    def _write(self, content: OwnContent) -> None:
+    def _write(self, content: OwnContent) -> Dataset:
         facts = dataset(content.known)
         for part, arrays in (("train", content.train), ("test", content.test)):
             path = self.results.data(facts.name, part)
             write_table(path, table_of_pixels(*arrays), metadata_of(facts, part, facts.shape))
+        return facts
 
-    def _folder(self, name: str) -> Path:
-        return self.results.data(name, "train").parent
+    def _record(self, name: str) -> Path:
+        return self.results.data(name, "train").with_name(RECORD)
 
     # Labels.
-
-    def _call(self, sha256: str, title: str) -> None:
-        """Note a title; the first of several wins, so that it does not change within a plan."""
-        self.titles.setdefault(sha256, title)
-        know(told_apart(self.titles))
 
     def labels(
         self, path: str | None, key: str | None, facts: Dataset, title: str | None = None
     ) -> str:
-        """The digest of given labels, which are kept.
+        """The digest of the labels in a file, which are kept.
 
         Args:
-            path: of the file in a data folder; None: the given labels of a user's own dataset.
+            path: of the file in a data folder; None: the human labels that are known of the
+                dataset, which are not kept.
             key: name of the array or column; None if the file is a single array.
             facts: about the dataset.
             title: what people are shown; None: as the file is called.
 
         Raises:
-            BadInput: there are none, or they do not fit the dataset.
+            BadInput: the file is not there, or does not fit the dataset.
         """
-        if path is not None:
-            sha256 = self._labels(path, key, facts)
-            self._call(sha256, title or ": ".join([Path(path).name, *([key] if key else [])]))
-            return sha256
-        if not facts.given:
-            raise BadInput(
-                f"got null, expected a file, since {facts.name} has no given labels of its own "
-                "(the option given of images names them)",
-                "path",
-            )
-        self._watch(self.results.own_file(facts.given))
-        return facts.given
-
-    def human_labels(self, key: str | None, facts: Dataset) -> str:
-        """The digest of the human labels that are known of a dataset, which are not kept.
-
-        Args:
-            key: name of the array.
-            facts: about the dataset.
-
-        Raises:
-            BadInput: their file is not there, or does not fit the dataset.
-        """
-        return self._labels(None, key, facts)
-
-    def _labels(self, path: str | None, key: str | None, facts: Dataset) -> str:
-        noted = json.dumps(["labels", path, key, facts.name, facts.numbered])
+        noted = ("labels", path, key, facts.name, facts.numbered)
         if noted not in self._known:
             self._watch(*label_files(path, facts.name, self.roots))
             labels, clean = load_columns(path, key, facts, self.roots)
             true = self._true_labels(facts)
-            if path is not None and clean is not None and true is not None:
-                check_order(clean, true, path, facts.name)
-            keep = path is not None
-            self._known[noted] = self._keep_labels(labels, clean) if keep else digest(labels)
+            where = path or "human labels"
+            if clean is not None and true is not None:
+                check_order(clean, true, where, facts.name)
+            sha256 = digest(labels)
+            if path is not None:
+                columns = {"label": labels} | ({} if clean is None else {"clean_label": clean})
+                self._keep(sha256, columns)
+                self._call(sha256, title or Path(path).name + (f": {key}" if key else ""))
             true = clean if true is None else true
-            found = "" if true is None else doubt(labels, true)
-            where = ", ".join(word for word in (path or "human labels", key) if word)
-            self.doubts += [f"{where}: {found}"] if found else []
-        sha256: str = self._known[noted]
-        return sha256
-
-    def _watch(self, *paths: Path) -> None:
-        """Note the stamps of files, so that a change of them is noticed."""
-        self.stamps.update({str(path): stamp_of(path) for path in paths})
+            if true is not None and (odd := doubt(labels, true)):
+                self.doubts.append(f"{where}{f', {key}' if key else ''}: {odd}")
+            self._known[noted] = sha256
+        found: str = self._known[noted]
+        return found
 
     def _true_labels(self, facts: Dataset) -> np.ndarray | None:
         """The true labels of the training part; None if nobody knows them, or the part is not made
@@ -302,10 +259,6 @@ class OwnFiles:
         digests = [part.get("sha256", "") for part in parts if isinstance(part, Mapping)]
         return [remark for one in digests for remark in self.remarks.get(one, [])]
 
-    def _keep_labels(self, labels: np.ndarray, clean: np.ndarray | None = None) -> str:
-        columns = {"label": labels} | ({} if clean is None else {"clean_label": clean})
-        return self._keep(digest(labels), columns)
-
     # Clients.
 
     def clients(self, path: str, facts: Dataset, title: str | None = None) -> tuple[str, int, int]:
@@ -319,29 +272,35 @@ class OwnFiles:
         Raises:
             BadInput: there is no such file, or it is no partition of the dataset.
         """
-        noted = json.dumps(["clients", path, facts.name])
+        noted = ("clients", path, facts.name)
         if noted not in self._known:
-            found = [root / path for root in each(self.roots)]
-            self._watch(*found)
-            client, sample = read_partition_file(found, facts)
+            self._watch(*(root / path for root in each(self.roots)))
+            client, sample = read_clients(path, self.roots, facts)
             content = client.astype("<i8").tobytes() + sample.astype("<i8").tobytes()
-            sha256 = self._keep(
-                hashlib.sha256(content).hexdigest(), {"client": client, "sample": sample}
-            )
+            columns = {"client": client, "sample": sample}
+            sha256 = self._keep(hashlib.sha256(content).hexdigest(), columns)
+            self._call(sha256, title or Path(path).name)
             self._known[noted] = (sha256, int(client[-1]) + 1, len(sample))
-        kept: tuple[str, int, int] = self._known[noted]
-        self._call(kept[0], title or Path(path).name)
-        return kept
+        found: tuple[str, int, int] = self._known[noted]
+        return found
 
     # What is kept.
 
+    def _call(self, sha256: str, title: str) -> None:
+        """Note a title; the first of several wins, so that it does not change within a plan."""
+        self.titles.setdefault(sha256, title)
+        know(told_apart(self.titles))
+
+    def _watch(self, *paths: Path) -> None:
+        """Note the stamps of files, so that a change of them is noticed."""
+        self.stamps.update({str(path): stamp_of(path) for path in paths})
+
     def _keep(self, sha256: str, columns: Mapping[str, np.ndarray]) -> str:
         path = self.results.own_file(sha256)
-        table = pa.table({name: pa.array(values) for name, values in columns.items()})
-        try:
+        table = pa.table(dict(columns))
+        there = None
+        with suppress(FileNotFoundError, DamagedArtifact):
             there = read_table(path)[0]
-        except (FileNotFoundError, DamagedArtifact):
-            there = None
         if there is None or not there.equals(table):
             write_table(path, table, {"sha256": sha256})
         self._watch(path)
@@ -361,6 +320,9 @@ class OwnFiles:
                 "copy it from where it was planned",
                 "sha256",
             )
-        with within("sha256"):
-            table, _ = read_table(path)
+        table, _ = read_table(path)
         return {name: to_numpy(table[name].combine_chunks()) for name in table.column_names}
+
+
+def _wanted(options: str) -> RequestedImages:
+    return RequestedImages.read(json.loads(options))

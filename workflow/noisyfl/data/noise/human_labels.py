@@ -8,6 +8,7 @@ code from the file, which reading a Python pickle could otherwise do.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +26,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".pt")
 
-OFFICIAL = {
-    "cifar10": ("CIFAR-10_human.pt", "CIFAR-10_human.npz", "CIFAR-10_human.npy"),
-    "cifar100": ("CIFAR-100_human.pt", "CIFAR-100_human.npz", "CIFAR-100_human.npy"),
-}
-"""What the files are called, by dataset."""
+OFFICIAL = {"cifar10": "CIFAR-10_human", "cifar100": "CIFAR-100_human"}
+"""What the files are called, by dataset, as .pt, .npz or .npy."""
 
 REPACKED = "cifar_n_labels.npz"
 """Both datasets' labels in one file."""
@@ -38,7 +36,7 @@ PREFIX = {"cifar10": "c10_", "cifar100": "c100_"}
 """The prefix of an array's name, by dataset, in a file with the labels of several datasets."""
 
 FOLDERS = (".", "cifar-n", "cifar10n")
-"""Subfolders of a data folder in which the files may lie."""
+"""Subfolders of a data folder in which these files may lie."""
 
 CLEAN = "clean_label"
 """The name of the array of true labels, by which the order of a file's labels is checked."""
@@ -60,25 +58,6 @@ def labelled(name: str) -> str:
 
 class LabelsMissing(BadInput):
     """No data folder has the file of human labels."""
-
-
-def load_labels(key: str | None, true: np.ndarray, dataset: Dataset, roots: Roots) -> np.ndarray:
-    """One human label for each training sample, in the dataset's order: int64 [n].
-
-    Args:
-        key: see :func:`load_columns`.
-        true: the dataset's labels, by which the order is checked if the file has them too.
-        dataset: facts about it.
-        roots: the data folders.
-
-    Raises:
-        BadInput: see :func:`load_columns`; or the labels are not in the dataset's order. The path
-            is ``file`` or ``key``.
-    """
-    labels, clean = load_columns(None, key, dataset, roots)
-    if clean is not None:
-        check_order(clean, true, f"{find_file(None, dataset.name, roots)}", dataset.name)
-    return labels
 
 
 def load_columns(
@@ -112,7 +91,7 @@ def load_columns(
     return labels, None
 
 
-def check_order(clean: np.ndarray, true: np.ndarray, where: str, dataset: str) -> None:
+def check_order(clean: np.ndarray, true: np.ndarray, where: Path | str, dataset: str) -> None:
     """Raise :class:`BadInput` if the true labels of a file are not a dataset's, in its order.
 
     Args:
@@ -143,31 +122,21 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
 
     Raises:
         LabelsMissing: there is none. The path is ``file``, as is that of the next.
-        BadInput: the file's suffix is not a known one, or no file is known for the dataset.
+        BadInput: the file's suffix is not a known one.
     """
-    if file is not None:
-        if Path(file).suffix not in SUFFIXES:
-            raise BadInput(f"got {file!r}, expected a {', '.join(SUFFIXES)} file", "file")
-        for path in label_files(file, dataset, roots):
-            if path.is_file():
-                return path
-        listed = " or ".join(map(str, label_files(file, dataset, roots)))
-        raise LabelsMissing(f"cannot read {listed} (No such file or directory)", "file")
-    dataset = labelled(dataset)
-    if dataset not in OFFICIAL:
-        known = ", ".join(OFFICIAL)
-        raise BadInput(
-            f"got null, and no file of human labels is known for {dataset} (but for {known})",
-            "file",
-        )
-    for path in label_files(None, dataset, roots):
+    if file is not None and Path(file).suffix not in SUFFIXES:
+        raise BadInput(f"got {file!r}, expected a {', '.join(SUFFIXES)} file", "file")
+    places = label_files(file, dataset, roots)
+    for path in places:
         if path.is_file():
             return path
-    names = (*OFFICIAL[dataset], REPACKED)
+    if file is not None:
+        listed = " or ".join(map(str, places))
+        raise LabelsMissing(f"cannot read {listed} (No such file or directory)", "file")
     folders = " or ".join(map(str, each(roots)))
     raise LabelsMissing(
-        f"there is none of {', '.join(names)} in {folders}; the human labels of {dataset} "
-        "are given by their authors (Wei et al., ICLR 2022; "
+        f"there is none of {', '.join(_known_files(dataset))} in {folders}; the human labels of "
+        f"{labelled(dataset)} are given by their authors (Wei et al., ICLR 2022; "
         "https://github.com/UCSC-REAL/cifar-10-100n; CC BY-NC 4.0): put that file there. Only "
         "tables with human labels need it (snakemake --keep-going makes all others)",
         "file",
@@ -175,12 +144,14 @@ def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
 
 
 def label_files(file: str | None, dataset: str, roots: Roots) -> list[Path]:
-    """Where :func:`find_file` looks, in this order; nowhere if no file is known for the dataset."""
-    if file is not None:
-        return [root / file for root in each(roots)]
-    known = OFFICIAL.get(labelled(dataset))
-    names = (*known, REPACKED) if known else ()
-    return [root / folder / name for root in each(roots) for folder in FOLDERS for name in names]
+    """Where :func:`find_file` looks, in this order."""
+    folders, names = ((".",), [file]) if file is not None else (FOLDERS, _known_files(dataset))
+    return [root / folder / name for root in each(roots) for folder in folders for name in names]
+
+
+def _known_files(dataset: str) -> list[str]:
+    stem = OFFICIAL[labelled(dataset)]
+    return [*(f"{stem}{suffix}" for suffix in (".pt", ".npz", ".npy")), REPACKED]
 
 
 def digest(labels: np.ndarray) -> str:
@@ -190,27 +161,28 @@ def digest(labels: np.ndarray) -> str:
 
 def _name(table: OwnTable, key: str | None, dataset: str) -> str:
     """The name that the array ``key`` has in a file, with or without the dataset's prefix."""
-    if table.path.name in _OFFICIAL_NAMES and dataset in ARRAYS:
+    official = table.path.stem in OFFICIAL.values() or table.path.name == REPACKED
+    if official and dataset in ARRAYS:
         check_key(key, dataset)
-    elif key is None and table.names == [""]:
+    if key is None and table.names == [""]:
         return ""
     for name in (key, f"{PREFIX.get(dataset, '')}{key}"):
         if name in table.names:
             return str(name)
     known = ", ".join(table.names) if table.names != [""] else "only one array, so null"
-    hint = did_you_mean(str(key), table.names)
-    raise BadInput(f"got {key!r}{hint} (in {table.path}: {known})", "key")
-
-
-_OFFICIAL_NAMES = {name for names in OFFICIAL.values() for name in names} | {REPACKED}
+    raise _no_key(key, table.names, f"in {table.path}: {known}")
 
 
 def check_key(key: str | None, dataset: str) -> None:
     """Raise :class:`BadInput` unless a dataset's human labels have an array of that name."""
-    known = ARRAYS[dataset]
-    if key not in known:
-        hint = did_you_mean(str(key), known)
-        raise BadInput(f"got {key!r}{hint} ({dataset} has {', '.join(known)})", "key")
+    if key not in ARRAYS[dataset]:
+        raise _no_key(key, ARRAYS[dataset], f"{dataset} has {', '.join(ARRAYS[dataset])}")
+
+
+def _no_key(key: str | None, known: Sequence[str], words: str) -> BadInput:
+    nothing = "null, expected the name of an array or column"
+    got = nothing if key is None else f"{key!r}{did_you_mean(key, known)}"
+    return BadInput(f"got {got} ({words})", "key")
 
 
 def _numbers(table: OwnTable, name: str, dataset: Dataset) -> np.ndarray:

@@ -13,14 +13,13 @@ from noisyfl.core.options import BadInput, option
 from noisyfl.data.datasets.dataset import Dataset
 from noisyfl.data.noise.human_labels import (
     OFFICIAL,
-    SUFFIXES,
     LabelsMissing,
     check_key,
     check_order,
     digest,
     find_file,
     labelled,
-    load_labels,
+    load_columns,
 )
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Context, LabelNoise
 from noisyfl.data.roots import NotRead
@@ -51,26 +50,17 @@ class Human(LabelNoise):
     )
 
     def check(self, dataset: Dataset, clients: int) -> None:
-        """Raise :class:`BadInput` if no file is known, its kind is unknown, or a key is missing."""
-        if self.file is None and labelled(dataset.name) not in OFFICIAL:
+        """Raise :class:`BadInput` if no file is known, or not the array of it."""
+        if self.file is not None:
+            return
+        name = labelled(dataset.name)
+        if name not in OFFICIAL:
             raise BadInput(
                 f"got null, expected a file, since no human labels are known of "
                 f"{dataset.name} (but of {', '.join(OFFICIAL)})",
                 "file",
             )
-        suffix = Path(self.file).suffix if self.file is not None else ".pt"
-        if suffix not in SUFFIXES:
-            raise BadInput(
-                f"got {self.file!r}, expected a file that ends in one of {', '.join(SUFFIXES)}",
-                "file",
-            )
-        if self.key is None and suffix != ".npy":
-            raise BadInput(
-                "got null, expected the name of an array or column",
-                "key",
-            )
-        if self.file is None:
-            check_key(self.key, labelled(dataset.name))
+        check_key(self.key, name)
 
     def flip(
         self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
@@ -83,14 +73,11 @@ class Human(LabelNoise):
         (true,) = clients
         if context.own is None:
             raise BadInput("got no data folder that the labels could lie in", "file")
-        roots = context.own.roots
-        labels = load_labels(self.key, true, context.dataset, roots)
-        if self.sha256 and (found := digest(labels)) != self.sha256:
-            raise BadInput(
-                f"the labels {self.key!r} in {find_file(None, context.dataset.name, roots)} "
-                f"have {found}, expected {self.sha256}",
-                "sha256",
-            )
+        path = find_file(None, context.dataset.name, context.own.roots)
+        labels, clean = load_columns(None, self.key, context.dataset, context.own.roots)
+        if clean is not None:
+            check_order(clean, true, path, context.dataset.name)
+        _check_digest(digest(labels), self.sha256, self.key, path)
         return [labels]
 
     def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
@@ -100,11 +87,11 @@ class Human(LabelNoise):
             return _from_file(self.file, self.key, self.sha256, dataset, own)
         if own is None or self.sha256:
             return self
-        return self.model_copy(update={"sha256": own.human_labels(self.key, dataset)})
+        return self.model_copy(update={"sha256": own.labels(None, self.key, dataset)})
 
 
 def _from_file(
-    path: str | None,
+    path: str,
     key: str | None,
     sha256: str,
     dataset: Dataset,
@@ -120,9 +107,13 @@ def _from_file(
         if not sha256:
             raise
         found = sha256
-    if sha256 not in ("", found):
-        raise BadInput(f"the labels {key!r} in {path} have {found}, expected {sha256}", "sha256")
+    _check_digest(found, sha256, key, path)
     return OwnLabels(sha256=found)
+
+
+def _check_digest(found: str, expected: str, key: str | None, path: Path | str) -> None:
+    if expected not in ("", found):
+        raise BadInput(f"the labels {key!r} in {path} have {found}, expected {expected}", "sha256")
 
 
 @LABEL_NOISES.register("file")
@@ -173,10 +164,16 @@ class OwnLabels(LabelNoise):
 
     def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
         """The same noise with the digest of its labels, which are read and kept."""
-        if self.sha256 and self.path is None:
-            return self
-        with _path_for_file():
-            return _from_file(self.path, self.key, self.sha256, dataset, own, self.title)
+        if self.path is not None:
+            with _path_for_file():
+                return _from_file(self.path, self.key, self.sha256, dataset, own, self.title)
+        if not self.sha256 and not dataset.given:
+            raise BadInput(
+                f"got null, expected a file, since {dataset.name} has no given labels of its own "
+                "(the option given of images names them)",
+                "path",
+            )
+        return OwnLabels(sha256=self.sha256 or dataset.given)
 
 
 @contextmanager
