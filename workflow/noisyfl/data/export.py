@@ -54,34 +54,34 @@ def export(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"--to: got {folder}, expected a folder that is empty or not there")
-    clients = partition.clients
-    sizes = [len(client.samples) for client in clients]
-    columns = {
-        key: np.concatenate([getattr(client, key) for client in clients])
-        for key in ("samples", "given_label", "true_label")
-    }
-    owner = np.repeat(np.arange(len(clients)), sizes)
-    every = np.arange(len(test.labels))
-    nobody = np.full(len(every), UNKNOWN)
-    parts = {
-        "train": (train, owner, columns["samples"], columns["given_label"], columns["true_label"]),
-        "test": (test, nobody, every, test.labels, test.labels),
+    clients, every = partition.clients, np.arange(len(test.labels))
+    rows = {
+        "train": {
+            "label": partition.given_labels,
+            "true_label": partition.true_labels,
+            "client": np.repeat(np.arange(len(clients)), [len(one.samples) for one in clients]),
+            "sample": np.concatenate([one.samples for one in clients]),
+        },
+        "test": {
+            "label": test.labels,
+            "true_label": test.labels,
+            "client": np.full(len(every), UNKNOWN),
+            "sample": every,
+        },
     }
     written = []
-    for part, (images, client, sample, given, true) in parts.items():
+    for part, images in (("train", train), ("test", test)):
         path = folder / "data" / f"{part}-00000-of-00001.parquet"
-        _write(path, images, {"label": given, "true_label": true, "client": client}, sample)
+        _write(path, images, rows[part])
         written.append(path)
     card = folder / "README.md"
     with replacing(card) as draft:
-        draft.write_text(_card(name, partition, train, {k: len(v[1]) for k, v in parts.items()}))
+        draft.write_text(_card(name, partition, train))
     return [*written, card]
 
 
-def _write(
-    path: Path, part: DatasetPart, labels: dict[str, np.ndarray], samples: np.ndarray
-) -> None:
-    """Write rows of a part: the images of ``samples``, and columns in which -1 stands for null."""
+def _write(path: Path, part: DatasetPart, numbers: dict[str, np.ndarray]) -> None:
+    """Write rows of a part: its images ``sample``, and columns in which -1 stands for null."""
     schema = pa.schema(
         {
             "image": pa.struct({"bytes": pa.binary(), "path": pa.string()}),
@@ -94,17 +94,14 @@ def _write(
     )
     encode = _encoder(part)
     with replacing(path) as draft, pq.ParquetWriter(draft, schema) as writer:
-        for first in range(0, len(samples), GROUP):
-            rows = slice(first, first + GROUP)
-            images = [{"bytes": encode(int(row)), "path": None} for row in samples[rows]]
-            numbers = {**labels, "sample": samples}
+        for first in range(0, len(numbers["sample"]), GROUP):
+            rows = {key: values[first : first + GROUP] for key, values in numbers.items()}
+            images = [{"bytes": encode(int(row)), "path": None} for row in rows["sample"]]
             columns = [
-                pa.array(numbers[key][rows], kind, mask=numbers[key][rows] == UNKNOWN)
-                for key, kind in zip(schema.names[1:], schema.types[1:], strict=True)
+                pa.array(rows[field.name], field.type, mask=rows[field.name] == UNKNOWN)
+                for field in list(schema)[1:]
             ]
-            writer.write_table(
-                pa.table([pa.array(images, schema.types[0]), *columns], schema=schema)
-            )
+            writer.write_table(pa.table([images, *columns], schema=schema))
 
 
 def _encoder(part: DatasetPart) -> Callable[[int], bytes]:
@@ -125,26 +122,25 @@ def _encoder(part: DatasetPart) -> Callable[[int], bytes]:
 
 def _features(facts: Dataset) -> dict[str, Any]:
     """The columns as the hub's library describes them beside the schema."""
-    label, true = (
-        {"names": list(names), "_type": "ClassLabel"} for names in (facts.classes, facts.true_names)
-    )
+    of_classes = {"label": facts.classes, "true_label": facts.true_names}
     number = {"dtype": "int32", "_type": "Value"}
     return {
         "image": {"_type": "Image"},
-        "label": label,
-        "true_label": true,
+        **{key: {"names": [*names], "_type": "ClassLabel"} for key, names in of_classes.items()},
         "client": number,
         "sample": number,
     }
 
 
-def _card(name: str, partition: NoisyPartition, train: DatasetPart, sizes: dict[str, int]) -> str:
+def _in_card(feature: dict[str, Any]) -> Any:
+    """The type of a column as the card has it."""
+    if "names" in feature:
+        return {"class_label": {"names": {str(k): name for k, name in enumerate(feature["names"])}}}
+    return feature.get("dtype", "image")
+
+
+def _card(name: str, partition: NoisyPartition, train: DatasetPart) -> str:
     """The data card: what the hub reads of it as YAML, and words for people."""
-    spec = partition.spec
-    label, true = (
-        {"class_label": {"names": {str(number): name for number, name in enumerate(names)}}}
-        for names in (train.facts.classes, train.facts.true_names)
-    )
     header = {
         "pretty_name": f"{train.name}, {len(partition.clients)} clients with noisy labels",
         "task_categories": ["image-classification"],
@@ -152,48 +148,46 @@ def _card(name: str, partition: NoisyPartition, train: DatasetPart, sizes: dict[
         "configs": [
             {
                 "config_name": "default",
-                "data_files": [{"split": part, "path": f"data/{part}-*.parquet"} for part in sizes],
+                "data_files": [
+                    {"split": part, "path": f"data/{part}-*.parquet"} for part in ("train", "test")
+                ],
             }
         ],
         "dataset_info": {
             "features": [
-                {"name": "image", "dtype": "image"},
-                {"name": "label", "dtype": label},
-                {"name": "true_label", "dtype": true},
-                {"name": "client", "dtype": "int32"},
-                {"name": "sample", "dtype": "int32"},
-            ],
+                {"name": name, "dtype": _in_card(feature)}
+                for name, feature in _features(train.facts).items()
+            ]
         },
     }
     noise = partition.overall_noise
     known = "not known" if noise is None else f"{100 * noise:.1f} %"
-    lines = [
-        "---",
-        yaml.safe_dump(header, sort_keys=False, allow_unicode=True).rstrip(),
-        "---",
-        "",
-        f"# {header['pretty_name']}",
-        "",
-        f"The noisy partition `{name}` of noisyfl: {sizes['train']:,} training samples of "
-        f"{train.name} on {len(partition.clients)} clients, and its whole test part. Wrong labels "
-        f"among the given ones: {known}. The images are under the licence of their makers.",
-        "",
-        "| column | |",
-        "|---|---|",
-        *(f"| `{column}` | {what} |" for column, what in COLUMNS.items()),
-        "",
-        "What it was made from:",
-        "",
-        "```json",
-        json.dumps(spec, indent=2, sort_keys=True),
-        "```",
-        "",
-        "```python",
-        "from datasets import load_dataset",
-        "",
-        'federation = load_dataset("FOLDER")',
-        'client = federation["train"].filter(lambda row: row["client"] == 0)',
-        "```",
-        "",
-    ]
-    return "\n".join(lines)
+    yaml_header = yaml.safe_dump(header, sort_keys=False, allow_unicode=True).rstrip()
+    columns = "\n".join(f"| `{column}` | {what} |" for column, what in COLUMNS.items())
+    return f"""---
+{yaml_header}
+---
+
+# {header["pretty_name"]}
+
+The noisy partition `{name}` of noisyfl: {len(partition.given_labels):,} training samples of \
+{train.name} on {len(partition.clients)} clients, and its whole test part. Wrong labels among the \
+given ones: {known}. The images are under the licence of their makers.
+
+| column | |
+|---|---|
+{columns}
+
+What it was made from:
+
+```json
+{json.dumps(partition.spec, indent=2, sort_keys=True)}
+```
+
+```python
+from datasets import load_dataset
+
+federation = load_dataset("FOLDER")
+client = federation["train"].filter(lambda row: row["client"] == 0)
+```
+"""

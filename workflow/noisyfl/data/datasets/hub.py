@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from noisyfl.core.options import BadInput, within
 from noisyfl.data.datasets.folders import hub_part
-from noisyfl.data.datasets.images import Unreadable, in_order, of_opened
 from noisyfl.data.datasets.own_formats import ImageColumns, list_parquet
+from noisyfl.data.datasets.own_pixels import decode
 from noisyfl.data.own_table import OwnTable
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 class Digests(NamedTuple):
@@ -101,16 +98,9 @@ def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, n
         image = "img" if "img" in there else "image"
         label = "fine_label" if name == "cifar100" and "fine_label" in there else "label"
         listed = list_parquet(files, ImageColumns(image, label, None))
+        pixels = decode(listed.images, listed.names, None)
     numbers = {one: number for number, one in enumerate(listed.classes or ())}
     labels = np.array([numbers.get(str(one), one) for one in listed.labels])
-    decoded = list(in_order(_decode, listed.images))
-    for row, found in enumerate(decoded):
-        if isinstance(found, Unreadable):
-            raise BadInput(f"{name}: {listed.names[row]} is no image ({found.reason})")
-    shapes = {found.shape for found in decoded if isinstance(found, np.ndarray)}
-    if len(shapes) != 1:
-        raise BadInput(f"{name}: {files[0].parent}: got images of shapes {shapes}, expected one")
-    pixels = np.stack([found for found in decoded if isinstance(found, np.ndarray)])
     labels = labels.astype(np.int64) if labels.dtype.kind == "i" else np.zeros(len(labels), int)
     known = CONTENTS[name][part]
     for kind, content, expected in (
@@ -124,10 +114,3 @@ def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, n
                 f"{part} part in its order (SHA-256 {digest}, expected {expected})"
             )
     return pixels, labels
-
-
-@of_opened
-def _decode(image: Image) -> np.ndarray:
-    """An image's pixels as they are, uint8 [height, width, channels]."""
-    pixels = np.asarray(image)
-    return pixels if pixels.ndim == 3 else pixels[..., None]

@@ -23,11 +23,12 @@ from noisyfl.data.datasets.images import (
     of_opened,
 )
 from noisyfl.data.datasets.requested import shortened
-from noisyfl.data.datasets.sources import Arrays
 from noisyfl.data.own_table import MOST_GB
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from noisyfl.data.datasets.sources import Arrays
 
 SHOWN = 100
 """How many images that cannot be read a message names."""

@@ -130,26 +130,24 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
 
     loader = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[name]
     files = [*loader.train_list, *loader.test_list, [loader.meta["filename"], loader.meta["md5"]]]
+    roots = (folder, folder / name)
     problems = []
-    for root in (folder, folder / name):
+    for root in roots:
         problem = _md5_problem({root / loader.base_folder / file: md5 for file, md5 in files})
         if not problem:
             return _cifar_parts(loader, root)
         problems.append(problem)
-    archives = [root / loader.filename for root in (folder, folder / name)]
-    whole = [path for path in archives if not _md5_problem({path: loader.tgz_md5})]
-    parquet = None if whole else find_parquet(name, folder)
-    if parquet is not None:
-        return _parquet_parts(name, parquet)
-    if not whole and not download:
-        damaged = [_md5_problem({path: loader.tgz_md5}) for path in archives if path.exists()]
-        reasons = "; ".join([problems[0], *damaged])
-        raise NotFound(name, reasons, _remedy(loader.filename, folder))
-    if not whole:
-        _download(name, [loader.url], archives[0], loader.tgz_md5)
-        whole = archives[:1]
+    archives = [root / loader.filename for root in roots]
+    try:
+        archive = _official_file(name, archives, loader.tgz_md5, [])
+    except NotFound as error:
+        if parquet := find_parquet(name, folder):
+            return _parquet_parts(name, parquet)
+        if not download:
+            raise NotFound(name, f"{problems[0]}; {error.problem}", error.remedy) from None
+        archive = _official_file(name, archives, loader.tgz_md5, [loader.url])
     with TemporaryDirectory() as temporary:
-        _unpack(whole[0], {f"{loader.base_folder}/{file}" for file, _ in files}, Path(temporary))
+        _unpack(archive, {f"{loader.base_folder}/{file}" for file, _ in files}, Path(temporary))
         return _cifar_parts(loader, Path(temporary))
 
 
@@ -171,15 +169,8 @@ def load_svhn(folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     for part in ("train", "test"):
         address, file, md5 = SVHN.split_list[part]
         places = [root / file for root in (folder, folder / "svhn")]
-        whole = [path for path in places if not _md5_problem({path: md5})]
-        if not whole and not download:
-            there = [path for path in places if path.exists()] or places[:1]
-            reasons = "; ".join(_md5_problem({path: md5}) for path in there)
-            raise NotFound("svhn", reasons, _remedy(file, folder))
-        if not whole:
-            _download("svhn", [address], places[0], md5)
-            whole = places[:1]
-        loaded = SVHN(str(whole[0].parent), split=part)
+        path = _official_file("svhn", places, md5, [address] if download else [])
+        loaded = SVHN(str(path.parent), split=part)
         parts.append((loaded.data.transpose(0, 2, 3, 1), loaded.labels.astype(np.int64)))
     return parts[0], parts[1]
 
@@ -246,6 +237,26 @@ def _idx_content(name: str, part: str, kind: str, folders: list[Path]) -> np.nda
         places = " or ".join(str(folder) for folder in folders)
         problems.append(f"neither {file} nor {file}.gz is in {places}")
     raise NotFound(name, "; ".join(problems), _remedy(f"{file}.gz", folders[0]))
+
+
+def _official_file(name: str, places: list[Path], md5: str, addresses: list[str]) -> Path:
+    """The first of some places where an official file is intact; it is downloaded to the first if
+    there are addresses.
+
+    Raises:
+        NotFound: no place has it.
+        BadInput: it could not be downloaded.
+    """
+    problems = []
+    for path in places:
+        if not (problem := _md5_problem({path: md5})):
+            return path
+        problems += [problem] if path.exists() else []
+    if addresses:
+        _download(name, addresses, places[0], md5)
+        return places[0]
+    reasons = "; ".join(problems) or _md5_problem({places[0]: md5})
+    raise NotFound(name, reasons, _remedy(places[0].name, places[0].parent))
 
 
 def _md5_problem(files: Mapping[Path, str]) -> str:

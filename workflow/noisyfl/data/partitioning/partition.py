@@ -7,7 +7,7 @@ and its official code differ, the code's version has a name or an option of its 
 from __future__ import annotations
 
 from abc import ABC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -24,8 +24,13 @@ TRIES = 2_000
 
 
 class Partition(Component, ABC):
-    """What all partitions share."""
+    """What all partitions share.
 
+    Attributes:
+        least: the option that says how many samples each client takes at least; empty: one.
+    """
+
+    least: ClassVar[str] = ""
     clients: int = option(doc="number of clients", at_least=1)
     samples: int | None = option(
         None,
@@ -36,7 +41,10 @@ class Partition(Component, ABC):
 
     def takes(self) -> tuple[int, str]:
         """The fewest training samples that it can be made from, and the options that say so."""
-        return self.clients, f"clients={self.clients}"
+        if not self.least:
+            return self.clients, f"clients={self.clients}"
+        each = getattr(self, self.least)
+        return self.clients * each, f"clients={self.clients} with {self.least}={each}"
 
     def check(self, samples: int) -> None:
         """Raise :class:`BadInput` if a training set of this many samples cannot be partitioned."""
@@ -133,11 +141,8 @@ class IIDSubset(Partition):
     samples each.
     """
 
+    least = "per_client"
     per_client: int = option(doc="samples of each client", at_least=1)
-
-    def takes(self) -> tuple[int, str]:
-        """All clients' samples."""
-        return _total(self.clients, "per_client", self.per_client)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         rows = _balanced_subset(labels, classes, self.clients * self.per_client, rng)
@@ -153,11 +158,8 @@ class Shard(Partition):
     the official code's, so that shards do not depend on the library's version.
     """
 
+    least = "shards"
     shards: int = option(doc="shards of each client", at_least=1)
-
-    def takes(self) -> tuple[int, str]:
-        """One sample per shard."""
-        return _total(self.clients, "shards", self.shards)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         shards = self.clients * self.shards
@@ -188,11 +190,10 @@ class Dirichlet(Partition):
         False, doc="a client that holds its even share gets nothing of the classes that follow"
     )
 
-    def takes(self) -> tuple[int, str]:
-        """``per_client`` samples per client if that is set, else ``min_size`` per client."""
-        if self.per_client is not None:
-            return _total(self.clients, "per_client", self.per_client)
-        return _total(self.clients, "min_size", self.min_size)
+    @property
+    def least(self) -> str:  # type: ignore[override]
+        """``per_client`` if that is set."""
+        return "min_size" if self.per_client is None else "per_client"
 
     def check(self, samples: int) -> None:
         """Also raise :class:`BadInput` if the minimum size is above the mean size."""
@@ -223,12 +224,9 @@ class DirichletOfficial(Partition):
     follow. Beta 0.5, 100 clients.
     """
 
+    least = "min_size"
     beta: float = option(doc="concentration: the smaller, the more uneven the sizes", above=0)
     min_size: int = option(10, doc="samples that every client has at least", at_least=1)
-
-    def takes(self) -> tuple[int, str]:
-        """``min_size`` samples per client."""
-        return _total(self.clients, "min_size", self.min_size)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         blocks = np.array_split(np.arange(len(labels)), classes)
@@ -285,11 +283,8 @@ class QuantityDirichlet(Partition):
     """
 
     beta: float = option(doc="concentration: the smaller, the more uneven the sizes", above=0)
+    least = "per_client"
     per_client: int = option(doc="mean samples of a client", at_least=1)
-
-    def takes(self) -> tuple[int, str]:
-        """All clients' samples."""
-        return _total(self.clients, "per_client", self.per_client)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         total = self.clients * self.per_client
@@ -304,10 +299,6 @@ class QuantityDirichlet(Partition):
         rows = rows[np.lexsort((labels[rows], place))]
         shares = rng.dirichlet(np.full(self.clients, self.beta))
         return np.split(rows, _cuts(shares, total))
-
-
-def _total(clients: int, key: str, each: int) -> tuple[int, str]:
-    return clients * each, f"clients={clients} with {key}={each}"
 
 
 def _cuts(shares: np.ndarray, n: int) -> np.ndarray:

@@ -77,13 +77,9 @@ class QuantitySkew(Partition):
     ``quantity_dirichlet`` takes a subset with equal class counts on each client.
     """
 
+    least = "min_size"
     beta: float = option(doc="concentration: the smaller, the more uneven the sizes", above=0)
     min_size: int = option(10, doc="samples that every client has at least", at_least=1)
-
-    def takes(self) -> tuple[int, str]:
-        """``min_size`` samples per client."""
-        needed = self.clients * self.min_size
-        return needed, f"clients={self.clients} with min_size={self.min_size}"
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         rows = [np.arange(len(labels))]
