@@ -114,7 +114,9 @@ def test_parquet_that_holds_no_images_is_refused(tmp_path, known):
         path = tmp_path / "cifar10" / f"{part}.parquet"
         path.parent.mkdir(exist_ok=True)
         pq.write_table(pa.table({"img": [{"bytes": b"?", "path": "a"}], "label": [1]}), path)
-    with pytest.raises(BadInput, match=r"cifar10: .*1 images cannot be read: .*train\.parquet, row 0: cannot id"):
+    with pytest.raises(
+        BadInput, match=r"cifar10: .*1 images cannot be read: .*train\.parquet, row 0: cannot id"
+    ):
         prepare_in(tmp_path, "cifar10", tmp_path)
 
 

@@ -191,7 +191,10 @@ def given_shares(folder):
             a_folder_above,
             r"path: .*above has only the folder train, expected one for each class, or train and",
         ),
-        (the_same_test, r"test: got '\./train\.csv', which is path too, expected other images"),
+        (
+            the_same_test,
+            r"test: 25 files are in the training part and in the test part, such as .*train",
+        ),
         (
             asked(own_sets.as_npz, "mean=[128]", 1),
             r"mean: got \[128\.0\], expected numbers from 0 to 1, which pixels are",

@@ -41,7 +41,7 @@ def test_a_file_in_both_parts_is_refused(tmp_path, make):
     text = own_sets.as_folder(tmp_path)
     make(tmp_path / "folder/train/ant/000.png", tmp_path / "folder/test/ant/100.png")
     expected = (
-        r"test: 1 images are in the .*/000\.png and .*/100\.png; ex|leads to .*/000\.png, which"
+        r"test: 1 files are in the .*/000\.png and .*/100\.png; ex|leads to .*/000\.png, which"
     )
     with pytest.raises(BadInput, match=expected):
         known(tmp_path, text)
@@ -51,7 +51,7 @@ def test_a_file_that_two_lists_name_is_refused(tmp_path):
     text = own_sets.as_csv(tmp_path)
     with (tmp_path / "test.csv").open("a") as file:
         file.write("./folder/test/../train/ant/000.png,bee,bee\n")
-    with pytest.raises(BadInput, match=r"test: 1 images are in the training part and in the test"):
+    with pytest.raises(BadInput, match=r"test: 1 files are in the training part and in the test"):
         known(tmp_path, text)
 
 
@@ -72,7 +72,7 @@ def test_a_part_in_the_other_one_is_refused(tmp_path, path, test):
             tmp_path / f"hub/data/{name}.parquet"
         )
         (tmp_path / "folder" / part).rename(tmp_path / "folder" / name)
-    expected = r"test: got '.*', which has files of path, expected other|as parts of a dataset have"
+    expected = r"test: \d files are in the training part and in the test|as parts of a dataset have"
     with pytest.raises(BadInput, match=expected):
         known(tmp_path, f"images(path='{path}', test='{test}')")
 

@@ -6,6 +6,7 @@ Images stay what they are, a path, encoded bytes or an array, until somebody dec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +49,7 @@ class Listing:
         labels: the number or the name of each one's class.
         given: its given label; None if there are none.
         classes: names of the classes by number; None if the format does not say them.
+        files: that have several images, if all of these are listed.
     """
 
     images: Sequence[RawImage]
@@ -55,6 +57,7 @@ class Listing:
     labels: Sequence[int | str]
     given: Sequence[int | str] | None = None
     classes: Sequence[str] | None = None
+    files: Sequence[Path] = ()
 
     def rows(self, rows: np.ndarray) -> Listing:
         """Some of the images, by their positions."""
@@ -64,6 +67,7 @@ class Listing:
             names=[self.names[row] for row in rows],
             labels=[self.labels[row] for row in rows],
             given=None if self.given is None else [self.given[row] for row in rows],
+            files=(),
         )
 
     def numbered(self, classes: Sequence[str], ordered: bool) -> Listing:
@@ -84,6 +88,30 @@ class Listing:
 
         given = self.given and numbers(self.given, "given", "given label")
         return replace(self, labels=numbers(self.labels, "label", "label"), given=given)
+
+
+def check_apart(train: Listing, test: Listing) -> None:
+    """Raise :class:`BadInput` if one file is read for both parts, whichever links lead to it."""
+    known, tested = _identities(train), _identities(test)
+    if both := known.keys() & tested.keys():
+        names = dict.fromkeys(str(of_part[min(both)]) for of_part in (known, tested))
+        raise BadInput(
+            f"{len(both):,} files are in the training part and in the test part, such as "
+            f"{' and '.join(names)}; expected each file in one part, and once in a list that "
+            "test_share splits",
+            "test",
+        )
+
+
+def _identities(listed: Listing) -> dict[tuple[int, int], Path]:
+    """The files of a part by what identifies them; those that are missing are left out."""
+    found = {}
+    for file in (*listed.files, *listed.images):
+        if isinstance(file, Path):
+            with suppress(OSError):
+                state = file.stat()
+                found[state.st_dev, state.st_ino] = file
+    return found
 
 
 Parts = dict[str, Listing]
@@ -125,6 +153,7 @@ def list_parquet(files: Sequence[Path], columns: ImageColumns) -> Listing:
         [label for one in each for label in one.labels],
         [label for one in each for label in one.given or ()] if columns.given else None,
         next((one.classes for one in each if one.classes), None),
+        files,
     )
 
 
@@ -143,6 +172,7 @@ def _listed(table: OwnTable, columns: ImageColumns) -> Listing:
         table.labels(columns.label, "label", len(images)),
         table.labels(columns.given, "given", len(images)) if columns.given else None,
         table.class_names(columns.label),
+        [table.path],
     )
 
 
@@ -170,7 +200,8 @@ def _npz_parts(table: OwnTable, columns: ImageColumns) -> tuple[Parts, list[str]
                 )
     unread = [name for name in table.names if not name.startswith(("train_", "test_"))]
     notes = [f"of {table.path.name}, {', '.join(unread)} not read"] if unread else []
-    return {part: _listed(table, wanted) for part, wanted in parts.items()}, notes
+    listed = {part: _listed(table, wanted) for part, wanted in parts.items()}
+    return {part: replace(one, files=()) for part, one in listed.items()}, notes
 
 
 def _image_folder(place: Path, columns: ImageColumns, tree: Tree) -> tuple[Parts, list[str]]:

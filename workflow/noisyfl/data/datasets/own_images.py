@@ -23,8 +23,14 @@ from noisyfl.core.registry import Component
 from noisyfl.data.datasets.classes import check_spelling, names_of
 from noisyfl.data.datasets.folders import walk
 from noisyfl.data.datasets.hub_download import fetched, files_of_split
-from noisyfl.data.datasets.own_formats import ImageColumns, Listing, list_images, list_parquet
-from noisyfl.data.datasets.own_pixels import check_apart, decode, repeats
+from noisyfl.data.datasets.own_formats import (
+    ImageColumns,
+    Listing,
+    check_apart,
+    list_images,
+    list_parquet,
+)
+from noisyfl.data.datasets.own_pixels import decode, repeats
 from noisyfl.data.datasets.sources import Arrays, test_rows
 from noisyfl.data.roots import Roots, located, stamp_of
 
@@ -165,7 +171,7 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
             two, or it is the training part.
     """
     train, test, numbered, notes = _numbered_parts(wanted, roots)
-    check_apart(train.images, test.images)
+    check_apart(train, test)
     images = decode([*train.images, *test.images], [*train.names, *test.names], wanted.size)
     end = len(train.images)
     parts = (
@@ -293,7 +299,10 @@ def _listed_parts(
     if wanted.test is not None and of_split:
         test = list_parquet(files_of_split(place, wanted.test, "test"), wanted.test_columns)
     elif wanted.test is not None:
-        test, more = _named_test(wanted, place, tested[0])
+        found, more = list_images(tested[0], wanted.test_columns)
+        if "all" not in found:
+            raise BadInput(f"{tested[0]} has both parts, expected a test part", "test")
+        test = found["all"]
         notes += [f"{wanted.test}: {note}" for note in more]
     return train, test, notes
 
@@ -315,27 +324,6 @@ def _check_test(wanted: RequestedImages, is_said: bool) -> None:
             f"got {' and '.join(said) or 'no test part'}, expected one of {', '.join(ways)}",
             "test",
         )
-
-
-def _named_test(wanted: RequestedImages, path: Path, place: Path) -> tuple[Listing, list[str]]:
-    """The images that ``test`` names, in ``place``, next to a training part in ``path``."""
-    if place.samefile(path) or _holds(path, place) or _holds(place, path):
-        which = "is path too" if place.samefile(path) else "has files of path"
-        raise BadInput(
-            f"got {wanted.test!r}, which {which}, expected other images than those of training "
-            "(test_share splits some off)",
-            "test",
-        )
-    found, notes = list_images(place, wanted.test_columns)
-    if "all" not in found:
-        raise BadInput(f"{place} has a training part of its own, expected a test part", "test")
-    return found["all"], notes
-
-
-def _holds(folder: Path, place: Path) -> bool:
-    """Whether a folder that is read as a whole has another folder, or a .parquet, in it."""
-    whole = place.is_dir() or place.suffix == ".parquet"
-    return folder.is_dir() and whole and folder.resolve() in place.resolve().parents
 
 
 def _classes_of(wanted: RequestedImages, train: Listing) -> list[str]:

@@ -1,4 +1,4 @@
-"""The pixels of a user's images, and what is to be said of images that are there more than once."""
+"""The pixels of a user's images, and what is to be said of those that are there several times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -117,28 +116,6 @@ def _room(count: int, shape: tuple[int, ...]) -> np.ndarray:
             "size",
         )
     return np.zeros((count, *shape), dtype=np.uint8)
-
-
-def check_apart(train: Sequence[RawImage], test: Sequence[RawImage]) -> None:
-    """Raise :class:`BadInput` if one file is an image of both parts, whichever links lead to it."""
-    known = {found: path for path in train if (found := _file(path))}
-    both = [(known[found], path) for path in test if (found := _file(path)) in known]
-    if both:
-        names = " and ".join(dict.fromkeys(map(str, both[0])))
-        raise BadInput(
-            f"{len(both):,} images are in the training part and in the test part, such as "
-            f"{names}; expected each file in one part, and once in a list that test_share splits",
-            "test",
-        )
-
-
-def _file(image: RawImage) -> tuple[int, int] | None:
-    """What identifies a file; None if there is none."""
-    if isinstance(image, Path):
-        with suppress(OSError):
-            found = image.stat()
-            return found.st_dev, found.st_ino
-    return None
 
 
 def repeats(train: Arrays, test: Arrays) -> list[str]:
