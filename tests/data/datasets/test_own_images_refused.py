@@ -197,15 +197,15 @@ def given_shares(folder):
         ),
         (
             asked(own_sets.as_npz, "mean=[128]", 1),
-            r"mean: got \[128\.0\], expected numbers from 0 to 1, which pixels are",
+            r"mean\[0\]: Input should be less than or equal to 1 \(got 128",
         ),
         (
             asked(own_sets.as_npz, "std=[-0.5]", 1),
-            r"std: got \[-0\.5\], expected numbers from 0.0001 to 1, which pixels are",
+            r"std\[0\]: Input should be greater than or equal to 0\.0001 \(got -0\.5",
         ),
         (
             asked(own_sets.as_npz, "std=[1e-300]", 1),
-            r"std: got \[1e-300\], expected numbers from 0.0001 to 1, which pixels are",
+            r"std\[0\]: Input should be greater than or equal to 0\.0001 \(got 1e-300",
         ),
         (twice, r"label: .*train\.csv has image, label, label, expected 'label' once"),
         (header_only, r"path: .*train\.csv: it has 0 rows, expected 1 to"),

@@ -335,7 +335,8 @@ def read(path: Path) -> NoisyPartition:
             f"{path}: its metadata say revision {says}, its spec revision {spec}, and this version "
             f"makes revision {REVISION}; delete it to have it made again"
         )
-    client, *columns = (_numbers(table[name]) for name in COLUMNS)
+    whole = (table[name].combine_chunks().fill_null(UNKNOWN) for name in COLUMNS)
+    client, *columns = (to_numpy(column).astype(np.int64) for column in whole)
     ends = np.searchsorted(client, np.arange(1, len(metadata["noise_levels"])))
     pieces = zip(*(np.split(column, ends) for column in columns), strict=True)
     return NoisyPartition(
@@ -376,11 +377,3 @@ def check_content(
     reject(repetitions(samples), "a sample is there twice")
     reject((true != UNKNOWN) & (true != labels[samples]), "a true label is not the dataset's")
     reject((given < 0) | (given >= classes), f"a given label is none of {classes} classes")
-
-
-def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """A column as int64, with :data:`UNKNOWN` for null."""
-    values = np.full(len(column), UNKNOWN, dtype=np.int64)
-    whole = column.combine_chunks()
-    values[to_numpy(whole.is_valid()).astype(bool)] = to_numpy(whole.drop_null())
-    return values

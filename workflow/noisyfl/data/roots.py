@@ -18,9 +18,6 @@ Roots = Path | Sequence[Path]
 
 Found = TypeVar("Found")
 
-LONGEST = 1_000
-"""The most characters of a folder's path, which leaves room for the names of files in it."""
-
 
 class NotFound(BadInput):
     """Something that a data folder should have is missing or damaged.
@@ -112,8 +109,6 @@ def checked_folder(given: Any, to_be_made: bool = False) -> Path:
     path = expanded(text)
     if re.search(r"[\x00-\x1f\x7f]", path):
         raise BadInput(f"got {text[:80]!r}, expected a path without line breaks and such")
-    if len(path) > LONGEST:
-        raise BadInput(f"got {text[:80]!r} ({len(path)} characters), expected a path")
     try:
         fits = Path(path).is_dir() or (to_be_made and not Path(path).exists())
     except OSError as error:

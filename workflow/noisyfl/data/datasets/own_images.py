@@ -35,6 +35,8 @@ from noisyfl.data.datasets.sources import Arrays, test_rows
 from noisyfl.data.roots import Roots, located, stamp_of
 
 Pixels = Annotated[int, Field(ge=1)]
+Mean = Annotated[float, Field(ge=0, le=1)]
+Deviation = Annotated[float, Field(ge=0.0001, le=1)]
 
 
 class RequestedImages(Component):
@@ -84,10 +86,10 @@ class RequestedImages(Component):
         max_length=2,
         description="height and width that images are stretched to; null: they have one size",
     )
-    mean: list[float] | None = option(
+    mean: list[Mean] | None = option(
         None, doc="mean of each channel, pixels from 0 to 1; null: that of the training part"
     )
-    std: list[float] | None = option(
+    std: list[Deviation] | None = option(
         None, doc="standard deviation of each channel; null: that of the training part"
     )
 
@@ -120,21 +122,13 @@ class RequestedImages(Component):
         return ImageColumns(self.image, self.label, None)
 
     def verify(self, context: Mapping[str, Any]) -> None:
-        """Raise :class:`BadInput` unless one place is named, and for a mean or standard deviation
-        that pixels cannot have.
-        """
+        """Raise :class:`BadInput` unless one place is named."""
         if self.path is not None and self.hub is not None:
             raise BadInput(f"got {self.hub!r} and a path, expected one of them", "hub")
         if self.path is None and self.hub is None and not context.get("partial"):
             raise BadInput("expected the option path, or hub")
         if self.hub is None and self.split is not None:
             raise BadInput(f"got {self.split!r}, expected it with hub only", "split")
-        for name, values, least in (("mean", self.mean, 0), ("std", self.std, 0.0001)):
-            if any(not least <= value <= 1 for value in values or ()):
-                raise BadInput(
-                    f"got {values}, expected numbers from {least} to 1, which pixels are scaled to",
-                    name,
-                )
 
 
 @dataclass(frozen=True)
