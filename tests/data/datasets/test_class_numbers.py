@@ -271,9 +271,15 @@ def test_letters_of_either_case_are_classes_of_their_own():
     assert names_of([2, 0, 0]) == ["0", "1", "2"]
 
 
-def test_a_number_that_no_images_can_reach_makes_no_list_of_classes():
-    with pytest.raises(BadInput, match="got the label 300000000 and 2 images, expected numbers"):
-        names_of([0, 300_000_000])
+@pytest.mark.parametrize("wrong", [300_000_000, -1])
+def test_a_number_that_no_images_can_reach_makes_no_list_of_classes(wrong):
+    with pytest.raises(BadInput, match=f"got the label {wrong} and 2 images, expected numbers"):
+        names_of([0, wrong])
+
+
+def test_names_in_one_file_and_numbers_in_another_are_no_labels():
+    with pytest.raises(BadInput, match="got the labels 'b' and 0, expected names of classes or"):
+        names_of(["a", "b", 0])
 
 
 def test_zeros_before_a_number_change_nothing():

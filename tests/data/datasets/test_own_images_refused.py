@@ -1,5 +1,7 @@
 """A dataset of one's own: what is wrong with its files is said in one line."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -136,6 +138,20 @@ def given_shares(folder):
     return text.replace(")", ", given='given')")
 
 
+def latin(data):
+    (data / "latin.csv").write_bytes("image,label\na.png,blå\nb.png,ant\n".encode("latin-1"))
+    return "images(path='latin.csv')"
+
+
+def names_as_one_text(data):
+    said = {"info": {"features": {"label": {"names": "ab", "_type": "ClassLabel"}}}}
+    images = [own_sets.png(image) for image in own_sets.arrays()["train"][0]]
+    table = pa.table({"image": images, "label": [0, 1] * (own_sets.TRAIN // 2)})
+    table = table.replace_schema_metadata({"huggingface": json.dumps(said)})
+    pq.write_table(table, data / "odd.parquet")
+    return "images(path='odd.parquet')"
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -208,6 +224,14 @@ def given_shares(folder):
             r"std\[0\]: Input should be greater than or equal to 0\.0001 \(got 1e-300",
         ),
         (twice, r"label: .*train\.csv has image, label, label, expected 'label' once"),
+        (
+            asked(latin, "test_share=0.5"),
+            r"label: .*latin\.csv: 'label' holds bytes that are not text in UTF-8",
+        ),
+        (
+            asked(names_as_one_text, "test_share=0.5"),
+            r"path: .*odd\.parquet: the metadata `huggingface` do not .*\(they are ab\)",
+        ),
         (header_only, r"path: .*train\.csv: it has 0 rows, expected 1 to"),
         (given_shares, r"given: .*train\.csv: 'given' holds double \(24,\), expected whole"),
         (wrong_given_name, r"given: .*\.png has the given label 'wasp', expected one of 3"),

@@ -227,7 +227,7 @@ class OwnFiles:
             true = self._true_labels(facts)
             where = path or "human labels"
             if clean is not None and true is not None:
-                check_order(clean, true, where, facts.name)
+                check_order(clean, true, where, facts.title)
             sha256 = digest(labels)
             if path is not None:
                 columns = {"label": labels} | ({} if clean is None else {"clean_label": clean})

@@ -127,7 +127,7 @@ class OwnTable:
             said = json.loads(self._metadata.get(b"huggingface", b"{}"))
             for key in ("info", "features", name, "names"):
                 said = said.get(key, {})
-            if not all(isinstance(one, str) for one in said):
+            if isinstance(said, str) or not all(isinstance(one, str) for one in said):
                 raise ValueError(f"they are {said}")
         except Exception as error:
             raise BadInput(
@@ -211,6 +211,8 @@ def _plain(column: Column, count: int | None) -> list[int | str]:
     """The numbers or names that a column holds; ValueError unless there are so many, and some."""
     if isinstance(column, pa.ChunkedArray):
         kind, shape = column.type, (len(column),)
+        if pa.types.is_binary(kind):
+            raise ValueError("holds bytes that are not text in UTF-8")
         texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         fits = texts or pa.types.is_integer(kind)
     else:

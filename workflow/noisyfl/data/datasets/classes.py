@@ -90,16 +90,24 @@ def names_of(labels: Sequence[int | str]) -> list[str]:
     Labels that are numbers and not texts are of the classes from 0 to the largest.
 
     Raises:
-        BadInput: two names are one but for spaces and the like, or a number has no image.
+        BadInput: two names are one but for spaces and the like, some labels are names and some
+            numbers, or a number is negative or has no image.
     """
-    if any(isinstance(label, str) for label in labels):
+    kinds = {isinstance(label, str): label for label in labels}
+    if len(kinds) == 2:
+        raise BadInput(
+            f"got the labels {kinds[True]!r} and {kinds[False]}, expected names of classes or "
+            "numbers in all files"
+        )
+    if True in kinds:
         names = sorted({str(label) for label in labels})
         check_spelling(names)
         return sorted(names, key=int) if all(map(is_number, names)) else names
-    largest = max((int(label) for label in labels), default=-1)
-    if largest >= len(labels):
+    smallest, largest = min(map(int, labels), default=0), max(map(int, labels), default=-1)
+    if smallest < 0 or largest >= len(labels):
+        wrong = smallest if smallest < 0 else largest
         raise BadInput(
-            f"got the label {largest} and {len(labels):,} images, expected numbers of classes from "
+            f"got the label {wrong} and {len(labels):,} images, expected numbers of classes from "
             "0 on, each with an image"
         )
     return [str(number) for number in range(largest + 1)]

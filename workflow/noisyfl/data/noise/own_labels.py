@@ -57,7 +57,7 @@ class Human(LabelNoise):
         if name not in OFFICIAL:
             raise BadInput(
                 f"got null, expected a file, since no human labels are known of "
-                f"{dataset.name} (but of {', '.join(OFFICIAL)})",
+                f"{dataset.title} (but of {', '.join(OFFICIAL)})",
                 "file",
             )
         check_key(self.key, name)
@@ -76,7 +76,7 @@ class Human(LabelNoise):
         path = find_file(None, context.dataset.name, context.own.roots)
         labels, clean = load_columns(None, self.key, context.dataset, context.own.roots)
         if clean is not None:
-            check_order(clean, true, path, context.dataset.name)
+            check_order(clean, true, path, context.dataset.title)
         _check_digest(digest(labels), self.sha256, self.key, path)
         return [labels]
 
@@ -159,7 +159,7 @@ class OwnLabels(LabelNoise):
         kept = context.own.load(self.sha256)
         if "clean_label" in kept:
             with _path_for_file():
-                check_order(kept["clean_label"], true, "the file", context.dataset.name)
+                check_order(kept["clean_label"], true, "the file", context.dataset.title)
         return [kept["label"]]
 
     def resolve(self, dataset: Dataset, own: OwnFiles | None) -> LabelNoise:
@@ -169,7 +169,7 @@ class OwnLabels(LabelNoise):
                 return _from_file(self.path, self.key, self.sha256, dataset, own, self.title)
         if not self.sha256 and not dataset.given:
             raise BadInput(
-                f"got null, expected a file, since {dataset.name} has no given labels of its own "
+                f"got null, expected a file, since {dataset.title} has no given labels of its own "
                 "(the option given of images names them)",
                 "path",
             )

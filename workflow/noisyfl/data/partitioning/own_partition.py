@@ -105,7 +105,7 @@ def read_clients(file: str, roots: Roots, facts: Dataset) -> tuple[np.ndarray, n
         (client < 0, "client is negative"),
         (
             (sample < 0) | (sample >= facts.task_size),
-            f"sample is none of the {facts.task_size:,} training samples of {facts.name}",
+            f"sample is none of the {facts.task_size:,} training samples of {facts.title}",
         ),
         (repetitions(sample), "sample is there twice"),
     ):
