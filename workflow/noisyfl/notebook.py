@@ -40,7 +40,7 @@ from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.compare import compare as what_to_compare
-from noisyfl.experiments.config import DEFAULTS, load_config, published_files, scale_file
+from noisyfl.experiments.config import load_config, published_files, scale_file
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
@@ -303,12 +303,9 @@ def train(
     job = TrainingJob(
         spec=canonical,
         results=str(results),
-        log=str(own.results.log(run)),
         data=[str(root) for root in _folders(data)],
         download=download,
         device=device,
-        executor=DEFAULTS.executor,
-        checkpoint_seconds=DEFAULTS.checkpoint_seconds,
         keep_models=keep_model,
     )
     if not job.run_files.whole():

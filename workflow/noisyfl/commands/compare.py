@@ -16,6 +16,7 @@ from rich.text import Text
 
 from noisyfl.analysis.compared import frame_of, summarise
 from noisyfl.analysis.runs import Run, read_run
+from noisyfl.commands.parser import FLAGS
 from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles
 from noisyfl.core.options import BadInput
@@ -23,30 +24,12 @@ from noisyfl.core.tracked import REPRODUCED
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.compare import MethodComparison, check_target, compare
-from noisyfl.experiments.config import DEFAULTS
 from noisyfl.pages.compared import LEGEND, as_markdown, as_text
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.pool import most_at_once, train_all
 from noisyfl.runs.status import read_status
 from noisyfl.specs.identity import identity
 from noisyfl.specs.words import describe_run
-
-FLAGS = {
-    "methods": "METHOD",
-    "dataset": "--data",
-    "label_noise": "--noise",
-    "noise_level": "--level",
-    "like": "--like",
-    "seeds": "--seeds",
-    **{
-        key: f"--{key.replace('_', '-')}"
-        for key in (
-            *("clients", "partition", "model", "augmentation", "normalization", "rounds"),
-            *("participation", "local_epochs", "batch_size", "learning_rate", "momentum"),
-        )
-    },
-}
-"""What the command line calls the keys of a setting."""
 
 VALIDATION = "validation"
 """What ``--choose-on`` takes."""
@@ -187,12 +170,9 @@ class Places:
         return TrainingJob(
             spec=dict(spec),
             results=str(self.results.root),
-            log=str(self.results.log(identity(spec))),
             data=[str(root) for root in self.folders],
             download=self.download,
             device=self.device,
-            executor=DEFAULTS.executor,
-            checkpoint_seconds=DEFAULTS.checkpoint_seconds,
         )
 
     def train(self, wanted: MethodComparison, show: Show, split: str = "test") -> pd.DataFrame:

@@ -22,7 +22,6 @@ from noisyfl import __version__
 from noisyfl.core.artifacts import (
     RunFiles,
     table_of,
-    when_there_is_room,
     write_json,
     write_table,
 )
@@ -36,6 +35,7 @@ from noisyfl.models import CACHE_ONLY, MODELS, WeightFiles, build_model, fewest_
 from noisyfl.runs import gpu, processor
 from noisyfl.runs.kept_labels import labels_table
 from noisyfl.runs.processor import device_name
+from noisyfl.runs.store import when_there_is_room
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.encoded import images_of
