@@ -8,8 +8,9 @@ import pytest
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
-from noisyfl.experiments.config import load_config, scale_file
+from noisyfl.experiments.config import load_config
 from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.scale_file import scale_file
 from noisyfl.experiments.setting import merge
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import canonical_method, without_revisions

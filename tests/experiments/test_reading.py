@@ -14,8 +14,9 @@ from noisyfl.core.checked_yaml import changes, read_yaml
 from noisyfl.core.options import BadInput, find, place_of, reading
 from noisyfl.core.places import ROOT
 from noisyfl.core.registry import parse_component, split_sum
-from noisyfl.experiments.config import RULES, check_config, check_scale, load_config, scale_file
+from noisyfl.experiments.config import RULES, check_config, load_config
 from noisyfl.experiments.planning import make_plan
+from noisyfl.experiments.scale_file import check_scale, scale_file
 from noisyfl.experiments.targets import runs_of, tables_and_figures
 from noisyfl.specs.catalogue import canonical_method
 from small_paper import CONFIG, DIGITS, PAPER, edited, plan

@@ -159,7 +159,7 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
 def agrees(method: Method, data: Results, folder: Path) -> str:
     """The fast executor on a GPU that is not there computes what the loop on a CPU does."""
     with torch_as_it_was():
-        usage = compare_with_loop(method, data, folder).usage
+        _, usage = compare_with_loop(method, data, folder)
     return f"the same; {usage.captured} steps captured"
 
 

@@ -6,9 +6,8 @@ What can be checked by itself is checked while it is read, before any job starts
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -389,40 +388,3 @@ def published_files(config: Configuration, file: Path = PUBLISHED) -> list[Path]
     """The files of published numbers: those in the scale's own folders, then ``file``."""
     own = [folder / file.name for folder in config.experiment_folders]
     return [*(path for path in own if path.exists()), file]
-
-
-def scale_file(name: str | None, folder: Path) -> Path:
-    """The file in a folder that has the scale of that name; the default scale's for no name.
-
-    Raises:
-        BadInput: no file has that scale, or the file cannot be read; Snakemake, which reads it
-            next, would end in a traceback.
-    """
-    known = {}
-    for path in sorted(folder.glob("*.yaml")):
-        scale = re.search(r"^scale: *(\w+)", path.read_text(errors="replace"), re.MULTILINE)
-        if scale:
-            known[scale[1]] = path
-    default = folder / "config.yaml"
-    file = default if name is None else find(known, str(name), "scale", "--config scale")
-    read_yaml(file)
-    return file
-
-
-def check_scale(name: str | None, files: Sequence[Path]) -> None:
-    """Check that a scale's name and its files do not contradict each other.
-
-    Args:
-        name: the scale that ``--config`` names; None if it names none.
-        files: those that ``--configfile`` or a profile gives.
-
-    Raises:
-        BadInput: a file is of another scale.
-    """
-    own = [scale for file in files if (scale := read_yaml(file).get("scale")) is not None]
-    if name is not None and own and name != own[-1]:
-        listed = ", ".join(os.path.relpath(file) for file in files)
-        raise BadInput(
-            f"--config scale: got {name!r}, but the file that --configfile or a profile gives, "
-            f"{listed}, is the scale {own[-1]!r}; to take another give --configfile=FILE alone"
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from noisyfl.core.options import BadInput
@@ -18,10 +19,11 @@ from noisyfl.specs.parts import split_method
 from noisyfl.specs.spec import canonical_run
 
 
+@dataclass(frozen=True)
 class RunSpecs:
     """Makes the specs of the runs of one experiment under one scale.
 
-    Args:
+    Attributes:
         overlay: of the scale.
         allow_years: whether a run may take longer than a year on every device.
         own: reads a user's own files; None: none is read.
@@ -30,21 +32,12 @@ class RunSpecs:
         methods: the options that the experiment's paper runs each method with.
     """
 
-    def __init__(
-        self,
-        overlay: Overlay,
-        allow_years: bool,
-        own: OwnFiles | None,
-        config_name: str,
-        name: str,
-        methods: Mapping[str, Mapping[str, Any]],
-    ) -> None:
-        self.overlay = overlay
-        self.allow_years = allow_years
-        self.own = own
-        self.config_name = config_name
-        self.name = name
-        self.methods = methods
+    overlay: Overlay
+    allow_years: bool
+    own: OwnFiles | None
+    config_name: str
+    name: str
+    methods: Mapping[str, Mapping[str, Any]]
 
     def of(
         self,

@@ -13,8 +13,7 @@ from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import find
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.config import RULES, Configuration
-from noisyfl.experiments.partial import partial_plan
-from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.plan import Plan, partial_plan
 from noisyfl.experiments.targets import name_of, runs_of, unknown_target
 from noisyfl.specs.cost import Estimate
 from noisyfl.specs.descriptions import Description, TableDescription, description_text
