@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -35,11 +35,9 @@ VALIDATION = "validation"
 """What ``--choose-on`` takes."""
 
 
-class Show(Protocol):
-    """Shows how far a comparison is."""
-
-    def __call__(self, frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
-        """Take the runs that there are, and the one that has ended; with its error if it failed."""
+Show = Callable[[pd.DataFrame, TrainingJob | None, str | None], None]
+"""Shows how far a comparison is: takes the runs that there are, and the one that has ended, with
+its error if it failed."""
 
 
 def print_comparison(
@@ -247,7 +245,7 @@ class _Display:
             sys.exit(130)  # as a shell expects it of Ctrl-C
 
     def __call__(self, frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
-        """See :class:`Show`."""
+        """See :data:`Show`."""
         self.frame = frame
         said = f"{len(frame)} of {len(self.wanted.runs)} runs"
         if error is not None and job is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import resource
 import sys
@@ -69,7 +70,8 @@ def choose_device(name: str) -> torch.device:
     A run on a CPU uses one thread, so that its arithmetic does not depend on the machine's cores;
     several runs at once fill the cores.
     """
-    gpu.prepare_cuda()
+    # CUDA reads it when it starts: by default, streams beyond eight wait for others.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() or gpu.slurm_promised_gpu() else "cpu"
     device = torch.device(name)
