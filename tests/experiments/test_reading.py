@@ -4,17 +4,25 @@ import copy
 import random
 import re
 import time
+from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import changes, read_yaml
 from noisyfl.core.options import BadInput, find, place_of, reading
 from noisyfl.core.places import ROOT
 from noisyfl.core.registry import parse_component, split_sum
-from noisyfl.experiments.config import RULES, check_config, load_config
+from noisyfl.experiments.config import (
+    RESERVED_FOLDERS,
+    RULES,
+    TRACKERS,
+    check_config,
+    load_config,
+)
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale_file import check_scale, scale_file
 from noisyfl.experiments.targets import runs_of, tables_and_figures
@@ -405,6 +413,14 @@ def test_the_names_of_rules_are_known():
     files = [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")]
     found = [re.findall(r"^rule (\w+):", file.read_text(), re.MULTILINE) for file in files]
     assert sorted(name for names in found for name in names) == list(RULES)
+
+
+def test_the_folders_that_scales_share_are_no_names_of_scales():
+    layout = Results(Path())
+    shared = [layout.data("x", "train"), layout.own_file("x"), layout.partition("x")]
+    shared += [layout.run("x").folder, layout.stored("x").folder, layout.checkpoint("x")]
+    shared += [layout.log("x"), layout.status("x")]
+    assert {path.parts[0] for path in shared} | set(TRACKERS) < set(RESERVED_FOLDERS)
 
 
 def test_values_that_the_command_line_gives_as_text_are_read_as_themselves():

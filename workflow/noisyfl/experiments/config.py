@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
-from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, find, reading, within
 from noisyfl.core.places import ROOT
@@ -52,22 +51,9 @@ RULES = (
 )
 """The names of Snakemake's rules, which targets must not have."""
 
-RESERVED_FOLDERS = sorted(
-    {
-        path.relative_to("results").parts[0]
-        for path in (
-            Results(Path("results")).data("x", "train"),
-            Results(Path("results")).own_file("x"),
-            Results(Path("results")).partition("x"),
-            Results(Path("results")).run("x").folder,
-            Results(Path("results")).stored("x").folder,
-            Results(Path("results")).checkpoint("x"),
-            Results(Path("results")).log("x"),
-            Results(Path("results")).status("x"),
-            Path("results/benchmarks"),
-            *(Path("results") / tracker for tracker in TRACKERS),
-        )
-    }
+RESERVED_FOLDERS = (
+    *("benchmarks", "checkpoints", "data", "files", "logs", "mlflow", "partitions"),
+    *("runs", "status", "store", "tensorboard", "wandb"),
 )
 """Folders of the results that all scales share; no scale may have one of these names."""
 
