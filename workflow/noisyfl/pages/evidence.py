@@ -137,7 +137,10 @@ def evidence_pages(
             papers=PAPERS,
             claims=claims,
             begun=[
-                one.claim.name for one in judgements if not _is_decided(one) and _has_numbers(one)
+                one.claim.name
+                for one in judgements
+                if not _is_decided(one)
+                and any(case.known for check in one.ours.checks for case in check.cases)
             ],
             measurements=measurements,
             significant=_significantly_better(table, measurements),
@@ -222,10 +225,6 @@ def _own_leads(leads: Sequence[Lead]) -> str:
 
 def _is_decided(judgement: Judgement) -> bool:
     return judgement.ours.verdict != UNDECIDED
-
-
-def _has_numbers(judgement: Judgement) -> bool:
-    return any(case.known for check in judgement.ours.checks for case in check.cases)
 
 
 def _settings(table: TableDescription, measurements: Measurements) -> list[list[str]]:
