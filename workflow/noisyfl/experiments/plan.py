@@ -7,7 +7,7 @@ have to know of a run is in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -18,7 +18,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.own_files import Stamp
 from noisyfl.specs.cost import Estimate, Work, estimate
 from noisyfl.specs.descriptions import FigureDescription, TableDescription, complete_block
-from noisyfl.specs.identity import canonical_json, identity
+from noisyfl.specs.identity import canonical_json, identity, with_seed
 
 Spec = dict[str, Any]
 
@@ -256,7 +256,8 @@ class _Runs:
         works: dict[int, tuple[int, Work]] = {}
         trials: dict[tuple[Any, ...], _Trials] = {}
         for run, spec in plan.runs.items():
-            facts, setting, method = plan.facts[run], _spec(spec, {}, 0), spec["method"]
+            facts, method = plan.facts[run], spec["method"]
+            setting = with_seed({**spec, "method": {}}, 0)
             place = (
                 settings.setdefault(canonical_json(setting), (len(settings), setting))[0],
                 methods.setdefault(canonical_json(method), (len(methods), method))[0],
@@ -278,7 +279,8 @@ class _Runs:
         for one in self.trials:
             work = self.works[one.work]
             for run, seed in one.seeds.items():
-                spec = _spec(self.settings[one.setting], self.methods[one.method], seed)
+                method = self.methods[one.method]
+                spec = with_seed({**self.settings[one.setting], "method": method}, seed)
                 place = one.setting, seed
                 if place not in partitions:
                     partitions[place] = plan.add_partition(spec["noisy_partition"])
@@ -286,11 +288,6 @@ class _Runs:
                 plan.facts[run] = RunFacts(partitions[place], one.words, one.remarks, work)
         for partition in self.partitions:
             plan.add_partition(partition)
-
-
-def _spec(setting: Mapping[str, Any], method: Spec, seed: int) -> Spec:
-    partition = {**setting["noisy_partition"], "seed": seed}
-    return {**setting, "noisy_partition": partition, "method": method, "seed": seed}
 
 
 @cache

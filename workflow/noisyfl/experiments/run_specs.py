@@ -15,6 +15,7 @@ from noisyfl.experiments.config import Overlay
 from noisyfl.experiments.setting import merge
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.extent import check_ends
+from noisyfl.specs.identity import with_seed
 from noisyfl.specs.parts import split_method
 from noisyfl.specs.spec import canonical_run
 
@@ -127,8 +128,3 @@ class RunSpecs:
             return {k: v for k, v in options_for(part, scales).items() if k not in zero}
 
         return [{**options_for(part, papers), **options, **part, **scaled(part)} for part in parts]
-
-
-def with_seed(spec: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The canonical spec of the same run with another seed."""
-    return {**spec, "seed": seed, "noisy_partition": {**spec["noisy_partition"], "seed": seed}}
