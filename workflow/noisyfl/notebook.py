@@ -27,7 +27,7 @@ from noisyfl.commands.scales import read_plan
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.plugins import load as load_plugins
-from noisyfl.core.tracked import REPRODUCED
+from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data import noisy_partition
 from noisyfl.data.client_images import FederatedData
 from noisyfl.data.datasets.parts import read_part
@@ -319,11 +319,10 @@ def _folders(data: Folders) -> list[Path]:
 
 def _run_files(run: str, results: str | Path) -> RunFiles:
     """The files of a run in the results, or of the tracked one."""
-    places = [Results(Path(results)).run(run), REPRODUCED.run(run)]
-    for files in places:
-        if files.whole():
-            return files
-    raise BadInput(f"{run}: no complete run in {' or '.join(str(one.folder) for one in places)}")
+    found = find_run(run, (Results(Path(results)), REPRODUCED))
+    if found is None:
+        raise BadInput(f"{run}: no complete run in {results} or stored")
+    return found
 
 
 def _finished(scale: str | Path, results: str | Path) -> Scale:

@@ -20,7 +20,7 @@ from noisyfl.commands.parser import FLAGS
 from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles
 from noisyfl.core.options import BadInput
-from noisyfl.core.tracked import REPRODUCED
+from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.compare import MethodComparison, check_target, compare
@@ -160,8 +160,7 @@ class Places:
 
     def find(self, run: str) -> RunFiles | None:
         """The files of a run, in the results or tracked; None if there is none."""
-        places = (self.results.run(run), REPRODUCED.run(run))
-        return next((files for files in places if files.whole()), None)
+        return find_run(run, (self.results, REPRODUCED))
 
     def job(self, spec: Mapping[str, Any]) -> TrainingJob:
         """The training job of a run."""
