@@ -19,7 +19,7 @@ import yaml
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput, check_keys, find
 from noisyfl.core.plugins import load as load_plugins
-from noisyfl.core.registry import split_component
+from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.validation import ENDING
@@ -35,7 +35,6 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import edited_methods, methods
 from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.identity import identity
-from noisyfl.specs.parts import parts_of, split_method
 from noisyfl.specs.spec import check_part
 from noisyfl.specs.words import component
 

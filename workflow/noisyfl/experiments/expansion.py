@@ -12,6 +12,7 @@ from noisyfl.analysis.frame import lines_not_run
 from noisyfl.analysis.local_epochs import epochs_by_round
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, find
+from noisyfl.core.registry import parts_of
 from noisyfl.core.typed import type_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.human_labels import LabelsMissing
@@ -48,7 +49,6 @@ from noisyfl.specs.descriptions import (
     TableDescription,
 )
 from noisyfl.specs.identity import identity
-from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, join
 from noisyfl.specs.spec import check_part
 

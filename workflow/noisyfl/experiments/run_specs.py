@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyfl.core.options import BadInput
-from noisyfl.core.registry import split_component
+from noisyfl.core.registry import split_component, split_method
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
@@ -16,7 +16,6 @@ from noisyfl.experiments.setting import merge
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.extent import check_ends
 from noisyfl.specs.identity import with_seed
-from noisyfl.specs.parts import split_method
 from noisyfl.specs.spec import canonical_run
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.identity import identity, with_seed
-from noisyfl.specs.parts import parts_of
 from noisyfl.specs.spec import measures_of
 from noisyfl.specs.words import describe_noise, describe_setting, in_short
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.plugins import naming_the_line
+from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import MODELS, check_module
 from noisyfl.simulation.schedule import Schedule
@@ -23,7 +24,6 @@ from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import Work, likely_seconds
 from noisyfl.specs.identity import canonical_json, with_seed
-from noisyfl.specs.parts import parts_of
 from noisyfl.specs.speeds import DEVICES, Layer
 from noisyfl.specs.words import in_short
 

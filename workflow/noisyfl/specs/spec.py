@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, fiel
 
 from noisyfl.core.options import BadInput, check_keys, find, within
 from noisyfl.core.plugins import facts_of, module_of
-from noisyfl.core.registry import Registry, split_component
+from noisyfl.core.registry import Registry, parts_of, split_component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import dataset
@@ -23,7 +23,6 @@ from noisyfl.models import MODELS, Model, fewest_images
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import canonical_method, methods, without_revisions
 from noisyfl.specs.identity import canonical_json
-from noisyfl.specs.parts import parts_of
 
 SIMULATION_REVISION = 2
 """Increased when the simulation's own arithmetic changes, which makes every run stale."""
