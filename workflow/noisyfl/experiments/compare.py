@@ -172,6 +172,8 @@ class MethodComparison:
             "data": {"folder": [str(root) for root in data]},
             "device": device,
         }
+        keys = ("dataset", "partition", "label_noise", "noise_level")
+        column = ", ".join(_in_words(self.setting[key]) for key in keys)
         experiment = {
             "title": "Comparison",
             "settings": {"compared": self.setting},
@@ -181,7 +183,7 @@ class MethodComparison:
                     "setting": "compared",
                     "trials": self.seeds,
                     "statistic": "mean_last_10",
-                    "columns": [{"name": _heading(self.setting)}],
+                    "columns": [{"name": column}],
                     "rows": [{"name": row.name, "method": row.method} for row in self.rows],
                 }
             },
@@ -325,11 +327,6 @@ def _in_words(raw: Any) -> str:
     if "parts" in raw:
         return "+".join(map(_in_words, raw["parts"]))
     return str(component(raw))
-
-
-def _heading(setting: Mapping[str, Any]) -> str:
-    keys = ("dataset", "partition", "label_noise", "noise_level")
-    return ", ".join(_in_words(setting[key]) for key in keys)
 
 
 def _like(

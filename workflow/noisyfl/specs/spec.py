@@ -74,8 +74,9 @@ class RunSpec(PartitionSpec):
         facts, clients = self.dataset, self.partition.clients
         with within("model"):
             self.model.check(facts.shape)
-        if self.schedule.batch_size == 1 and self._fewest_images() > 1:
-            height, width, _ = facts.shape
+        shape, classes = facts.shape, len(facts.classes)
+        if self.schedule.batch_size == 1 and fewest_images(self.model, shape, classes) > 1:
+            height, width, _ = shape
             raise BadInput(
                 f"got 1, and {self.model.name} cannot be trained on one image of {height}x{width}, "
                 "since its batch normalisation has one value per channel; expected 2 or more",
@@ -98,9 +99,6 @@ class RunSpec(PartitionSpec):
                     )
             for part in parts_of(self.method):
                 _check_participants(part, self.schedule.participants(clients))
-
-    def _fewest_images(self) -> int:
-        return fewest_images(self.model, self.dataset.shape, len(self.dataset.classes))
 
     def canonical(self) -> dict[str, Any]:
         """Everything that decides the run's result, as JSON has it."""
