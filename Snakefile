@@ -20,7 +20,7 @@ try:
     from noisyfl import __version__
     from noisyfl.core.options import BadInput
     from noisyfl.core.places import ROOT
-    from noisyfl.experiments.config import check_scale, scale_file
+    from noisyfl.experiments.scale_file import check_scale, scale_file
 except ImportError as error:
     raise WorkflowError(
         f"{error}: expected Snakemake to be started from an environment with "

@@ -46,13 +46,9 @@ def run(pair: Pair, seed: int, data: Path, folder: Path) -> dict[str, Any]:
     job = TrainingJob(
         spec=spec,
         results=str(folder),
-        log=str(layout.log(identity(spec))),
         data=[str(data)],
-        download=False,
         device="cpu",
-        executor="fast",
         checkpoint_seconds=600,
-        alone="python -m conformance.runs",
     )
     try:
         train_job(job, [data])

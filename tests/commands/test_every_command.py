@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from noisyfl.__main__ import function_of, main, parser
+from noisyfl.__main__ import main
+from noisyfl.commands.parser import function_of, parser
 
 
 @pytest.mark.slow

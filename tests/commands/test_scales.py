@@ -41,16 +41,7 @@ def trained(scale):
     results = scale.parent / "results"
     plan = scales.read_plan(scale)
     for run in plan.tables["paper/one"].runs[0][1]:
-        job = TrainingJob(
-            spec=plan.runs[run],
-            results=str(results),
-            log=str(Results(results).log(run)),
-            data=[],
-            download=False,
-            device="cpu",
-            executor="fast",
-            checkpoint_seconds=60,
-        )
+        job = TrainingJob(spec=plan.runs[run], results=str(results), device="cpu")
         assert train_job(job, [scale.parent / "data"]) == ""
     return results
 

@@ -5,10 +5,11 @@ import yaml
 
 from noisyfl.core.artifacts import Results, write_json
 from noisyfl.experiments import campaign as campaign_module
-from noisyfl.experiments.campaign import Campaign, Job, page_table
+from noisyfl.experiments.campaign import Campaign, Job
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale import Scale
+from noisyfl.pages.markdown import page_table
 from noisyfl.runs.status import scale_words
 from small_paper import CONFIG
 from small_progress import TWO, done

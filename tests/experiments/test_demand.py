@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from digits_paper import PAPER, SETTING
-from noisyfl.__main__ import parser
 from noisyfl.claims.catalogue import all_claims
 from noisyfl.commands import scales
+from noisyfl.commands.parser import parser
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import check_config

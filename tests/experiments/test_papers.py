@@ -1,7 +1,7 @@
 """The cells of a scale, and the same in the papers' settings."""
 
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.papers import in_both
+from noisyfl.experiments.plan_file import in_both
 
 
 def test_the_papers_settings_have_the_scales_cells_and_not_its_values(tmp_path):

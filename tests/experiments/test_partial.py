@@ -3,7 +3,7 @@
 import pytest
 
 from digits_paper import SETTING
-from noisyfl.experiments.partial import partial_plan
+from noisyfl.experiments.plan import partial_plan
 from noisyfl.specs.descriptions import complete_block
 from small_paper import plan as small_plan
 

@@ -217,7 +217,7 @@ def test_what_people_wrote_stands_under_its_heading(table, runs, tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "expected"),
     [
-        ("methods", "FedAvg: it forgets", "FedAvg: Input should be a valid list"),
+        ("methods", "FedAvg: it forgets", r"FedAvg\[0\]: Input should be a valid dictionary"),
         ("methods", "FedAvg: [3]", r"FedAvg\[0\]: Input should be a valid dictionary"),
         ("methods", "FedAvg: [{}]", r"FedAvg\[0\]: .*expected either tested or guess"),
         ("rofl", "claims: [{tested: a, guess: b}]", r"claims\[0\]: .*expected either tested or"),

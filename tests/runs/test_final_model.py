@@ -105,12 +105,7 @@ def test_a_model_is_linked_from_the_store(kept, data, tmp_path):
     job = TrainingJob(
         spec=spec,
         results=str(tmp_path),
-        log=str(tmp_path / "log"),
-        data=[],
-        download=False,
         device="cpu",
-        executor="fast",
-        checkpoint_seconds=60,
         keep_models=True,
     )
     assert job.run().error is None

@@ -16,12 +16,13 @@ import pytest
 import torch
 from filelock import FileLock
 
-from noisyfl.core.artifacts import DamagedArtifact, Results, when_there_is_room
+from noisyfl.core.artifacts import DamagedArtifact, Results
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.download import NotDownloaded
 from noisyfl.runs.job import Outcome, TrainingJob, is_permanent, only_trainer
 from noisyfl.runs.status import read_status
+from noisyfl.runs.store import when_there_is_room
 from noisyfl.specs.identity import identity
 from small_runs import inputs, spec_of
 
@@ -41,11 +42,8 @@ def job_in(results: Results) -> TrainingJob:
     return TrainingJob(
         spec=SPEC,
         results=str(results.root),
-        log=str(results.root / "run.log"),
         data=["data"],
-        download=False,
         device="cpu",
-        executor="fast",
         checkpoint_seconds=0,
     )
 
@@ -87,7 +85,7 @@ def test_what_another_process_trains_is_waited_for(results):
     command = [sys.executable, "-c", code, json.dumps(asdict(job_in(results)))]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert {process.communicate(timeout=600)[0].strip() for process in both} == {str(Outcome())}
-    log = (results.root / "run.log").read_text()
+    log = results.log(RUN).read_text()
     assert log.count("starting with the first round") == 1
     assert log.count("whole already: ") == 1
     assert log.count("  round 1/") == 1
@@ -101,10 +99,10 @@ def test_an_error_is_told_in_the_status_and_the_log(results):
     status = read_status(results.status(RUN))
     assert status is not None
     assert (status.state, status.error) == ("failed", outcome.error)
-    assert outcome.error in (results.root / "run.log").read_text()
+    assert outcome.error in results.log(RUN).read_text()
     told = job_in(results).failure(outcome.error).splitlines()
     assert told[0].startswith("failed: fedavg on digits, dirichlet(")
-    assert told[1:] == [f"  log: {results.root}/run.log"]
+    assert told[1:] == [f"  log: {results.log(RUN)}"]
 
 
 def test_what_is_permanent_is_tried_once_by_a_command(results):
@@ -113,7 +111,7 @@ def test_what_is_permanent_is_tried_once_by_a_command(results):
         outcome = replace(job_in(results), attempt=attempt).run()
         assert outcome.error is not None
         assert "not a whole Parquet file" in outcome.error
-        log = (results.root / "run.log").read_text()
+        log = results.log(RUN).read_text()
         assert log.count(f"error: {outcome.error}") == tries
     assert log.count("not tried again, since it would end as before: ") == 2
     assert "Traceback" in log.partition("not tried again")[2]
@@ -135,7 +133,7 @@ def test_a_slurm_job_with_a_gpu_that_torch_does_not_see_is_tried_elsewhere(resul
         outcome = job.run()
         assert outcome.error is not None
         assert "torch sees no GPU on" in outcome.error
-        assert (results.root / "run.log").read_text().count(f"error: {outcome.error}") == tries
+        assert results.log(RUN).read_text().count(f"error: {outcome.error}") == tries
     monkeypatch.delenv("SLURM_GPUS")
     assert job.run() == Outcome()
 
@@ -213,7 +211,7 @@ def test_a_checkpoint_that_finds_no_room_ends_no_run(results, monkeypatch):
 
     monkeypatch.setattr(torch, "save", full)
     assert job_in(results).run() == Outcome()
-    log = (results.root / "run.log").read_text()
+    log = results.log(RUN).read_text()
     assert "no checkpoint could be written: [Errno 28] No space left on device" in log
 
 
@@ -285,7 +283,7 @@ def test_asked_to_end_while_it_waits_for_room_it_ends(results):
     job = replace(job_in(results), checkpoint_seconds=3600)
     command = [sys.executable, "-c", code, json.dumps(asdict(job))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    log = results.root / "run.log"
+    log = results.log(RUN)
     while not (log.exists() and "waiting for room" in log.read_text()):
         assert process.poll() is None
         time.sleep(0.1)

@@ -44,12 +44,8 @@ def job_of(folder, method, keep_labels=True, **schedule):
     job = TrainingJob(
         spec=spec,
         results=str(folder),
-        log=str(folder / "log"),
         data=[str(folder)],
-        download=False,
         device="cpu",
-        executor="fast",
-        checkpoint_seconds=60,
         keep_labels=keep_labels,
     )
     make_inputs(job, OwnFiles(folder, folder))

@@ -14,16 +14,16 @@ NAMES_A_RUN = {
     "core/text.py",
     "runs/__init__.py",
     "runs/kept_labels.py",
+    "runs/store.py",
     "specs/__init__.py",
     "specs/catalogue.py",
     "specs/identity.py",
     "specs/words.py",
-    "specs/parts.py",
     "specs/sources.py",
     "specs/spec.py",
 }
 """What training imports besides: the id of a run, which every checkpoint has next to the digest,
-where files lie, how messages are shown, and how the labels that a run found are written."""
+where files lie, how messages are shown, and how what a run found is written."""
 
 
 @pytest.fixture(scope="module")

@@ -9,16 +9,11 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
-from torch.utils.data import Dataset
 
 from noisyfl.analysis.cells import collect
 from noisyfl.analysis.compared import significance as significance
@@ -31,19 +26,19 @@ from noisyfl.commands.runs import make_inputs
 from noisyfl.commands.scales import read_plan
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import BadInput, find
-from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import load as load_plugins
-from noisyfl.core.tracked import REPRODUCED
+from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data import noisy_partition
-from noisyfl.data.datasets.dataset import DatasetPart
+from noisyfl.data.client_images import FederatedData
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.compare import compare as what_to_compare
-from noisyfl.experiments.config import DEFAULTS, load_config, published_files, scale_file
+from noisyfl.experiments.config import load_config, published_files
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.scale import Scale
+from noisyfl.experiments.scale_file import named_scale
 from noisyfl.runs.final_model import FinalModel
 from noisyfl.runs.final_model import load_model_file as model_in
 from noisyfl.runs.job import TrainingJob
@@ -59,102 +54,6 @@ if TYPE_CHECKING:
 Folders = str | Path | Sequence[str | Path]
 """One folder, or several that are searched in turn."""
 
-Transform = Callable[[Tensor], Tensor]
-"""What is done to an image, as torchvision's transforms: float32 [channels, height, width]."""
-
-
-class LabelledImages(Dataset[tuple[Any, ...]]):
-    """Images with labels: an item is ``(image, given label, true label)``, or of the test part
-    ``(image, label)``.
-
-    An image is float32 [channels, height, width], from 0 to 1, then what ``transform`` makes of it.
-    A true label that nobody knows is -1.
-
-    Attributes:
-        labels: the labels of each item, int64 [n] each, in the item's order.
-    """
-
-    def __init__(
-        self,
-        part: DatasetPart,
-        rows: np.ndarray,
-        labels: Sequence[np.ndarray],
-        transform: Transform | None,
-    ) -> None:
-        self.labels = tuple(torch.from_numpy(column.copy()) for column in labels)
-        self._part = part
-        self._rows = rows
-        self._transform = transform
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, item: int) -> tuple[Any, ...]:
-        if not -len(self) <= item < len(self):
-            raise IndexError(item)
-        images, row = self._part.images, int(self._rows[item])
-        if isinstance(images, np.ndarray):
-            pixels = torch.from_numpy(images[row].transpose(2, 0, 1).copy())
-        else:
-            pixels = torch.from_numpy(images.decoded(row))
-        image = pixels.float() / 255
-        if self._transform is not None:
-            image = self._transform(image)
-        return (image, *(int(column[item]) for column in self.labels))
-
-
-@dataclass(frozen=True)
-class FederatedData:
-    """A noisy partition with the images of its dataset.
-
-    Attributes:
-        partition: which sample is on which client, with its labels.
-        train: the training part.
-        test_part: the test part.
-    """
-
-    partition: noisy_partition.NoisyPartition
-    train: DatasetPart
-    test_part: DatasetPart
-
-    def __len__(self) -> int:
-        """The number of clients."""
-        return len(self.partition.clients)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the classes, by label."""
-        return self.train.classes
-
-    @property
-    def noise(self) -> np.ndarray:
-        """The share of each client's given labels that are wrong, [clients]; NaN if not known."""
-        return self.partition.realised
-
-    def client(self, number: int, transform: Transform | None = None) -> LabelledImages:
-        """The samples of a client, with the labels that it is given and the true ones.
-
-        Args:
-            number: of the client, from 0.
-            transform: of an image.
-
-        Raises:
-            BadInput: there is no such client.
-        """
-        if not 0 <= number < len(self):
-            raise BadInput(f"client: got {number!r}, expected 0 to {len(self) - 1}")
-        one = self.partition.clients[number]
-        return LabelledImages(self.train, one.samples, (one.given_label, one.true_label), transform)
-
-    def test(self, transform: Transform | None = None) -> LabelledImages:
-        """The test part, with its labels.
-
-        Args:
-            transform: of an image.
-        """
-        part = self.test_part
-        return LabelledImages(part, np.arange(len(part.labels)), (part.labels,), transform)
-
 
 def plan(scale: str | Path, results: str | Path = "results") -> Plan:
     """What a scale asks for: its tables and figures, and the spec of each run by id.
@@ -166,7 +65,7 @@ def plan(scale: str | Path, results: str | Path = "results") -> Plan:
     Raises:
         BadInput: something is wrong with the scale or its experiments.
     """
-    return read_plan(_file(scale), Path(results))
+    return read_plan(named_scale(scale), Path(results))
 
 
 def load_table(
@@ -303,12 +202,9 @@ def train(
     job = TrainingJob(
         spec=canonical,
         results=str(results),
-        log=str(own.results.log(run)),
         data=[str(root) for root in _folders(data)],
         download=download,
         device=device,
-        executor=DEFAULTS.executor,
-        checkpoint_seconds=DEFAULTS.checkpoint_seconds,
         keep_models=keep_model,
     )
     if not job.run_files.whole():
@@ -417,29 +313,21 @@ def load_methods() -> pd.DataFrame:
     ).set_index("method")
 
 
-def _file(scale: str | Path) -> Path:
-    """The file of a scale, by its name or its path."""
-    if isinstance(scale, Path) or scale.endswith((".yaml", ".yml")):
-        return Path(scale)
-    return scale_file(scale, ROOT / "config")
-
-
 def _folders(data: Folders) -> list[Path]:
     return [Path(data)] if isinstance(data, str | Path) else [Path(folder) for folder in data]
 
 
 def _run_files(run: str, results: str | Path) -> RunFiles:
     """The files of a run in the results, or of the tracked one."""
-    places = [Results(Path(results)).run(run), REPRODUCED.run(run)]
-    for files in places:
-        if files.whole():
-            return files
-    raise BadInput(f"{run}: no complete run in {' or '.join(str(one.folder) for one in places)}")
+    found = find_run(run, (Results(Path(results)), REPRODUCED))
+    if found is None:
+        raise BadInput(f"{run}: no complete run in {results} or stored")
+    return found
 
 
 def _finished(scale: str | Path, results: str | Path) -> Scale:
     """A scale without what its tables lack."""
-    file = _file(scale)
+    file = named_scale(scale)
     here = {"results": Path(results), "train_missing": False}
     config = load_config(file).model_copy(update=here)
     found = PlanFile(config, str(file)).plan(lambda line: print(line, file=sys.stderr))

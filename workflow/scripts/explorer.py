@@ -7,7 +7,7 @@ from noisyfl.claims.judgement import read_judgements
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.script import job
 from noisyfl.experiments.config import check_config
-from noisyfl.experiments.papers import in_both
+from noisyfl.experiments.plan_file import in_both
 from noisyfl.explorer.gather import ShownScale, Sources
 from noisyfl.explorer.page import write_explorer
 from noisyfl.specs.descriptions import TableDescription

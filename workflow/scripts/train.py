@@ -24,7 +24,6 @@ with log_to(Path(snakemake.log[0])) as log:
 outcome = TrainingJob(
     spec=json.loads(snakemake.params.spec),
     results=str(config.results),
-    log=snakemake.log[0],
     data=[str(folder) for folder in config.data.folders],
     download=config.data.download,
     device=config.device,

@@ -26,11 +26,12 @@ The columns of the samples, the most suspicious one first:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from noisyfl.analysis.clients import last_values
 from noisyfl.analysis.runs import Run
 from noisyfl.core.options import BadInput
 from noisyfl.runs.kept_labels import read_labels
@@ -148,15 +149,7 @@ def clients_of(
         }
     )
     for name, column in ESTIMATES.items():
-        found[name] = pd.DataFrame(
-            {run.id: _last_estimates(run, column, found.index) for run in runs}
-        ).mean(axis=1)
+        last = {run.id: last_values(run, column, int(found.index.max()) + 1) for run in runs}
+        found[name] = pd.DataFrame(last).mean(axis=1)
     found["in_sample"] = by_client["in_sample"].any()
     return found.sort_values("noise_level", ascending=False, kind="stable").reset_index()
-
-
-def _last_estimates(run: Run, column: str, clients: pd.Index) -> pd.Series:
-    """A method's last estimate of each client; NaN where there is none."""
-    _, numbers, values = run.of_clients(column)
-    last: Mapping[int, float] = dict(zip(numbers.astype(int).tolist(), values, strict=True))
-    return pd.Series(last, dtype=float).reindex(clients)

@@ -96,62 +96,46 @@ def _per_sample(name: str) -> Values:
     return values
 
 
+def _share(label: str, column: str, of_clients: str = "") -> Metric:
+    return Metric(label, "percent", _column(column), of_clients=of_clients)
+
+
+def _cost(label: str, unit: str, values: Values) -> Metric:
+    return Metric(label, unit, values, less_is_better=True)
+
+
 METRICS: dict[str, Metric] = {
-    "test_accuracy": Metric("test accuracy", "percent", _column("test_accuracy")),
-    "top1_accuracy": Metric("top-1 test accuracy", "percent", _column("test_accuracy")),
-    "top5_accuracy": Metric("top-5 test accuracy", "percent", _column("test_top5_accuracy")),
-    "balanced_accuracy": Metric(
-        "balanced test accuracy", "percent", _column("test_balanced_accuracy")
+    "test_accuracy": _share("test accuracy", "test_accuracy"),
+    "top1_accuracy": _share("top-1 test accuracy", "test_accuracy"),
+    "top5_accuracy": _share("top-5 test accuracy", "test_top5_accuracy"),
+    "balanced_accuracy": _share("balanced test accuracy", "test_balanced_accuracy"),
+    "label_precision": _share("label precision", "label_precision"),
+    "label_recall": _share("label recall", "label_recall"),
+    "label_accuracy": _share("label accuracy", "label_accuracy"),
+    "pseudo_label_accuracy": _share(
+        "accuracy of pseudo-labels", "pseudo_label_accuracy", of_clients="pseudo_label_accuracy"
     ),
-    "label_precision": Metric("label precision", "percent", _column("label_precision")),
-    "label_recall": Metric("label recall", "percent", _column("label_recall")),
-    "label_accuracy": Metric("label accuracy", "percent", _column("label_accuracy")),
-    "pseudo_label_accuracy": Metric(
-        "accuracy of pseudo-labels",
-        "percent",
-        _column("pseudo_label_accuracy"),
-        of_clients="pseudo_label_accuracy",
+    "noise_detection_precision": _share("noise detection precision", "noise_detection_precision"),
+    "noise_detection_recall": _share("noise detection recall", "noise_detection_recall"),
+    "open_set_recall": _share("open-set recall", "open_set_recall"),
+    "noise_ratio": _cost(
+        "noise level of participants", "percent", _column("participants_noise_level")
     ),
-    "noise_detection_precision": Metric(
-        "noise detection precision", "percent", _column("noise_detection_precision")
-    ),
-    "noise_detection_recall": Metric(
-        "noise detection recall", "percent", _column("noise_detection_recall")
-    ),
-    "open_set_recall": Metric("open-set recall", "percent", _column("open_set_recall")),
-    "noise_ratio": Metric(
-        "noise level of participants",
-        "percent",
-        _column("participants_noise_level"),
-        less_is_better=True,
-    ),
-    "seconds_per_round": Metric(
-        "time of a round", "seconds", _column("seconds"), less_is_better=True
-    ),
-    "samples_forward": Metric(
+    "seconds_per_round": _cost("time of a round", "seconds", _column("seconds")),
+    "samples_forward": _cost(
         "computation forward of a local update, per sample",
         "samples",
         _per_sample("samples_forward"),
-        less_is_better=True,
     ),
-    "samples_backward": Metric(
+    "samples_backward": _cost(
         "computation backward of a local update, per sample",
         "samples",
         _per_sample("samples_backward"),
-        less_is_better=True,
     ),
-    "bytes_down": Metric(
-        "sent to a participant in a round",
-        "bytes",
-        _per_participant("bytes_down"),
-        less_is_better=True,
+    "bytes_down": _cost(
+        "sent to a participant in a round", "bytes", _per_participant("bytes_down")
     ),
-    "bytes_up": Metric(
-        "sent by a participant in a round",
-        "bytes",
-        _per_participant("bytes_up"),
-        less_is_better=True,
-    ),
+    "bytes_up": _cost("sent by a participant in a round", "bytes", _per_participant("bytes_up")),
 }
 """The metrics by the names that experiment files use.
 

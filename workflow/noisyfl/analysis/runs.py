@@ -176,12 +176,11 @@ def read_runs(runs: Mapping[str, RunFiles]) -> dict[str, Run]:
 
 def _columns(table: pa.Table) -> dict[str, np.ndarray]:
     """The numeric columns of a table."""
-    columns = {name: table[name].combine_chunks() for name in table.column_names}
-    return {name: _numbers(column) for name, column in columns.items() if _numeric(column.type)}
-
-
-def _numeric(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return {
+        field.name: _numbers(table[field.name].combine_chunks())
+        for field in table.schema
+        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+    }
 
 
 def _numbers(column: pa.Array) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from unittest.mock import patch
 
 import torch
@@ -102,23 +102,14 @@ def a_gpu(kind: Gpu) -> Iterator[tuple[torch.device, dict[str, Any]]]:
         yield DEVICE, {**options, "capturing": gpu.graphs}
 
 
-class LoopAndUsage(NamedTuple):
-    """A small run on both executors.
-
-    Attributes:
-        loop: the federation after its rounds by the loop on a CPU.
-        usage: what the fast executor captured.
-    """
-
-    loop: Federation
-    usage: Usage
-
-
 def compare_with_loop(
     method: Method, data: Results, folder: Path, kind: Gpu = "fake"
-) -> LoopAndUsage:
+) -> tuple[Federation, Usage]:
     """Check that the fast executor on a GPU ends with what the loop on a CPU ends with, in float64;
     and that nothing mixes devices, waits where it may not, or cannot be captured.
+
+    Returns:
+        The federation after its rounds by the loop, and what the fast executor captured.
 
     Raises:
         Failed: something is otherwise.
@@ -135,4 +126,4 @@ def compare_with_loop(
         if not usage.captured:
             raise Failed("nothing was captured")
         check_alike(loop, quick, tolerance)
-    return LoopAndUsage(loop, usage)
+    return loop, usage

@@ -31,13 +31,12 @@ from noisyfl.checks.small_run import (
 from noisyfl.core.artifacts import Results, RunFiles, read_json, read_table
 from noisyfl.core.options import check_keys
 from noisyfl.core.plugins import with_line
-from noisyfl.core.registry import check_hooks
+from noisyfl.core.registry import check_hooks, split_method
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.identity import identity
-from noisyfl.specs.parts import split_method
 
 PIECES = 60
 """In more pieces than this a run of eight rounds is not interrupted."""
@@ -159,7 +158,7 @@ def resumes(method: Method, data: Results, folder: Path, whole: RunFiles | None 
 def agrees(method: Method, data: Results, folder: Path) -> str:
     """The fast executor on a GPU that is not there computes what the loop on a CPU does."""
     with torch_as_it_was():
-        usage = compare_with_loop(method, data, folder).usage
+        _, usage = compare_with_loop(method, data, folder)
     return f"the same; {usage.captured} steps captured"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,20 +32,19 @@ from noisyfl.specs.descriptions import Description
 from noisyfl.specs.identity import identity
 
 
+@dataclass(frozen=True, eq=False)
 class Artifacts:
     """Tables and figures with their runs and noisy partitions, which are read when needed.
 
-    Args:
+    Attributes:
         parts: descriptions of tables and figures, by ``<experiment>/<name>``.
+        files: of each run, by id.
+        paths: of each noisy partition, by id.
     """
 
-    def __init__(
-        self,
-        parts: Mapping[str, Description],
-        runs: Mapping[str, RunFiles],
-        partitions: Mapping[str, Path],
-    ) -> None:
-        self.parts, self.files, self.paths = parts, runs, partitions
+    parts: Mapping[str, Description]
+    files: Mapping[str, RunFiles]
+    paths: Mapping[str, Path]
 
     @functools.cache  # noqa: B019 (as long-lived as what it keeps)
     def run(self, name: str) -> Run:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -30,19 +31,17 @@ SHARES = ("label_", "noise_detection_", "noise_ratio", "open_set_", "pseudo_labe
 """How metrics begin that are shares of labels or of detections."""
 
 
+@dataclass(frozen=True)
 class ClaimSide:
     """One side of the numbers that claims are checked against: the papers', or ours.
 
-    Args:
+    Attributes:
         sources: by the kind of :class:`Query`; this side has no numbers of other kinds.
         headrooms: of the cells of which it is known.
     """
 
-    def __init__(
-        self, sources: Mapping[str, Source], headrooms: Mapping[Place, Headroom] | None = None
-    ) -> None:
-        self.sources = sources
-        self.headrooms = headrooms or {}
+    sources: Mapping[str, Source]
+    headrooms: Mapping[Place, Headroom] = field(default_factory=dict)
 
     def numbers(self, query: Query, where: str) -> Numbers:
         """The numbers of a query.

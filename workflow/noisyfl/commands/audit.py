@@ -15,7 +15,8 @@ import pandas as pd
 from noisyfl.analysis.audit import clients_of, read_label_judgements, samples_of
 from noisyfl.analysis.frame import write_frame
 from noisyfl.analysis.runs import read_run
-from noisyfl.commands.compare import FLAGS, Places
+from noisyfl.commands.compare import Places
+from noisyfl.commands.parser import FLAGS
 from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.options import BadInput

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -16,14 +16,14 @@ from rich.text import Text
 
 from noisyfl.analysis.compared import frame_of, summarise
 from noisyfl.analysis.runs import Run, read_run
+from noisyfl.commands.parser import FLAGS
 from noisyfl.commands.runs import make_inputs
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles
 from noisyfl.core.options import BadInput
-from noisyfl.core.tracked import REPRODUCED
+from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
 from noisyfl.experiments.compare import MethodComparison, check_target, compare
-from noisyfl.experiments.config import DEFAULTS
 from noisyfl.pages.compared import LEGEND, as_markdown, as_text
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.pool import most_at_once, train_all
@@ -31,32 +31,13 @@ from noisyfl.runs.status import read_status
 from noisyfl.specs.identity import identity
 from noisyfl.specs.words import describe_run
 
-FLAGS = {
-    "methods": "METHOD",
-    "dataset": "--data",
-    "label_noise": "--noise",
-    "noise_level": "--level",
-    "like": "--like",
-    "seeds": "--seeds",
-    **{
-        key: f"--{key.replace('_', '-')}"
-        for key in (
-            *("clients", "partition", "model", "augmentation", "normalization", "rounds"),
-            *("participation", "local_epochs", "batch_size", "learning_rate", "momentum"),
-        )
-    },
-}
-"""What the command line calls the keys of a setting."""
-
 VALIDATION = "validation"
 """What ``--choose-on`` takes."""
 
 
-class Show(Protocol):
-    """Shows how far a comparison is."""
-
-    def __call__(self, frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
-        """Take the runs that there are, and the one that has ended; with its error if it failed."""
+Show = Callable[[pd.DataFrame, TrainingJob | None, str | None], None]
+"""Shows how far a comparison is: takes the runs that there are, and the one that has ended, with
+its error if it failed."""
 
 
 def print_comparison(
@@ -179,20 +160,16 @@ class Places:
 
     def find(self, run: str) -> RunFiles | None:
         """The files of a run, in the results or tracked; None if there is none."""
-        places = (self.results.run(run), REPRODUCED.run(run))
-        return next((files for files in places if files.whole()), None)
+        return find_run(run, (self.results, REPRODUCED))
 
     def job(self, spec: Mapping[str, Any]) -> TrainingJob:
         """The training job of a run."""
         return TrainingJob(
             spec=dict(spec),
             results=str(self.results.root),
-            log=str(self.results.log(identity(spec))),
             data=[str(root) for root in self.folders],
             download=self.download,
             device=self.device,
-            executor=DEFAULTS.executor,
-            checkpoint_seconds=DEFAULTS.checkpoint_seconds,
         )
 
     def train(self, wanted: MethodComparison, show: Show, split: str = "test") -> pd.DataFrame:
@@ -267,7 +244,7 @@ class _Display:
             sys.exit(130)  # as a shell expects it of Ctrl-C
 
     def __call__(self, frame: pd.DataFrame, job: TrainingJob | None, error: str | None) -> None:
-        """See :class:`Show`."""
+        """See :data:`Show`."""
         self.frame = frame
         said = f"{len(frame)} of {len(self.wanted.runs)} runs"
         if error is not None and job is not None:

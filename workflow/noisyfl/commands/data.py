@@ -7,7 +7,7 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import Results
 from noisyfl.core.options import BadInput
-from noisyfl.core.tracked import REPRODUCED
+from noisyfl.core.tracked import REPRODUCED, find_partition
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
@@ -46,8 +46,9 @@ def export_partition(
 
 def partition_file(partition: str, results: Path) -> Path:
     """The file of a noisy partition, in results or tracked; :class:`BadInput` if there is none."""
-    places = [layout.partition(partition) for layout in (Results(results), REPRODUCED)]
-    for path in places:
-        if path.is_file():
-            return path
-    raise BadInput(f"{partition}: there is no noisy partition {' or '.join(map(str, places))}")
+    found = find_partition(partition, (Results(results), REPRODUCED))
+    if found is None:
+        raise BadInput(
+            f"{partition}: there is no noisy partition of that id in {results} or stored"
+        )
+    return found

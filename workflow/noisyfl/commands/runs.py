@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles, read_json, read_table
-from noisyfl.core.checked_yaml import check_values
 from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.core.text import printable
@@ -19,7 +18,7 @@ from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import Roots
-from noisyfl.experiments.config import DEFAULTS, check_folder
+from noisyfl.experiments.config import check_folder
 from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
@@ -49,16 +48,13 @@ def train_specs(
     """
     jobs = []
     for path in specs:
-        spec = _read_spec(path)
         job = TrainingJob(
-            spec=spec,
+            spec=_read_spec(path),
             results=str(results),
-            log=str(Results(results).log(identity(spec))),
             data=[str(root) for root in data],
             download=download,
             device=device,
             executor=executor,
-            checkpoint_seconds=DEFAULTS.checkpoint_seconds,
             keep_models=keep_models,
             keep_labels=keep_labels,
             trackers=tuple(trackers),
@@ -164,7 +160,6 @@ def _read_spec(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: there is no such file") from error
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not a spec ({error})") from error
-    check_values(spec, str(path))
     check_run(spec, str(path))
     return spec
 

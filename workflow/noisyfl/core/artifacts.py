@@ -13,13 +13,12 @@ import io
 import json
 import os
 import re
-import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +35,6 @@ TRACKED = "reproduced"
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full file system and of an exhausted quota."""
-
-Made = TypeVar("Made")
 
 
 def may_pass(error: Exception) -> bool:
@@ -401,31 +398,3 @@ def remove_drafts(path: Path) -> None:
     """Remove drafts of a file left by killed processes; no other process may be writing it."""
     for draft in path.parent.glob(f".{path.name}.*"):
         draft.unlink(missing_ok=True)
-
-
-def when_there_is_room(
-    write: Callable[[], Made], log: Callable[[str], None], pause: Callable[[float], None]
-) -> Made:
-    """Write; as long as the file system is full, wait and try again.
-
-    Args:
-        write: does the writing; leaves nothing behind when it fails.
-        log: takes one line.
-        pause: waits for a number of seconds, or raises if there is a reason to stop waiting.
-
-    Raises:
-        OSError: the write failed for another reason.
-    """
-    waited = False
-    while True:
-        try:
-            return write()
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            if not waited:
-                # The log may be on the full disk itself.
-                print(f"{error}; waiting for room", file=sys.stderr, flush=True)
-                log(f"{error}; waiting for room")
-            waited = True
-        pause(10.0)

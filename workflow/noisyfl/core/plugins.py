@@ -7,7 +7,6 @@ reads or makes specs loads them first, in every process.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib.util
 import re
@@ -213,7 +212,7 @@ def _import(plugin: Plugin) -> None:
     of = f"plugin {plugin}: "
     if plugin.path is not None:
         before = _registered()
-        with naming_the_line(functools.partial(_is_in, plugin.path), of):
+        with naming_the_line(lambda file: Path(file) == plugin.path, of):
             _execute(plugin.path, plugin.modules[0])
         if _registered() == before:
             raise BadInput(f"{of}it registers nothing, expected a {' or a '.join(GROUPS.values())}")
@@ -227,10 +226,6 @@ def _import(plugin: Plugin) -> None:
                 f"{of}the entry point {entry.name!r} of {entry.group} leads to {entry.value}, "
                 f"which registers no {kind} of that name"
             )
-
-
-def _is_in(path: Path, file: str) -> bool:
-    return Path(file) == path
 
 
 def _execute(path: Path, name: str) -> None:

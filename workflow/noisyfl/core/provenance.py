@@ -66,12 +66,7 @@ def write_provenance(path: Path, content: Mapping[str, Any]) -> None:
     Args:
         content: with the keys of :class:`Provenance` but for the checksum.
     """
-    write_json(path, with_checksum(content))
-
-
-def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A provenance with the checksum of its content."""
-    return {**content, "checksum": checksum_without(content, "checksum")}
+    write_json(path, {**content, "checksum": checksum_without(content, "checksum")})
 
 
 def read_provenance(path: Path, run: str) -> Provenance:

@@ -179,3 +179,15 @@ def _cache() -> Path:
 
 REPRODUCED = Tracked(ROOT / TRACKED if IN_A_CLONE else _cache(), packed=ROOT / TRACKED)
 """The tracked runs and noisy partitions."""
+
+
+def find_run(run: str, layouts: Iterable[Results]) -> RunFiles | None:
+    """The files of a run in the first of these folders that has all of them; None if none has."""
+    places = (layout.run(run) for layout in layouts)
+    return next((files for files in places if files.whole()), None)
+
+
+def find_partition(partition: str, layouts: Iterable[Results]) -> Path | None:
+    """The file of a noisy partition in the first of these folders that has it; None if none has."""
+    places = (layout.partition(partition) for layout in layouts)
+    return next((path for path in places if path.is_file()), None)

@@ -22,6 +22,7 @@ from noisyfl.core.text import aligned, one_line
 from noisyfl.experiments.progress import Pace, RunProgress, read_progress
 from noisyfl.experiments.scale import Scale
 from noisyfl.experiments.targets import name_of, runs_of
+from noisyfl.pages.markdown import page_table
 from noisyfl.runs.devices import has_gpu
 from noisyfl.runs.display import Progress, RunInTraining, rough_duration
 from noisyfl.runs.status import StatusRecord, failure_text, read_status, snakemake_alone
@@ -378,20 +379,6 @@ def run_names(scale: Scale) -> dict[str, str]:
                         seed = f", seed {plan.runs[run]['seed']}" if len(runs) > 1 else ""
                         found.setdefault(run, f"{row.name}, {column.name}{seed}")
     return {**{run: plan.words_of(run) for run in plan.facts}, **found}
-
-
-def page_table(text: str) -> list[str]:
-    """The first table of a Markdown page as aligned lines, below the page's title."""
-    lines = text.splitlines()
-    title = next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "")
-    rows: list[list[object]] = []
-    for line in lines:
-        if line.startswith("|"):
-            cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
-            rows.append([cell.strip().replace("**", "").replace("\\", "") for cell in cells])
-        elif rows:
-            break
-    return [title, "", *aligned([rows[0], *rows[2:]])] if rows else []
 
 
 def _listed(kind: str, paths: Sequence[Path], most: int) -> list[str]:

@@ -17,34 +17,26 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from noisyfl.core.artifacts import replacing
-from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, check_keys, find
-from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import load as load_plugins
-from noisyfl.core.registry import split_component
+from noisyfl.core.registry import parts_of, split_component, split_method
 from noisyfl.core.typed import each_once, is_list
-from noisyfl.data.datasets.dataset import DATASETS, dataset
-from noisyfl.data.datasets.own_images import RequestedImages
+from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.validation import ENDING
-from noisyfl.data.noise.label_noise import LABEL_NOISES
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import remarks_on
-from noisyfl.experiments.config import (
-    Overlay,
-    check_config,
-    experiment_files,
-    load_config,
-    scale_file,
-)
+from noisyfl.experiments.compared_setting import SETTING, setting_for, with_fitting_noise
+from noisyfl.experiments.config import Overlay, check_config, experiment_files, load_config
 from noisyfl.experiments.expansion import Expansion
 from noisyfl.experiments.run_specs import RunSpecs
+from noisyfl.experiments.scale_file import named_scale
 from noisyfl.experiments.setting import Setting, merge
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import edited_methods, methods
 from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.identity import identity
-from noisyfl.specs.parts import parts_of, split_method
 from noisyfl.specs.spec import check_part
+from noisyfl.specs.words import component
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,36 +44,9 @@ if TYPE_CHECKING:
 METHODS = ("fedavg", "rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
 """What is compared if nobody says what."""
 
-SETTING: dict[str, Any] = {
-    "dataset": "digits",
-    "clients": 20,
-    "partition": "dirichlet(alpha=0.5)",
-    "label_noise": "symmetric",
-    "noise_level": "constant(level=0.4)",
-    "model": "cnn",
-    "augmentation": "none",
-    "normalization": "dataset",
-    "schedule": {
-        "rounds": 20,
-        "participation": 0.25,
-        "local_epochs": 5,
-        "batch_size": 20,
-        "learning_rate": 0.05,
-        "momentum": 0.5,
-    },
-}
-"""The setting, where nothing else is given. The `desk` scale's values for a dataset, which its real
-images need, override these."""
-
-SIMILAR = {"cifar100": "cifar10", "svhn": "cifar10"}
-"""Datasets that the `desk` scale has no values for, and the one whose values they take."""
-
 SEEDS = 3
 
-OPTIONS = (
-    *("dataset", "clients", "partition", "label_noise", "noise_level"),
-    *("model", "augmentation", "normalization"),
-)
+OPTIONS = tuple(key for key in Setting.model_fields if key != "schedule")
 """The keys of a setting that may be given; the options of the schedule are given beside them."""
 
 MOST_SEEDS = 1000
@@ -207,6 +172,8 @@ class MethodComparison:
             "data": {"folder": [str(root) for root in data]},
             "device": device,
         }
+        keys = ("dataset", "partition", "label_noise", "noise_level")
+        column = ", ".join(_in_words(self.setting[key]) for key in keys)
         experiment = {
             "title": "Comparison",
             "settings": {"compared": self.setting},
@@ -216,7 +183,7 @@ class MethodComparison:
                     "setting": "compared",
                     "trials": self.seeds,
                     "statistic": "mean_last_10",
-                    "columns": [{"name": _heading(self.setting)}],
+                    "columns": [{"name": column}],
                     "rows": [{"name": row.name, "method": row.method} for row in self.rows],
                 }
             },
@@ -284,13 +251,13 @@ def compare(
         Setting.read({**options, "schedule": schedule}, check=check_part)
     plugins: tuple[str, ...] = ()
     if like is None:
-        base = _defaults(options.get("dataset", SETTING["dataset"]))
+        base = setting_for(options.get("dataset", SETTING["dataset"]))
     else:
         base, rows, trials, plugins = _like(like, scale, rows, own, called)
         seeds = seeds or trials
     if "partition" in options and split_component(options["partition"], "partition")[0] == "file":
         base.pop("clients")  # the file says how many
-    base = _with_fitting_noise(base, options)
+    base = with_fitting_noise(base, options)
     if base["noise_level"] == "none" and options.get("noise_level", "none") != "none":
         noise = _in_words(options.get("label_noise", base["label_noise"]))
         raise BadInput(
@@ -353,49 +320,13 @@ def _sweep(raw: str | Mapping[str, Any]) -> list[ComparedRow]:
     return rows
 
 
-def _in_words(component: Any) -> str:
-    """A component as a user would write it."""
-    if not isinstance(component, Mapping):
-        return str(component)
-    if "parts" in component:
-        return "+".join(map(_in_words, component["parts"]))
-    name, options = split_component(component, "component")
-    words = ", ".join(f"{key}={value!r}" for key, value in options.items())
-    return f"{name}({words})" if words else name
-
-
-def _heading(setting: Mapping[str, Any]) -> str:
-    keys = ("dataset", "partition", "label_noise", "noise_level")
-    return ", ".join(_in_words(setting[key]) for key in keys)
-
-
-def _defaults(raw: Any) -> dict[str, Any]:
-    """The setting for a dataset, if nothing else is given."""
-    name, _ = split_component(raw, "dataset")
-    task = dataset(name).with_classes if name != RequestedImages.name else name
-    desk = read_yaml(ROOT / "config" / "desk.yaml")["overlay"]["datasets"]
-    return merge(SETTING, desk.get(SIMILAR.get(task, task), {}))
-
-
-def _with_fitting_noise(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A base whose noise fits what is given: no level for a label noise that uses none, and no
-    label noise for a dataset whose labels are noisy as they come.
-    """
-    found = dict(base)
-    name, options = split_component(given.get("dataset", base["dataset"]), "dataset")
-    known = (
-        options.get("true_labels", True)
-        if name == RequestedImages.name
-        else dataset(name).true_labels
-    )
-    if not known:
-        found["label_noise"] = "none"
-    noise, _ = split_component(given.get("label_noise", found["label_noise"]), "label noise")
-    if not LABEL_NOISES.get(noise).uses_level:
-        found["noise_level"] = "none"
-    elif split_component(found["noise_level"], "noise level")[0] == "none":
-        found["noise_level"] = SETTING["noise_level"]
-    return found
+def _in_words(raw: Any) -> str:
+    """A component or a method as a user would write it."""
+    if not isinstance(raw, Mapping):
+        return str(raw)
+    if "parts" in raw:
+        return "+".join(map(_in_words, raw["parts"]))
+    return str(component(raw))
 
 
 def _like(
@@ -411,8 +342,7 @@ def _like(
             "'fedcorr/table2:ρ=0.6 τ=0.5'"
         )
     name, table, column = found.groups()
-    file = Path(scale) if scale.endswith((".yaml", ".yml")) else None
-    file = file or scale_file(scale, ROOT / "config")
+    file = named_scale(scale)
     config = load_config(file)
     load_plugins(config.plugins)
     path = find(experiment_files(config), name, "experiment", called("like"))

@@ -6,16 +6,14 @@ What can be checked by itself is checked while it is read, before any job starts
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
-from noisyfl.core.artifacts import Results
-from noisyfl.core.checked_yaml import as_model, read_yaml
+from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.options import BadInput, find, reading, within
 from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import find_plugins
@@ -53,27 +51,11 @@ RULES = (
 )
 """The names of Snakemake's rules, which targets must not have."""
 
-RESERVED_FOLDERS = sorted(
-    {
-        path.relative_to("results").parts[0]
-        for path in (
-            Results(Path("results")).data("x", "train"),
-            Results(Path("results")).own_file("x"),
-            Results(Path("results")).partition("x"),
-            Results(Path("results")).run("x").folder,
-            Results(Path("results")).stored("x").folder,
-            Results(Path("results")).checkpoint("x"),
-            Results(Path("results")).log("x"),
-            Results(Path("results")).status("x"),
-            Path("results/benchmarks"),
-            *(Path("results") / tracker for tracker in TRACKERS),
-        )
-    }
+RESERVED_FOLDERS = (
+    *("benchmarks", "checkpoints", "data", "files", "logs", "mlflow", "partitions"),
+    *("runs", "status", "store", "tensorboard", "wandb"),
 )
 """Folders of the results that all scales share; no scale may have one of these names."""
-
-KERNELS = ("/proc", "/sys", "/dev")
-"""Folders that show the state of the system, and keep no files."""
 
 
 def check_device(name: str) -> str:
@@ -122,15 +104,6 @@ def check_folder(path: Path, where: str = "", to_be_made: bool = True) -> None:
             raise BadInput(f"{got}, and there is none")
 
 
-def _experiment_folder(given: Any) -> Path:
-    path = checked_folder(given)
-    if "<" in str(path):
-        raise BadInput(
-            f"got {str(given)!r}, expected no '<', which could end a script of Snakemake's report"
-        )
-    return path
-
-
 def _data_folders(given: Any) -> list[Path]:
     """The folders of a text or a list; the last one, where downloads go, need not exist yet."""
     if not isinstance(given, list):
@@ -150,18 +123,10 @@ def _results_folder(given: Any) -> Path:
         raise BadInput("got '', expected the path of a folder")
     path = checked_folder(given, to_be_made=True)
     check_folder(path)
-    problem, place = "", path.resolve()
     if set(str(path)) & set("{}"):
-        problem = "a folder without braces, which Snakemake takes for wildcards"
-    elif "<" in str(path):
-        problem = "no '<', which could end a script of Snakemake's report"
-    elif place == place.parent:
-        problem = "a folder below the root"
-    for folder in KERNELS:
-        if place.is_relative_to(folder) and not place.is_relative_to("/dev/shm"):
-            problem = f"a folder for files, and {folder} has none"
-    if problem:
-        raise BadInput(f"got {str(given)!r}, expected {problem}")
+        raise BadInput(
+            f"got {str(given)!r}, expected no braces, which Snakemake takes for wildcards"
+        )
     return path
 
 
@@ -202,7 +167,6 @@ TEXT = {"type": "string"}
 EachOnce = AfterValidator(each_once)
 InstalledTracker = Annotated[TrackerName, AfterValidator(check_tracker)]
 Folder = Annotated[Path, BeforeValidator(checked_folder), WithJsonSchema(TEXT)]
-ExperimentFolder = Annotated[Path, BeforeValidator(_experiment_folder), WithJsonSchema(TEXT)]
 ResultsFolder = Annotated[
     Path, BeforeValidator(_results_folder), WithJsonSchema({**TEXT, "minLength": 1})
 ]
@@ -301,7 +265,7 @@ class Configuration(Typed):
         min_length=1,
         description="names of files in config/papers/ or in experiment_folders, without .yaml",
     )
-    experiment_folders: Annotated[list[ExperimentFolder], EachOnce] = Field(
+    experiment_folders: Annotated[list[Folder], EachOnce] = Field(
         [],
         description="folders with your own experiments (NAME.yaml) and published numbers "
         "(published.csv); they override those in config/",
@@ -392,7 +356,7 @@ def check_config(config: Mapping[str, Any], where: str) -> Configuration:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
     with reading(where):
-        return as_model(dict(config), Configuration, where)
+        return Configuration.read(dict(config), f"{where}: ")
 
 
 def load_config(path: Path) -> Configuration:
@@ -410,40 +374,3 @@ def published_files(config: Configuration, file: Path = PUBLISHED) -> list[Path]
     """The files of published numbers: those in the scale's own folders, then ``file``."""
     own = [folder / file.name for folder in config.experiment_folders]
     return [*(path for path in own if path.exists()), file]
-
-
-def scale_file(name: str | None, folder: Path) -> Path:
-    """The file in a folder that has the scale of that name; the default scale's for no name.
-
-    Raises:
-        BadInput: no file has that scale, or the file cannot be read; Snakemake, which reads it
-            next, would end in a traceback.
-    """
-    known = {}
-    for path in sorted(folder.glob("*.yaml")):
-        scale = re.search(r"^scale: *(\w+)", path.read_text(errors="replace"), re.MULTILINE)
-        if scale:
-            known[scale[1]] = path
-    default = folder / "config.yaml"
-    file = default if name is None else find(known, str(name), "scale", "--config scale")
-    read_yaml(file)
-    return file
-
-
-def check_scale(name: str | None, files: Sequence[Path]) -> None:
-    """Check that a scale's name and its files do not contradict each other.
-
-    Args:
-        name: the scale that ``--config`` names; None if it names none.
-        files: those that ``--configfile`` or a profile gives.
-
-    Raises:
-        BadInput: a file is of another scale.
-    """
-    own = [scale for file in files if (scale := read_yaml(file).get("scale")) is not None]
-    if name is not None and own and name != own[-1]:
-        listed = ", ".join(os.path.relpath(file) for file in files)
-        raise BadInput(
-            f"--config scale: got {name!r}, but the file that --configfile or a profile gives, "
-            f"{listed}, is the scale {own[-1]!r}; to take another give --configfile=FILE alone"
-        )

@@ -69,12 +69,12 @@ def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]],
     parts = tables_and_figures(plan, target)
     claims, undecided = all_claims(), out_of_reach(read_published(PUBLISHED), parts)
     found = {name: runs_of_claim(claims[name], parts) for name in claims if name not in undecided}
-    runs = dict(sorted(((name, runs) for name, runs in found.items() if runs), key=_by_size))
+    runs = dict(
+        sorted(
+            ((name, runs) for name, runs in found.items() if runs), key=lambda item: len(item[1])
+        )
+    )
     return runs, [name for name in claims if name not in runs]
-
-
-def _by_size(item: tuple[str, list[str]]) -> int:
-    return len(item[1])
 
 
 def demands(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from noisyfl.core.options import BadInput, find
-from noisyfl.experiments.experiment import Column, RowEntry, RowOrColumn
+from noisyfl.experiments.experiment import Column, RowEntry
 from noisyfl.experiments.setting import merge
 from noisyfl.specs.descriptions import Heading
 
@@ -41,7 +41,7 @@ def rows_of(entries: Sequence[RowEntry], where: str) -> list[Header]:
     Raises:
         BadInput: two rows have the same name.
     """
-    return _distinct([_row(row, f"{where}[{n}]") for n, row in enumerate(entries)], where)
+    return _distinct([_header(row, f"{where}[{n}]") for n, row in enumerate(entries)], where)
 
 
 def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list[Header]:
@@ -54,9 +54,9 @@ def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list
     columns, axes = [], []
     for n, part in enumerate(entries):
         if isinstance(part, Column):
-            columns.append(_column(part, f"{where}[{n}]"))
+            columns.append(_header(part, f"{where}[{n}]"))
         else:
-            axes.append([_column(one, f"{where}[{n}][{m}]") for m, one in enumerate(part)])
+            axes.append([_header(one, f"{where}[{n}][{m}]") for m, one in enumerate(part)])
     for column in itertools.chain(*axes):
         if not column.has_runs:
             key = "mean_of" if column.mean_of else "average_rank"
@@ -86,37 +86,21 @@ def check_known(known: Iterable[str], names: Iterable[str], kind: str, where: st
         find(there, name, kind, where)
 
 
-def _row(entry: RowEntry, where: str) -> Header:
-    return Header(
-        **_of_both(entry, where),
-        method=entry.method,
-        method_in=entry.method_in,
-        ranked=entry.ranked,
-    )
-
-
-def _column(entry: Column, where: str) -> Header:
-    return Header(
-        **_of_both(entry, where),
-        method=entry.method or None,
-        x=entry.x,
-        mean_of=tuple(entry.mean_of),
-        average_rank=entry.average_rank,
-    )
-
-
-def _of_both(entry: RowOrColumn, where: str) -> dict[str, Any]:
-    return {
-        "name": f"{entry.group}, {entry.name}" if entry.group else entry.name,
-        "place": where,
-        "label": entry.name,
-        "group": entry.group,
-        "overrides": entry.with_.as_given(),
-        "setting": entry.setting or None,
-        "published": entry.published,
-        "metric": entry.metric or None,
-        "statistic": entry.statistic or None,
+def _header(entry: RowEntry | Column, where: str) -> Header:
+    given: dict[str, Any] = {
+        key: getattr(entry, key)
+        for key in {one.name for one in fields(Header)} & type(entry).model_fields.keys()
     }
+    # Where a row or a column gives none, it is the table's.
+    given |= {key: given[key] or None for key in ("setting", "metric", "statistic")}
+    given |= {
+        "name": f"{entry.group}, {entry.name}" if entry.group else entry.name,
+        "label": entry.name,
+        "place": where,
+        "overrides": entry.with_.as_given(),
+        "mean_of": tuple(given.get("mean_of", ())),
+    }
+    return Header(**given)
 
 
 def _joined(parts: Sequence[Header]) -> Header:

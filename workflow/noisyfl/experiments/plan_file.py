@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.experiments.config import (
     EXPERIMENTS,
     Configuration,
+    Overlay,
     experiment_files,
     published_files,
 )
@@ -47,24 +49,27 @@ SOURCES = (
 """The rooms whose sources decide a plan."""
 
 
+PARTS = ("rows", "columns", "trials")
+"""Keys of an overlay that say how much of a table is kept; all others change settings."""
+
+
+@dataclass(frozen=True)
 class PlanFile:
     """The file of the plan that a configuration asks for.
 
-    Args:
+    Attributes:
         where: what the error messages call the configuration.
         experiments: the folder of the experiments' YAML files, besides the configuration's own.
     """
 
-    def __init__(
-        self,
-        config: Configuration,
-        where: str,
-        experiments: Path = EXPERIMENTS,
-    ) -> None:
-        self.config = config
-        self.where = where
-        self.experiments = experiments
-        self.folder = config.results / config.scale / "plans"
+    config: Configuration
+    where: str
+    experiments: Path = EXPERIMENTS
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies, with those of other inputs."""
+        return self.config.results / self.config.scale / "plans"
 
     def plan(self, say: Callable[[str], None], strict: bool = True) -> Plan:
         """The plan, which is made and written if there is none; say what it warns of in a user's
@@ -160,6 +165,36 @@ class PlanFile:
             with reading(str(path)):
                 digest.update(path.read_bytes())
         return digest.hexdigest()[:16]
+
+
+def in_both(
+    config: Configuration,
+    where: str,
+    experiments: Iterable[str],
+    say: Callable[[str], None],
+) -> tuple[Plan, Plan]:
+    """The plan of a scale, and the plan of the same cells of some of its experiments in the papers'
+    own settings.
+
+    Args:
+        where: what the error messages call the configuration.
+        experiments: whose cells are planned in the papers' settings.
+        say: takes a line for the user.
+
+    Raises:
+        BadInput: as :meth:`PlanFile.plan`.
+    """
+    wanted = [name for name in config.experiments if name in set(experiments)]
+    kept = {
+        key: {name: one for name, one in by_table.items() if name.partition("/")[0] in wanted}
+        for key, by_table in config.overlay.as_given().items()
+        if key in PARTS
+    }
+    theirs = {"experiments": wanted, "overlay": Overlay.read(kept), "allow_years": True}
+    return (
+        PlanFile(config, where).plan(say),
+        PlanFile(config.model_copy(update={**theirs, "targets": None}), where).plan(say),
+    )
 
 
 def _sha256(text: str) -> str:

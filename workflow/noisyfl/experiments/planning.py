@@ -15,6 +15,7 @@ from pathlib import Path
 
 from noisyfl.claims.catalogue import tables_of_claims
 from noisyfl.core.options import BadInput, find, reading
+from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
@@ -37,7 +38,6 @@ from noisyfl.specs.cost import Work
 from noisyfl.specs.descriptions import CellDescription
 from noisyfl.specs.extent import remarks_of, work_of
 from noisyfl.specs.identity import canonical_json, identity
-from noisyfl.specs.parts import parts_of
 from noisyfl.specs.published import Published, read_published
 from noisyfl.specs.spec import check_part
 from noisyfl.specs.words import changed_options, describe_trials

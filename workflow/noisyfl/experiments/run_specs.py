@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from noisyfl.core.options import BadInput
-from noisyfl.core.registry import split_component
+from noisyfl.core.registry import split_component, split_method
 from noisyfl.data.noise.human_labels import LabelsMissing
 from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.roots import NotRead
@@ -14,14 +15,15 @@ from noisyfl.experiments.config import Overlay
 from noisyfl.experiments.setting import merge
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.extent import check_ends
-from noisyfl.specs.parts import split_method
+from noisyfl.specs.identity import with_seed
 from noisyfl.specs.spec import canonical_run
 
 
+@dataclass(frozen=True)
 class RunSpecs:
     """Makes the specs of the runs of one experiment under one scale.
 
-    Args:
+    Attributes:
         overlay: of the scale.
         allow_years: whether a run may take longer than a year on every device.
         own: reads a user's own files; None: none is read.
@@ -30,21 +32,12 @@ class RunSpecs:
         methods: the options that the experiment's paper runs each method with.
     """
 
-    def __init__(
-        self,
-        overlay: Overlay,
-        allow_years: bool,
-        own: OwnFiles | None,
-        config_name: str,
-        name: str,
-        methods: Mapping[str, Mapping[str, Any]],
-    ) -> None:
-        self.overlay = overlay
-        self.allow_years = allow_years
-        self.own = own
-        self.config_name = config_name
-        self.name = name
-        self.methods = methods
+    overlay: Overlay
+    allow_years: bool
+    own: OwnFiles | None
+    config_name: str
+    name: str
+    methods: Mapping[str, Mapping[str, Any]]
 
     def of(
         self,
@@ -134,8 +127,3 @@ class RunSpecs:
             return {k: v for k, v in options_for(part, scales).items() if k not in zero}
 
         return [{**options_for(part, papers), **options, **part, **scaled(part)} for part in parts]
-
-
-def with_seed(spec: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The canonical spec of the same run with another seed."""
-    return {**spec, "seed": seed, "noisy_partition": {**spec["noisy_partition"], "seed": seed}}

@@ -11,10 +11,10 @@ from typing import Any
 from noisyfl.analysis.names import BASELINE
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.options import find
+from noisyfl.core.tracked import find_partition
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.experiments.config import RULES, Configuration
-from noisyfl.experiments.partial import partial_plan
-from noisyfl.experiments.plan import Plan
+from noisyfl.experiments.plan import Plan, partial_plan
 from noisyfl.experiments.targets import name_of, runs_of, unknown_target
 from noisyfl.specs.cost import Estimate
 from noisyfl.specs.descriptions import Description, TableDescription, description_text
@@ -93,8 +93,7 @@ class Scale:
 
     def _partition_file(self, partition: str) -> Path:
         """A noisy partition in results, or the tracked one if only that exists and may be used."""
-        places = [layout.partition(partition) for layout in self.layouts]
-        return next((path for path in places if path.exists()), places[0])
+        return find_partition(partition, self.layouts) or self.results.partition(partition)
 
     @property
     def layouts(self) -> list[Results]:

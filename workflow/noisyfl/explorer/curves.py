@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from noisyfl.analysis.clients import last_values
 from noisyfl.analysis.curves import spread_over_clients
 from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
-from noisyfl.core.artifacts import Results
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.explorer.series import pack, whole
@@ -83,11 +82,6 @@ def last_by_client(run: Run, column: str) -> dict[str, str]:
         "clients": ",".join(map(str, order.tolist())),
         "values": ",".join(f"{100 * share:.1f}" for share in shares.tolist()),
     }
-
-
-def stored_partition(identity: str, layouts: Sequence[Results]) -> Path | None:
-    """The file of a noisy partition, in the first of the layouts that has it; None if none does."""
-    return next((p for one in layouts if (p := one.partition(identity)).exists()), None)
 
 
 def partition(path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from noisyfl.analysis.summaries import STATISTICS, WORDS
 from noisyfl.claims.judgement import Judgement
 from noisyfl.core.artifacts import Results, RunFiles
 from noisyfl.core.paths import from_here
+from noisyfl.core.tracked import find_partition
 from noisyfl.explorer import claims, curves, methods
 from noisyfl.explorer.specs import Spec
 from noisyfl.explorer.tables import Tables
@@ -119,7 +120,7 @@ def gather(sources: Sources) -> tuple[dict[str, Any], dict[str, Any]]:
     wanted = dict.fromkeys(
         identity(run.spec["noisy_partition"]) for n, run in enumerate(shown) if n in first
     )
-    files_of = {one: curves.stored_partition(one, sources.layouts) for one in wanted}
+    files_of = {one: find_partition(one, sources.layouts) for one in wanted}
     details = {
         "runs": [curves.details(run, tables.metrics_of[run.id]) for run in shown],
         "partitions": {one: curves.partition(path) for one, path in files_of.items() if path},

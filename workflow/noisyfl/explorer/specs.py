@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.parts import parts_of
-from noisyfl.specs.spec import canonical_json, measures_of
+from noisyfl.specs.identity import identity, with_seed
+from noisyfl.specs.spec import measures_of
 from noisyfl.specs.words import describe_noise, describe_setting, in_short
 
 Spec = Mapping[str, Any]
@@ -28,7 +29,7 @@ class Specs:
 
     def number(self, spec: Spec) -> int:
         """The number of a canonical spec, which specs that differ only in their seeds share."""
-        key = canonical_json({**spec, "seed": 0, "noisy_partition": _seedless(spec)})
+        key = identity(with_seed(spec, 0))
         if key not in self._numbers:
             self._numbers[key] = len(self.descriptions)
             self.descriptions.append(describe_spec(spec))
@@ -60,7 +61,3 @@ def _method(part: Spec, spec: Spec) -> dict[str, Any]:
         "options": {name: part[name] for name in defaults},
         "defaults": {name: value for name, value in defaults.items() if value != part[name]},
     }
-
-
-def _seedless(spec: Spec) -> dict[str, Any]:
-    return {**spec["noisy_partition"], "seed": 0}

@@ -40,14 +40,20 @@ def draw_figure(
     """
     from noisyfl.figures import style
 
-    draw = find(KINDS, description.kind, "kind of figure", description.name)
+    place, *takes = find(KINDS, description.kind, "kind of figure", description.name)
     diverged = _diverged(description, runs)
     part = description.without_runs(diverged.__contains__) if diverged else description
     with style.house_style():
         if part is None:
             figure = style.only_words("every run diverged")
         else:
-            figure = draw(part, runs, partitions)
+            module, function = place.split(".")
+            draw = getattr(importlib.import_module(f"noisyfl.figures.{module}"), function)
+            read: dict[str, Callable[[], Any]] = {
+                "runs": lambda: read_runs(runs),
+                "partitions": lambda: [noisy_partition.read(path) for path in partitions],
+            }
+            figure = draw(part, *(read[one]() for one in takes))
         style.fold_titles(figure)
         if description.footer:
             left_out = f" · {len(diverged)} of {len(runs)} runs diverged" if diverged else ""
@@ -80,45 +86,20 @@ def figure_origin(description: FigureDescription) -> str:
     return " · ".join(["noisyfl", *parts])
 
 
-Draw = Callable[[FigureDescription, Mapping[str, RunFiles], Sequence[Path]], Any]
-
-
-def _by(place: str, *takes: str) -> Draw:
-    """Wrap a function of this package so that its module is imported when it is first called.
-
-    Args:
-        place: the function, as ``module.function``.
-        takes: its arguments after the description: ``runs``, by id, and ``partitions``, in the
-            description's order.
-    """
-    module, function = place.split(".")
-
-    def draw(
-        description: FigureDescription, runs: Mapping[str, RunFiles], partitions: Sequence[Path]
-    ) -> Any:
-        read = {
-            "runs": lambda: read_runs(runs),
-            "partitions": lambda: [noisy_partition.read(path) for path in partitions],
-        }
-        draw_kind = getattr(importlib.import_module(f"noisyfl.figures.{module}"), function)
-        return draw_kind(description, *(read[part]() for part in takes))
-
-    return draw
-
-
-KINDS: dict[str, Draw] = {
-    "by_round": _by("curves.by_round", "runs"),
-    "by_setting": _by("by_setting.by_setting", "runs"),
-    "by_client": _by("clients.by_client", "runs", "partitions"),
-    "among_clients": _by("clients.among_clients", "runs"),
-    "tradeoff": _by("tradeoff.tradeoff", "runs"),
-    "local_epochs": _by("local_epochs.local_epochs"),
-    "class_counts": _by("partitions.class_counts", "partitions"),
-    "noisy_partition": _by("partitions.bubbles", "partitions"),
-    "lid_scores": _by("lid_scores.lid_scores", "runs", "partitions"),
-    "local_models": _by("local_models.local_models", "runs", "partitions"),
-    "similarity": _by("similarity.similarity", "runs", "partitions"),
-    "detection": _by("detection.detection", "runs"),
-    "features": _by("features.features", "runs"),
+KINDS = {
+    "by_round": ("curves.by_round", "runs"),
+    "by_setting": ("by_setting.by_setting", "runs"),
+    "by_client": ("clients.by_client", "runs", "partitions"),
+    "among_clients": ("clients.among_clients", "runs"),
+    "tradeoff": ("tradeoff.tradeoff", "runs"),
+    "local_epochs": ("local_epochs.local_epochs",),
+    "class_counts": ("partitions.class_counts", "partitions"),
+    "noisy_partition": ("partitions.bubbles", "partitions"),
+    "lid_scores": ("lid_scores.lid_scores", "runs", "partitions"),
+    "local_models": ("local_models.local_models", "runs", "partitions"),
+    "similarity": ("similarity.similarity", "runs", "partitions"),
+    "detection": ("detection.detection", "runs"),
+    "features": ("features.features", "runs"),
 }
-"""The functions that draw figures, by the kind of figure."""
+"""By the kind of figure, the function of this room that draws it, and what that takes after the
+description: ``runs``, by id, and ``partitions``, in the description's order."""

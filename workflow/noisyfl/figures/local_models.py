@@ -57,10 +57,11 @@ def local_models(
     for axes, panel in zip(grid(figure, len(panels), width), panels, strict=True):
         levels = [known[line.partition].realised for line in panel.lines]
         shaded = {line.partition for line in panel.lines}
-        values = [
-            _accuracies(runs[line.run], column, len(level))
+        found = [
+            probed_rows(runs[line.run], [column], len(level))
             for line, level in zip(panel.lines, levels, strict=True)
         ]
+        values = [100 * np.array([row[column] for row in rows]) for rows in found]
         r = correlation_words(levels[0], values[0]) if len(levels) == 1 else ""
         axes.set_title("\n".join([panel.name, *([r] if r else [])]))
         for partition in sorted(shaded):
@@ -83,12 +84,6 @@ def _looks(lines: list[Panel], runs: Mapping[str, Run]) -> dict[str, Look]:
     named = {line.name: runs[line.run] for line in reversed(lines)}
     names = list(dict.fromkeys(line.name for line in lines))
     return dict(zip(names, looks([named[name].spec["method"] for name in names]), strict=True))
-
-
-def _accuracies(run: Run, column: str, clients: int) -> np.ndarray:
-    """The accuracies of every client's local model, in percent."""
-    rows = probed_rows(run, [column], clients)
-    return 100 * np.array([row[column] for row in rows])
 
 
 def _draw(axes: Axes, level: np.ndarray, values: np.ndarray, look: Look, lines: int) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from noisyfl.core.registry import split_method
 from noisyfl.figures.style import DIVERGED, GREY, legend
 from noisyfl.specs.descriptions import Heading
-from noisyfl.specs.parts import split_method
 
 COLOURS = {
     "black": "#000000",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import jinja2
 import pandas as pd
-from pydantic import Field, RootModel, model_validator
+from pydantic import Field, model_validator
 
 from noisyfl.analysis.measurements import ROUNDS, Against, Measurements
 from noisyfl.analysis.names import DATASETS
@@ -29,11 +29,12 @@ from noisyfl.claims.leads import Lead
 from noisyfl.claims.leads import leads as leads_of
 from noisyfl.claims.sources import read_rows
 from noisyfl.core.artifacts import replacing
+from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.places import ROOT
 from noisyfl.pages.beside_papers import Beside, tables_beside
 from noisyfl.pages.claims import claim_in_short, tally
 from noisyfl.pages.evidence_paths import CLAIMS, METHODS
-from noisyfl.pages.reasons import Strict, read_model
+from noisyfl.pages.reasons import Strict
 from noisyfl.specs.descriptions import Heading, TableDescription
 from noisyfl.specs.published import PAPERS
 
@@ -76,10 +77,6 @@ class PaperReasons(Strict):
     tables: dict[str, list[Why]] = Field(default_factory=dict)
 
 
-class Reasons(RootModel[dict[str, list[Why]]]):
-    """Why the methods' numbers are what they are: people's paragraphs by the name of a row."""
-
-
 def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[Why]]]:
     """Read people's paragraphs: by paper, and by method.
 
@@ -91,8 +88,11 @@ def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[
     """
     files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     methods = files.pop(METHODS, None)
-    papers = {name: read_model(path, PaperReasons) for name, path in files.items()}
-    return papers, read_model(methods, Reasons).root if methods else {}
+    papers = {name: PaperReasons.read(read_yaml(path), f"{path}: ") for name, path in files.items()}
+    return papers, {
+        name: [Why.read(one, f"{methods}: {name}[{n}]") for n, one in enumerate(some)]
+        for name, some in (read_yaml(methods) if methods else {}).items()
+    }
 
 
 def evidence_pages(
@@ -137,7 +137,10 @@ def evidence_pages(
             papers=PAPERS,
             claims=claims,
             begun=[
-                one.claim.name for one in judgements if not _is_decided(one) and _has_numbers(one)
+                one.claim.name
+                for one in judgements
+                if not _is_decided(one)
+                and any(case.known for check in one.ours.checks for case in check.cases)
             ],
             measurements=measurements,
             significant=_significantly_better(table, measurements),
@@ -222,10 +225,6 @@ def _own_leads(leads: Sequence[Lead]) -> str:
 
 def _is_decided(judgement: Judgement) -> bool:
     return judgement.ours.verdict != UNDECIDED
-
-
-def _has_numbers(judgement: Judgement) -> bool:
-    return any(case.known for check in judgement.ours.checks for case in check.cases)
 
 
 def _settings(table: TableDescription, measurements: Measurements) -> list[list[str]]:

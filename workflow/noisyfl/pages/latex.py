@@ -32,7 +32,9 @@ def latex_table(content: Content) -> str:
     """
     description = content.description
     lines = [r"\begin{table}", r"\centering", r"\small"]
-    lines += [rf"\caption{{{escape_latex(_caption(content))}}}"]
+    remarks = "; ".join(_remarks(content))
+    caption = f"{description.title} ({remarks})" if remarks else description.title
+    lines += [rf"\caption{{{escape_latex(caption)}}}"]
     lines += [rf"\label{{tab:{description.experiment}-{description.name}}}"]
     for block in blocks(content):
         lines += [*_tabular(content, block), ""]
@@ -59,11 +61,6 @@ def escape_latex(text: str) -> str:
     return "".join(ESCAPES.get(mark, mark) for mark in text)
 
 
-def _caption(content: Content) -> str:
-    title, remarks = content.description.title, "; ".join(_remarks(content))
-    return f"{title} ({remarks})" if remarks else title
-
-
 def _remarks(content: Content) -> Iterator[str]:
     """What the caption says beside the title: of the settings, and of the marks that occur."""
     description = content.description
@@ -85,7 +82,8 @@ def _tabular(content: Content, block: list[int]) -> list[str]:
     groups = [(name, len(list(same))) for name, same in named]
     lines = [rf"\begin{{tabular}}{{l{'c' * len(block)}}}", r"\toprule"]
     if any(name for name, _ in groups):
-        lines.append(_line(["", *(_span(name, width) for name, width in groups)]))
+        spans = [rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}" for name, width in groups]
+        lines.append(_line(["", *spans]))
         ends = list(itertools.accumulate((width for _, width in groups), initial=2))
         rules = [rf"\cmidrule(lr){{{a}-{b - 1}}}" for a, b in itertools.pairwise(ends)]
         lines.append("".join(rule for rule, (name, _) in zip(rules, groups, strict=True) if name))
@@ -101,10 +99,6 @@ def _tabular(content: Content, block: list[int]) -> list[str]:
                 name = f"{{}}{name}"
             lines.append(_line([name, *(_cell(content, row, number) for number in block)]))
     return [*lines, r"\bottomrule", r"\end{tabular}"]
-
-
-def _span(name: str, width: int) -> str:
-    return rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}"
 
 
 def _cell(content: Content, row: Row, column: int) -> str:

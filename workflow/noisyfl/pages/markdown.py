@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from noisyfl.core.text import aligned
+
 
 def escape_markdown(text: str) -> str:
     """Text in one line, with backslashes before what Markdown would take for markup."""
@@ -24,3 +26,17 @@ def row(texts: Sequence[str]) -> str:
 def head(names: Sequence[str]) -> list[str]:
     """The first two lines of a table: the names of its columns, and the rule below them."""
     return [row(names), "|---" * len(names) + "|"]
+
+
+def page_table(text: str) -> list[str]:
+    """The first table of a Markdown page as aligned lines, below the page's title."""
+    lines = text.splitlines()
+    title = next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "")
+    rows: list[list[object]] = []
+    for line in lines:
+        if line.startswith("|"):
+            cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
+            rows.append([cell.strip().replace("**", "").replace("\\", "") for cell in cells])
+        elif rows:
+            break
+    return [title, "", *aligned([rows[0], *rows[2:]])] if rows else []

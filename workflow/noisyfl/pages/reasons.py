@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.places import ROOT
-from noisyfl.core.typed import Typed, bad_input
+from noisyfl.core.typed import Typed
 
 FOLDER = ROOT / "workflow" / "reasons"
 
@@ -167,9 +167,6 @@ class Subject(Strict):
     notes: Notes = ()
 
 
-Model = TypeVar("Model", bound=BaseModel)
-
-
 @functools.cache
 def method_reasons(folder: Path = FOLDER) -> dict[str, MethodReasons]:
     """The reasons for every method's choices, by the method's name.
@@ -178,7 +175,7 @@ def method_reasons(folder: Path = FOLDER) -> dict[str, MethodReasons]:
         BadInput: naming the file, the key and what was expected.
     """
     paths = sorted((folder / "methods").glob("*.yaml"))
-    return {path.stem: read_model(path, MethodReasons) for path in paths}
+    return {path.stem: MethodReasons.read(read_yaml(path), f"{path}: ") for path in paths}
 
 
 @functools.cache
@@ -188,17 +185,5 @@ def subjects() -> dict[str, Subject]:
     Raises:
         BadInput: naming the file, the key and what was expected.
     """
-    return {path.stem: read_model(path, Subject) for path in sorted(FOLDER.glob("*.yaml"))}
-
-
-def read_model(path: Path, kind: type[Model]) -> Model:
-    """Read a YAML file as a model.
-
-    Raises:
-        BadInput: naming the file, the key and what was expected.
-    """
-    given = read_yaml(path)
-    try:
-        return kind.model_validate(given)
-    except ValidationError as error:
-        raise bad_input(error, Strict, given).within(where=f"{path}: ") from None
+    paths = sorted(FOLDER.glob("*.yaml"))
+    return {path.stem: Subject.read(read_yaml(path), f"{path}: ") for path in paths}

@@ -23,8 +23,8 @@ from noisyfl.analysis.statistics import (
 )
 from noisyfl.analysis.summaries import WORDS
 from noisyfl.core.artifacts import TRACKED
+from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.specs.parts import parts_of
 from noisyfl.specs.words import Words, component, describe_setting, plain
 
 CLIENTS = re.compile(r"\bn=(\d+)")

@@ -136,7 +136,8 @@ class Display:
         On a terminal the output of child processes is shown as lines above the bar.
 
         Args:
-            progress: returns how far the runs are. It is called about once a second, by a thread.
+            progress: returns how far the runs are. It is called about once a second by a thread,
+                and with each line that is said.
         """
         end = threading.Event()
         if not self.is_terminal:
@@ -152,8 +153,8 @@ class Display:
             console = Console(file=terminal, highlight=False)
             live = Live(
                 console=console,
-                get_renderable=_Cached(lambda: _bar(progress(), console.height)),
-                refresh_per_second=2,
+                get_renderable=lambda: _bar(progress(), console.height),
+                refresh_per_second=1 / REFRESH_SECONDS,
                 transient=True,
                 redirect_stdout=False,
                 redirect_stderr=False,
@@ -180,21 +181,6 @@ class Display:
             if state != last:
                 self.say(line)
                 last = state
-
-
-class _Cached:
-    """What a function returned, until :data:`REFRESH_SECONDS` have passed."""
-
-    def __init__(self, make: Callable[[], Group]) -> None:
-        self._make = make
-        self._made = -REFRESH_SECONDS
-        self._found = Group()
-
-    def __call__(self) -> Group:
-        now = time.monotonic()
-        if now - self._made >= REFRESH_SECONDS:
-            self._found, self._made = self._make(), now
-        return self._found
 
 
 def _bar(progress: Progress, height: int) -> Group:

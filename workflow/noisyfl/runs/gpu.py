@@ -27,14 +27,6 @@ def slurm_promised_gpu() -> bool:
     return any(os.environ.get(name, "0") != "0" for name in SLURM_GPUS)
 
 
-def prepare_cuda() -> None:
-    """Set the environment variable that CUDA reads when it starts.
-
-    By default a GPU takes work from eight queues, and streams beyond that number wait for others.
-    """
-    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-
-
 def mps_is_there() -> bool:
     """Whether NVIDIA's MPS, by which several processes compute on a GPU at once, is started."""
     return (Path(os.environ.get(MPS_PIPES, "/tmp/nvidia-mps")) / "control").exists()

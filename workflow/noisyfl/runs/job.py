@@ -11,7 +11,7 @@ import logging
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,6 @@ from noisyfl.core.artifacts import (
     Results,
     RunFiles,
     remove_drafts,
-    when_there_is_room,
 )
 from noisyfl.core.log import log_to
 from noisyfl.core.options import BadInput
@@ -37,7 +36,7 @@ from noisyfl.runs.artifact import verify
 from noisyfl.runs.devices import gpu_seat
 from noisyfl.runs.gpu import NoGpu
 from noisyfl.runs.status import RunStatus
-from noisyfl.runs.store import forget, put_in_place
+from noisyfl.runs.store import forget, put_in_place, when_there_is_room
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.specs.identity import identity
@@ -68,7 +67,6 @@ class TrainingJob:
     Attributes:
         spec: canonical, as :func:`noisyfl.specs.spec.canonical_run` makes it.
         results: the folder of all results, with the dataset's parts and the noisy partition.
-        log: the log file.
         data: the data folders, for published weights.
         download: fetch what is missing there.
         device: see :func:`noisyfl.runs.train.choose_device`.
@@ -83,16 +81,20 @@ class TrainingJob:
 
     spec: dict[str, Any]
     results: str
-    log: str
-    data: list[str]
-    download: bool
-    device: str
-    executor: str
-    checkpoint_seconds: float
+    data: Sequence[str] = ()
+    download: bool = False
+    device: str = "auto"
+    executor: str = "fast"
+    checkpoint_seconds: float = 60
     keep_models: bool = False
     keep_labels: bool = False
     trackers: tuple[str, ...] = ()
     attempt: int = 1
+
+    @property
+    def log(self) -> str:
+        """The log file."""
+        return str(Results(Path(self.results)).log(identity(self.spec)))
 
     @property
     def run_files(self) -> RunFiles:

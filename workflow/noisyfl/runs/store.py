@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from collections.abc import Callable
+from typing import TypeVar
 
-from noisyfl.core.artifacts import RunFiles, replacing
+from noisyfl.core.artifacts import NO_ROOM, RunFiles, replacing
+
+Made = TypeVar("Made")
 
 
 def put_in_place(store: RunFiles, files: RunFiles) -> None:
@@ -42,3 +47,31 @@ def forget(store: RunFiles) -> None:
     # The model and the labels too, since the next training may leave none.
     for path in (store.provenance, store.model, store.labels):
         path.unlink(missing_ok=True)
+
+
+def when_there_is_room(
+    write: Callable[[], Made], log: Callable[[str], None], pause: Callable[[float], None]
+) -> Made:
+    """Write; as long as the file system is full, wait and try again.
+
+    Args:
+        write: does the writing; leaves nothing behind when it fails.
+        log: takes one line.
+        pause: waits for a number of seconds, or raises if there is a reason to stop waiting.
+
+    Raises:
+        OSError: the write failed for another reason.
+    """
+    waited = False
+    while True:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            if not waited:
+                # The log may be on the full disk itself.
+                print(f"{error}; waiting for room", file=sys.stderr, flush=True)
+                log(f"{error}; waiting for room")
+            waited = True
+        pause(10.0)

@@ -54,15 +54,6 @@ def samples_per_second(
     return clients * samples / seconds
 
 
-def shape_for(model: str) -> tuple[int, int, int]:
-    """The shape of the images that a model is given here: the digits' or CIFAR-10's."""
-    return DATASETS[_dataset(model)].shape
-
-
-def _dataset(model: str) -> str:
-    return "digits" if model == "cnn" else "cifar10"
-
-
 def random_federation(
     device: torch.device,
     model: str,
@@ -82,13 +73,14 @@ def random_federation(
         options: of the fast executor.
     """
     rng = np.random.default_rng(1)
-    dataset, count = _dataset(model), clients * samples
+    dataset = "digits" if model == "cnn" else "cifar10"
+    shape, count = DATASETS[dataset].shape, clients * samples
     classes = tuple(map(str, range(10)))
     train, test = (
         DatasetPart(
             dataset,
             classes,
-            rng.integers(0, 256, (n, *shape_for(model)), dtype=np.uint8),
+            rng.integers(0, 256, (n, *shape), dtype=np.uint8),
             rng.integers(0, 10, n),
         )
         for n in (count, test_samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import resource
 import sys
@@ -22,7 +23,6 @@ from noisyfl import __version__
 from noisyfl.core.artifacts import (
     RunFiles,
     table_of,
-    when_there_is_room,
     write_json,
     write_table,
 )
@@ -36,6 +36,7 @@ from noisyfl.models import CACHE_ONLY, MODELS, WeightFiles, build_model, fewest_
 from noisyfl.runs import gpu, processor
 from noisyfl.runs.kept_labels import labels_table
 from noisyfl.runs.processor import device_name
+from noisyfl.runs.store import when_there_is_room
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.encoded import images_of
@@ -69,7 +70,8 @@ def choose_device(name: str) -> torch.device:
     A run on a CPU uses one thread, so that its arithmetic does not depend on the machine's cores;
     several runs at once fill the cores.
     """
-    gpu.prepare_cuda()
+    # CUDA reads it when it starts: by default, streams beyond eight wait for others.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() or gpu.slurm_promised_gpu() else "cpu"
     device = torch.device(name)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noisyfl.core.registry import parts_of
 from noisyfl.methods import METHODS
 from noisyfl.methods.fedavg import FedAvg
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.specs.catalogue import canonical_method, without_revisions
-from noisyfl.specs.parts import parts_of
 
 
 def build_method(raw: str | Mapping[str, Any], where: str) -> tuple[ServerSide, ClientSide]:

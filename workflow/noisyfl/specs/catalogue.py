@@ -11,9 +11,9 @@ from typing import Any
 
 from noisyfl.core.options import BadInput, find, within
 from noisyfl.core.places import PACKAGE
+from noisyfl.core.registry import parts_of, split_method
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import Side
-from noisyfl.specs.parts import parts_of, split_method
 from noisyfl.specs.sources import DIGESTS, method_digest, method_file
 
 

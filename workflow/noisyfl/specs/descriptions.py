@@ -11,9 +11,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.registry import split_method
 from noisyfl.data.titles import know
 from noisyfl.specs.identity import canonical_json
-from noisyfl.specs.parts import split_method
 
 Runs = tuple[tuple[tuple[str, ...], ...], ...]
 """Ids of runs, indexed by row, then column, then trial."""

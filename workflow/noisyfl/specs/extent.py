@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.plugins import naming_the_line
+from noisyfl.core.registry import parts_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.models import MODELS, check_module
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods
 from noisyfl.specs.cost import Work, likely_seconds
-from noisyfl.specs.identity import canonical_json
-from noisyfl.specs.parts import parts_of
+from noisyfl.specs.identity import canonical_json, with_seed
 from noisyfl.specs.speeds import DEVICES, Layer
 from noisyfl.specs.words import in_short
 
@@ -60,8 +60,7 @@ class Extent:
 def work_of(spec: Mapping[str, Any]) -> Work:
     """What the run of a canonical spec does and holds."""
     # Runs that differ only in the seed do the same work.
-    partition = {key: value for key, value in spec["noisy_partition"].items() if key != "seed"}
-    return _work(canonical_json({**spec, "noisy_partition": partition, "seed": 0}))
+    return _work(canonical_json(with_seed(spec, 0)))
 
 
 @functools.cache

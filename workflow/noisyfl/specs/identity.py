@@ -1,4 +1,4 @@
-"""The id of a spec, by which runs and noisy partitions are named."""
+"""The id of a spec, by which runs and noisy partitions are named; and specs of other seeds."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def canonical_json(spec: Mapping[str, Any]) -> str:
 def identity(spec: Mapping[str, Any]) -> str:
     """The id of a canonical spec: the first 16 hex digits of the SHA-256 of its canonical JSON."""
     return hashlib.sha256(canonical_json(spec).encode()).hexdigest()[:16]
+
+
+def with_seed(spec: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """The canonical spec of the same run with another seed."""
+    return {**spec, "seed": seed, "noisy_partition": {**spec["noisy_partition"], "seed": seed}}

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, fiel
 
 from noisyfl.core.options import BadInput, check_keys, find, within
 from noisyfl.core.plugins import facts_of, module_of
-from noisyfl.core.registry import Registry, split_component
+from noisyfl.core.registry import Registry, parts_of, split_component
 from noisyfl.core.typed import each_once
 from noisyfl.data.augmentation import augment
 from noisyfl.data.datasets.dataset import dataset
@@ -23,7 +23,6 @@ from noisyfl.models import MODELS, Model, fewest_images
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import canonical_method, methods, without_revisions
 from noisyfl.specs.identity import canonical_json
-from noisyfl.specs.parts import parts_of
 
 SIMULATION_REVISION = 2
 """Increased when the simulation's own arithmetic changes, which makes every run stale."""
@@ -75,8 +74,9 @@ class RunSpec(PartitionSpec):
         facts, clients = self.dataset, self.partition.clients
         with within("model"):
             self.model.check(facts.shape)
-        if self.schedule.batch_size == 1 and self._fewest_images() > 1:
-            height, width, _ = facts.shape
+        shape, classes = facts.shape, len(facts.classes)
+        if self.schedule.batch_size == 1 and fewest_images(self.model, shape, classes) > 1:
+            height, width, _ = shape
             raise BadInput(
                 f"got 1, and {self.model.name} cannot be trained on one image of {height}x{width}, "
                 "since its batch normalisation has one value per channel; expected 2 or more",
@@ -99,9 +99,6 @@ class RunSpec(PartitionSpec):
                     )
             for part in parts_of(self.method):
                 _check_participants(part, self.schedule.participants(clients))
-
-    def _fewest_images(self) -> int:
-        return fewest_images(self.model, self.dataset.shape, len(self.dataset.classes))
 
     def canonical(self) -> dict[str, Any]:
         """Everything that decides the run's result, as JSON has it."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from noisyfl.core.registry import Component
+from noisyfl.core.registry import Component, parts_of
 from noisyfl.core.typed import choices_of, is_list, is_nullable, limits_of, type_of
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.noise.label_noise import LABEL_NOISES
@@ -16,7 +16,6 @@ from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.data.titles import title_of
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.catalogue import methods
-from noisyfl.specs.parts import parts_of
 from noisyfl.specs.spec import REGISTRIES, measures_of
 
 Spec = Mapping[str, Any]

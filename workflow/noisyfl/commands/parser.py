@@ -1,0 +1,392 @@
+"""The words that the command line takes, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import noisyfl
+from noisyfl.core.options import BadInput
+from noisyfl.core.places import ROOT
+from noisyfl.experiments.config import EXECUTORS, TRACKERS
+
+CONFIG = ROOT / "config" / "config.yaml"
+"""The scale that commands take if none is named, as Snakemake does."""
+
+
+class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Help that says each default once: not where the words say it, or where it is nothing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if not action.default or "(default" in (action.help or ""):
+            return action.help
+        return super()._get_help_string(action)
+
+
+class _IntoSetting(argparse.Action):
+    """Puts an option's value into the mapping ``setting``, under the key that ``const`` is."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.setting = {**namespace.setting, self.const: values}
+
+
+def _number_or_text(text: str) -> float | str:
+    """A level: a number, or a component such as ``bernoulli_uniform(rho=0.6, tau=0.5)``."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+class _Command(argparse.ArgumentParser):
+    """A command; its help has the words of the function that it calls."""
+
+    def format_help(self) -> str:
+        self.description = function_of(self.get_default("command")).__doc__
+        return super().format_help()
+
+
+def function_of(command: str) -> Callable[..., None]:
+    """The function ``module.name`` of :mod:`noisyfl.commands`; importing it may take seconds."""
+    module, name = command.split(".")
+    try:
+        found = import_module(f"noisyfl.commands.{module}")
+    except BadInput as error:  # the file of a method that cannot be imported, and its line
+        sys.exit(f"error: {error}")
+    function: Callable[..., None] = getattr(found, name)
+    return function
+
+
+SETTING: tuple[tuple[str, str, Any, str, str], ...] = (
+    ("--data", "dataset", str, "DATASET", "digits, cifar10, 'images(path=\"mine\")', ..."),
+    ("--clients", "clients", int, "N", "number of clients"),
+    ("--partition", "partition", str, "PARTITION", "iid, 'dirichlet(alpha=0.5)', ..."),
+    ("--noise", "label_noise", str, "NOISE", "symmetric, pair, human, none, ..."),
+    ("--level", "noise_level", _number_or_text, "LEVEL", "share of wrong labels, or a level "
+     "such as 'bernoulli_uniform(rho=0.6, tau=0.5)'"),
+    ("--model", "model", str, "MODEL", "cnn, resnet18, ..."),
+    ("--augmentation", "augmentation", str, "NAME", "none, crop_flip, ..."),
+    ("--normalization", "normalization", str, "NAME", "dataset, imagenet, ..."),
+    ("--rounds", "rounds", int, "N", "number of rounds"),
+    ("--participation", "participation", float, "SHARE", "of the clients in each round"),
+    ("--local-epochs", "local_epochs", int, "N", "local epochs of a round"),
+    ("--batch-size", "batch_size", int, "N", "samples of a local step"),
+    ("--learning-rate", "learning_rate", float, "RATE", "of SGD"),
+    ("--momentum", "momentum", float, "SHARE", "of SGD"),
+)  # fmt: skip
+"""The flags of a run's setting: each with the key, its type, what stands for a value, and help."""
+
+FLAGS = {
+    **{key: flag for flag, key, *_ in SETTING},
+    **{"methods": "METHOD", "like": "--like", "seeds": "--seeds"},
+}
+"""What the command line calls the keys of a setting."""
+
+
+def _add_setting(command: argparse.ArgumentParser, seeds: str) -> None:
+    """Let a command take the setting of runs, and say how many seeds there are by default."""
+    command.set_defaults(setting={})
+    for flag, key, kind, metavar, words in SETTING:
+        command.add_argument(
+            flag,
+            dest="setting",
+            action=_IntoSetting,
+            const=key,
+            type=kind,
+            metavar=metavar,
+            default=argparse.SUPPRESS,
+            help=words,
+        )
+    command.add_argument(
+        "--like",
+        metavar="EXPERIMENT/TABLE:COLUMN",
+        help="take the setting of a table's column, such as 'fedcorr/table2:ρ=0.6 τ=0.5'",
+    )
+    command.add_argument("--scale", default="quick", help="in which that table is")
+    command.add_argument(
+        "--seeds", type=int, metavar="N", help=f"train with the seeds 1 to N (default: {seeds})"
+    )
+    command.add_argument(
+        "--jobs",
+        dest="at_once",
+        type=int,
+        metavar="N",
+        help="runs at once (default: one a core, or as many as share the GPUs)",
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and what they take."""
+    parser = argparse.ArgumentParser(
+        prog="python -m noisyfl",
+        description="What Snakemake is not needed for. COMMAND --help has an example.",
+    )
+    parser.add_argument("--version", action="version", version=f"noisyfl {noisyfl.__version__}")
+    adding = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+
+    def add(name: str, command: str, summary: str, example: str) -> argparse.ArgumentParser:
+        added = adding.add_parser(
+            name,
+            help=summary,
+            epilog=f"example: python -m noisyfl {example}",
+            formatter_class=_WithDefaults,
+        )
+        added.set_defaults(command=command)
+        return added
+
+    paper = "--config config/paper.yaml"
+    plan = add(
+        "plan", "scales.print_plan", "what each table of a scale needs and costs", f"plan {paper}"
+    )
+    plan.add_argument(
+        "--cheapest",
+        type=float,
+        metavar="HOURS",
+        help="instead, files for Snakemake: the missing cells that cost least, for so many hours "
+        "of the device",
+    )
+    plan.add_argument(
+        "--claims", action="store_true", help="what each claim needs, instead of each table"
+    )
+    progress = add(
+        "progress",
+        "scales.print_progress",
+        "how far each table is, what failed, and when all is done",
+        f"progress --target fedcorr_table2 {paper}",
+    )
+    progress.add_argument(
+        "--follow",
+        type=float,
+        nargs="?",
+        const=10.0,
+        metavar="SECONDS",
+        help="print it again every so many seconds (10), until all is done",
+    )
+    for command in (plan, progress):
+        command.add_argument(
+            "--target",
+            help="fedcorr_table2, fedcorr, ..., or all that the scale can be asked for; if there "
+            "is none, what the scale makes by itself",
+        )
+
+    specs = add(
+        "specs",
+        "scales.write_specs",
+        "write the specs that a target needs",
+        f"specs fedcorr_table2 specs/ {paper}",
+    )
+    specs.add_argument("target", metavar="TARGET", help="fedcorr_table2, fedcorr, all, ...")
+    specs.add_argument("folder", type=Path, metavar="FOLDER", help="where <id>.json files go")
+    train = add(
+        "train",
+        "runs.train_specs",
+        "train runs in this process, without Snakemake",
+        "train specs/*.json --device cuda",
+    )
+    train.add_argument("specs", nargs="+", type=Path, metavar="SPEC.json", help="as specs wrote it")
+    train.add_argument(
+        "--executor", default="fast", choices=EXECUTORS, help="loop is the reference"
+    )
+    train.add_argument(
+        "--prepare", action="store_true", help="only make the data and partitions that are missing"
+    )
+    train.add_argument(
+        "--keep-models", action="store_true", help="write the models that the runs end with, too"
+    )
+    train.add_argument(
+        "--keep-labels",
+        action="store_true",
+        help="write what the runs find of each sample's label, too, for audit",
+    )
+    train.add_argument(
+        "--trackers",
+        nargs="+",
+        default=[],
+        choices=TRACKERS,
+        metavar="TRACKER",
+        help=f"give each round's numbers to these, too: {', '.join(TRACKERS)}",
+    )
+    compare = add(
+        "compare",
+        "compare.print_comparison",
+        "train methods in one setting and print a table of them",
+        "compare fedavg fedcorr fedprox(mu=[0.01,0.1]) --data digits --noise symmetric --level 0.4",
+    )
+    compare.add_argument(
+        "methods",
+        nargs="*",
+        metavar="METHOD",
+        help="fedavg, 'fedprox(mu=[0.01, 0.1])', ... (default: FedAvg and the papers' methods)",
+    )
+    _add_setting(compare, "3, or as many as --like's table has")
+    compare.add_argument(
+        "--choose-on",
+        metavar="validation",
+        help="choose among several values of an option on the dataset's validation part, and "
+        "report the chosen one on the test part",
+    )
+    compare.add_argument("--csv", type=Path, metavar="FILE", help="write one row per run")
+    compare.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    compare.add_argument(
+        "--save",
+        type=Path,
+        metavar="FILE.yaml",
+        help="write a scale and an experiment of which Snakemake makes the same table",
+    )
+    compare.add_argument(
+        "--dry-run", action="store_true", help="list the runs, write --save's files, train nothing"
+    )
+    evaluate = add(
+        "evaluate",
+        "runs.evaluate_runs",
+        "test the models that runs have kept",
+        "evaluate 0123456789abcdef --data ~/data",
+    )
+    evaluate.add_argument("runs", nargs="+", metavar="RUN", help="the id of a run")
+
+    audit = add(
+        "audit",
+        "audit.audit_labels",
+        "say which given labels may be wrong",
+        "audit --data digits --method fedcorr --to audit/",
+    )
+    audit.add_argument("runs", nargs="*", metavar="RUN", help="the id of a run")
+    _add_setting(audit, "1")
+    audit.add_argument(
+        "--method",
+        dest="methods",
+        action="append",
+        default=[],
+        metavar="METHOD",
+        help="train this method; may be repeated (default: fedavg)",
+    )
+    audit.add_argument(
+        "--to",
+        type=Path,
+        default=Path("audit"),
+        metavar="FOLDER",
+        help="where tables and pages go",
+    )
+    listing = add("runs", "runs.list_runs", "list the runs that are there", "runs")
+    archive = add(
+        "archive",
+        "scales.archive_runs",
+        "move finished runs of a scale to reproduced/",
+        f"archive {paper}",
+    )
+    archive.add_argument("--commit", help="of other sources than these")
+    listed = add(
+        "methods", "methods.list_methods", "list the methods with their options", "methods | less"
+    )
+    schema = add(
+        "schema",
+        "scales.write_editor_schemas",
+        "write the schemas with which editors check configurations",
+        "schema",
+    )
+    new = add(
+        "new-method",
+        "methods.new_method",
+        "write the file that a new method starts from",
+        "new-method fedexample --outside ~/fedexample",
+    )
+    new.add_argument("name", metavar="NAME", help="small letters, digits and underscores")
+    new.add_argument(
+        "--outside",
+        type=Path,
+        metavar="FOLDER",
+        help="write a package with the method and a test of it there, instead of a file here",
+    )
+    check = add(
+        "check-method",
+        "methods.check_method",
+        "check that a method trains, resumes and computes as every method has to",
+        "check-method fedexample --plugin my_method.py",
+    )
+    check.add_argument(
+        "method", metavar="METHOD", help="fedexample, 'fedexample(strength=0.5)', ..."
+    )
+    selftest = add(
+        "selftest",
+        "methods.run_selftest",
+        "check what a device computes, and say how fast it is",
+        "selftest --device cuda",
+    )
+    selftest.add_argument(
+        "--methods", nargs="+", metavar="METHOD", help="compare these (default: all of them)"
+    )
+    selftest.add_argument(
+        "--models", nargs="+", metavar="MODEL", help="capture these (default: all of them)"
+    )
+    selftest.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="for the checks (default: as they take)",
+    )
+    add(
+        "where",
+        "where.print_where",
+        "print the folder with the Snakefile, config/ and the profiles",
+        "where",
+    )
+    preview = add(
+        "preview-data",
+        "data.preview_data",
+        "draw what datasets and their augmentation look like",
+        "preview-data digits cifar10 --data ~/data",
+    )
+    preview.add_argument("datasets", nargs="+", metavar="DATASET", help="digits, cifar10, ...")
+
+    export = add(
+        "export",
+        "data.export_partition",
+        "write a noisy partition as datasets.load_dataset reads it",
+        "export 0123456789abcdef --to federation/",
+    )
+    export.add_argument("partition", metavar="PARTITION", help="the id of a noisy partition")
+    export.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder")
+
+    loading = (plan, progress, specs, archive, train, compare, audit, evaluate, selftest)
+    for command in (*loading, listing, listed, check, schema, preview, export):
+        command.add_argument(
+            "--plugin",
+            dest="plugins",
+            action="append",
+            default=[],
+            metavar="FILE.py",
+            help="a file with methods, models, ... of your own; may be repeated",
+        )
+    for command in (plan, progress, specs, archive):
+        command.add_argument("--config", type=Path, default=CONFIG, help="the scale's file")
+    of_a_scale = (plan, progress, archive)
+    for command in (train, compare, audit, plan, progress, evaluate, selftest):
+        default = "as the scale's file says" if command in of_a_scale else "auto"
+        command.add_argument("--device", help=f"auto, cpu, cuda, cuda:1, ... (default: {default})")
+    for command in (train, compare, audit, evaluate, *of_a_scale, listing, preview, export):
+        default = "as the scale's file says" if command in of_a_scale else "results"
+        command.add_argument(
+            "--results", type=Path, help=f"the folder of all artifacts (default: {default})"
+        )
+    for command in (train, compare, audit, evaluate, preview, export):
+        command.add_argument(
+            "--data-folder" if command in (compare, audit) else "--data",
+            dest="data",
+            type=Path,
+            action="append",
+            metavar="FOLDER",
+            help="official data files; may be repeated, your own folder last (default: data)",
+        )
+        command.add_argument("--download", action="store_true", help="fetch missing data files")
+    return parser

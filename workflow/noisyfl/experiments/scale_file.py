@@ -1,0 +1,55 @@
+"""The file of a scale."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.options import BadInput, find
+from noisyfl.core.places import ROOT
+
+
+def named_scale(name: str | Path) -> Path:
+    """The file of a scale, by its name or its path."""
+    path = Path(name)
+    return path if path.suffix in (".yaml", ".yml") else scale_file(path.name, ROOT / "config")
+
+
+def scale_file(name: str | None, folder: Path) -> Path:
+    """The file in a folder that has the scale of that name; the default scale's for no name.
+
+    Raises:
+        BadInput: no file has that scale, or the file cannot be read; Snakemake, which reads it
+            next, would end in a traceback.
+    """
+    known = {}
+    for path in sorted(folder.glob("*.yaml")):
+        scale = re.search(r"^scale: *(\w+)", path.read_text(errors="replace"), re.MULTILINE)
+        if scale:
+            known[scale[1]] = path
+    default = folder / "config.yaml"
+    file = default if name is None else find(known, str(name), "scale", "--config scale")
+    read_yaml(file)
+    return file
+
+
+def check_scale(name: str | None, files: Sequence[Path]) -> None:
+    """Check that a scale's name and its files do not contradict each other.
+
+    Args:
+        name: the scale that ``--config`` names; None if it names none.
+        files: those that ``--configfile`` or a profile gives.
+
+    Raises:
+        BadInput: a file is of another scale.
+    """
+    own = [scale for file in files if (scale := read_yaml(file).get("scale")) is not None]
+    if name is not None and own and name != own[-1]:
+        listed = ", ".join(os.path.relpath(file) for file in files)
+        raise BadInput(
+            f"--config scale: got {name!r}, but the file that --configfile or a profile gives, "
+            f"{listed}, is the scale {own[-1]!r}; to take another give --configfile=FILE alone"
+        )

@@ -1,0 +1,1 @@
+"""Fedexample, a method for noisyfl."""
