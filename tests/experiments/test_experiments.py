@@ -258,7 +258,15 @@ def test_a_key_that_stands_twice_is_refused(tmp_path):
     assert read_yaml(tmp_path / "once.yaml") == {"a": {"b": 1}, "c": {"b": 2}, "d": {"b": 1}}
 
 
-def test_merges_within_merges_keep_the_last_value_of_a_key(tmp_path):
+def test_merges_within_merges_take_no_more_than_their_keys(tmp_path):
+    lines = ["m0: &m0 {" + ", ".join(f"k{number}: {number}" for number in range(10)) + "}"]
+    for level in range(1, 30):
+        lines.append(f"m{level}: &m{level} {{<<: [{', '.join([f'*m{level - 1}'] * 10)}], own: 1}}")
+    (tmp_path / "nested.yaml").write_text("\n".join(lines))
+    assert read_yaml(tmp_path / "nested.yaml")["m29"] == {
+        **{f"k{number}": number for number in range(10)},
+        "own": 1,
+    }
     (tmp_path / "order.yaml").write_text(
         "a: &a {x: 1, y: 1}\nb: &b {<<: *a, x: 2}\nc: {<<: [*b, {y: 3, z: 3}], z: 4}\n"
         "d: {<<: &e {<<: *a, x: 5}, w: 1}\ne: *e\n"

@@ -38,10 +38,12 @@ from small_paper import CONFIG, DIGITS, PAPER, edited, plan
         (b"a: 1\na: 2", ", line 2: the key 'a' stands twice, expected it once (YAML)"),
         (b"a: 1\nb: 1:30", ", line 2: got 1:30, which is read as a number in the base of 60"),
         (b"trials: 010", ", line 1: got 010, which is read as a number in the base of 8"),
+        (b"a: &x {b: {c: *x}}", ", line 1: *x stands within &x, expected it elsewhere"),
+        (b"a: " + b"[" * 100_000, ", line 1: got more than 40 levels of lists and mappings"),
         (b"a: 2020-99-99", ": cannot be read (month must be in 1..12)"),
         (b"a: " + b"9" * 5000, ": cannot be read (Exceeds the limit"),
-        (b"1: {}", ": scale: Field required"),
-        (b"scale: 2020-09-09", ": scale: Input should be a valid string (got datetime.date(2020,"),
+        (b"1: {}", ": got the key 1, expected text (in quotes)"),
+        (b"scale: 2020-09-09", ": scale: got datetime.date(2020, 9, 9), expected text (in quotes)"),
         (b"- a", ": got list, expected keys and values"),
     ],
 )
@@ -92,19 +94,31 @@ def test_text_that_is_no_number_of_the_kind_is_an_error(tmp_path, key, given):
         plan(tmp_path, edited(PAPER, ("settings", "base", "schedule", key), given))
 
 
+def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    (tmp_path / "my.yaml").write_text("\n".join(lines))
+    with pytest.raises(BadInput, match="got more than 200,000 values, expected fewer"):
+        load_config(tmp_path / "my.yaml")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"trials": 10**400}, "trials: Input should be less than or equal to 1000 (got 1000"),
+        ({"trials": 10**400}, "trials: got a number of 2^63 or more"),
         ({"trials": 10**6}, "trials: Input should be less than or equal to 1000 (got 1000000)"),
         ({"trails": 3}, "unknown key 'trails'; did you mean 'trials'? (known: scale, note"),
-        ({"checkpoint_seconds": float("nan")}, "checkpoint_seconds: Input should be a finite"),
+        ({"checkpoint_seconds": float("nan")}, "checkpoint_seconds: got nan, expected a finite"),
         ({"executor": "fsat"}, "executor: Input should be 'fast' or 'loop' (got 'fsat'); did you "
          "mean 'fast'?"),
         ({"scale": "data"}, "scale: got 'data', expected another name than those of the folders"),
         ({"experiments": ["train"]}, "experiments: got 'train', expected another name than those"),
         ({"scale": "mine\n"}, "scale: got 'mine\\n', expected a small letter, then small letters"),
-        ({"results": "{run}"}, "results: got '{run}', expected no braces, which Snakemake takes"),
+        ({"results": "{run}"}, "results: got '{run}', expected a folder without braces, which Sna"),
+        ({"results": "/tmp/.."}, "results: got '/tmp/..', expected a folder below the root"),
+        ({"results": "/proc/self"}, "results: got '/proc/self', expected a folder"),
+        ({"results": "/dev/a"}, "results: got '/dev/a', expected a folder for files, and /dev has"),
+        ({"results": "a</script>"}, "results: got 'a</script>', expected no '<', which could end"),
         ({"results": "a$/b"}, "results: got 'a$/b', expected $NAME or ${NAME} behind each $"),
         ({"results": "a" * 300}, "results: got 'aaaaaaa"),
         ({"results": "a\0b"}, "results: got"),
@@ -202,6 +216,18 @@ def test_as_many_participants_as_a_value_takes_are_enough(tmp_path):
     assert canonical_method("krum(byzantine=1000)", "here")["byzantine"] == 1000
     assert plan(tmp_path, edited(five, row, "poc(candidates=10)")).runs
     assert plan(tmp_path, edited(five, row, "fednoil(least_epochs=3, most_epochs=3)")).runs
+
+
+def test_a_scale_of_too_many_runs_is_refused_at_once(tmp_path):
+    columns = [{"name": f"c{n}"} for n in range(101)]
+    begun = time.process_time()
+    with pytest.raises(BadInput, match="at most 200,000 runs"):
+        plan(
+            tmp_path,
+            edited(PAPER, ("tables", "one", "columns"), columns),
+            {**CONFIG, "trials": 1000},
+        )
+    assert time.process_time() - begun < 20
 
 
 def test_a_published_column_that_there_is_not_is_refused_while_reading(tmp_path):

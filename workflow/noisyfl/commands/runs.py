@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles, read_json, read_table
+from noisyfl.core.checked_yaml import check_values
 from noisyfl.core.options import BadInput, permitted
 from noisyfl.core.provenance import Provenance, read_provenance
 from noisyfl.core.text import printable
@@ -160,6 +161,7 @@ def _read_spec(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: there is no such file") from error
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not a spec ({error})") from error
+    check_values(spec, str(path))
     check_run(spec, str(path))
     return spec
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
-from noisyfl.core.options import BadInput, not_utf8
+from noisyfl.core.options import LARGEST, BadInput, not_utf8
 from noisyfl.core.text import one_line
+from noisyfl.core.typed import Typed
+
+T = TypeVar("T", bound=Typed)
 
 FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's loader where PyYAML was built with it: ten times as fast."""
+
+
+DEEPEST = 40
+"""Most levels of nested lists and mappings in a file; the deepest value of a figure has nine."""
+
+MOST = 200_000
+"""Most values in a file; those that aliases repeat are counted each time."""
+
 
 YAML11_NUMBERS = {
     r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.\d*)?": "a number in the base of 60",
@@ -28,8 +40,8 @@ class _Loader(FASTEST):
     """
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Replace merge keys by what they merge. PyYAML repeats a key as often as it is merged; it
-        is kept once here, so that it does not look like one that is given twice.
+        """Replace merge keys by what they merge. PyYAML repeats a key as often as it is merged, so
+        that a few lines of nested merges exhaust the memory: here it is kept once.
         """
         seen = set()
         for key, _ in node.value:
@@ -73,6 +85,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text(encoding="utf-8")
+        _check_nesting(text, path)
         content = yaml.load(text, _Loader)
     except FileNotFoundError as error:
         raise BadInput(f"{path}: there is no such file") from error
@@ -83,6 +96,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise BadInput(f"{path}{line}: {error.problem} (YAML)") from error
+    except BadInput:
+        raise
     except Exception as error:  # PyYAML raises many kinds, such as for a date that does not exist
         raise BadInput(f"{path}: cannot be read ({one_line(str(error))})") from error
     if not isinstance(content, dict):
@@ -103,3 +118,75 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
             continue
         found[key] = value
     return found
+
+
+def _check_nesting(text: str, path: Path) -> None:
+    """Reject, before the values are made, what would exhaust the stack: deep nesting, and a value
+    that is within itself.
+    """
+    open_: list[str | None] = []  # the anchors of the collections that an event is in
+    for event in yaml.parse(text, FASTEST):
+        problem = ""
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append(event.anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            open_.pop()
+        elif isinstance(event, yaml.AliasEvent) and event.anchor in open_:
+            problem = f"*{event.anchor} stands within &{event.anchor}, expected it elsewhere"
+        if len(open_) > DEEPEST:
+            problem = (
+                f"got more than {DEEPEST} levels of lists and mappings in each other, expected "
+                "fewer"
+            )
+        if problem:
+            raise BadInput(f"{path}, line {event.start_mark.line + 1}: {problem}")
+
+
+def check_values(content: Any, where: str) -> None:
+    """Check that content consists of text, numbers, true, false, null, lists and mappings.
+
+    Raises:
+        BadInput: a key is not text, a number is not finite or too large, a value is a date, or
+            there are more values or levels than any configuration needs.
+    """
+    for count, (place, value) in enumerate(_values((), content)):
+        problem = ""
+        if isinstance(value, float):
+            problem = "" if math.isfinite(value) else f"got {value}, expected a finite number"
+        elif isinstance(value, int):  # bool is a kind of int
+            problem = "" if abs(value) < LARGEST else "got a number of 2^63 or more"
+        elif not isinstance(value, str | list | Mapping | bool | None):
+            problem = f"got {value!r}, expected text (in quotes) or a number"
+        if isinstance(value, Mapping):
+            strange = [key for key in value if not isinstance(key, str)]
+            problem = f"got the key {strange[0]!r}, expected text (in quotes)" if strange else ""
+        if len(place) > DEEPEST:
+            problem = f"got more than {DEEPEST} levels of lists and mappings, expected fewer"
+        elif count > MOST:
+            problem = f"got more than {MOST:,} values, expected fewer"
+        if problem:
+            raise BadInput(problem, *place[:10], where=f"{where}: ")
+
+
+def _values(place: tuple[Any, ...], value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """A value and all values in it, each with its place; a container precedes its content."""
+    yield place, value
+    if isinstance(value, Mapping):
+        for key, held in value.items():
+            yield from _values((*place, key), held)
+    elif isinstance(value, list):
+        for number, held in enumerate(value):
+            yield from _values((*place, number), held)
+
+
+def as_model(content: dict[str, Any], model: type[T], where: str, **context: Any) -> T:
+    """A file's content as a model.
+
+    Args:
+        context: as :meth:`noisyfl.core.typed.Typed.read` takes it.
+
+    Raises:
+        BadInput: naming ``where``, the key, the value and what was expected.
+    """
+    check_values(content, where)
+    return model.read(content, f"{where}: ", **context)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
-from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find, reading, within
 from noisyfl.core.places import ROOT
 from noisyfl.core.plugins import find_plugins
@@ -56,6 +56,9 @@ RESERVED_FOLDERS = (
     *("runs", "status", "store", "tensorboard", "wandb"),
 )
 """Folders of the results that all scales share; no scale may have one of these names."""
+
+KERNELS = ("/proc", "/sys", "/dev")
+"""Folders that show the state of the system, and keep no files."""
 
 
 def check_device(name: str) -> str:
@@ -104,6 +107,15 @@ def check_folder(path: Path, where: str = "", to_be_made: bool = True) -> None:
             raise BadInput(f"{got}, and there is none")
 
 
+def _experiment_folder(given: Any) -> Path:
+    path = checked_folder(given)
+    if "<" in str(path):
+        raise BadInput(
+            f"got {str(given)!r}, expected no '<', which could end a script of Snakemake's report"
+        )
+    return path
+
+
 def _data_folders(given: Any) -> list[Path]:
     """The folders of a text or a list; the last one, where downloads go, need not exist yet."""
     if not isinstance(given, list):
@@ -123,10 +135,18 @@ def _results_folder(given: Any) -> Path:
         raise BadInput("got '', expected the path of a folder")
     path = checked_folder(given, to_be_made=True)
     check_folder(path)
+    problem, place = "", path.resolve()
     if set(str(path)) & set("{}"):
-        raise BadInput(
-            f"got {str(given)!r}, expected no braces, which Snakemake takes for wildcards"
-        )
+        problem = "a folder without braces, which Snakemake takes for wildcards"
+    elif "<" in str(path):
+        problem = "no '<', which could end a script of Snakemake's report"
+    elif place == place.parent:
+        problem = "a folder below the root"
+    for folder in KERNELS:
+        if place.is_relative_to(folder) and not place.is_relative_to("/dev/shm"):
+            problem = f"a folder for files, and {folder} has none"
+    if problem:
+        raise BadInput(f"got {str(given)!r}, expected {problem}")
     return path
 
 
@@ -167,6 +187,7 @@ TEXT = {"type": "string"}
 EachOnce = AfterValidator(each_once)
 InstalledTracker = Annotated[TrackerName, AfterValidator(check_tracker)]
 Folder = Annotated[Path, BeforeValidator(checked_folder), WithJsonSchema(TEXT)]
+ExperimentFolder = Annotated[Path, BeforeValidator(_experiment_folder), WithJsonSchema(TEXT)]
 ResultsFolder = Annotated[
     Path, BeforeValidator(_results_folder), WithJsonSchema({**TEXT, "minLength": 1})
 ]
@@ -265,7 +286,7 @@ class Configuration(Typed):
         min_length=1,
         description="names of files in config/papers/ or in experiment_folders, without .yaml",
     )
-    experiment_folders: Annotated[list[Folder], EachOnce] = Field(
+    experiment_folders: Annotated[list[ExperimentFolder], EachOnce] = Field(
         [],
         description="folders with your own experiments (NAME.yaml) and published numbers "
         "(published.csv); they override those in config/",
@@ -356,7 +377,7 @@ def check_config(config: Mapping[str, Any], where: str) -> Configuration:
         BadInput: naming ``where``, the key, the value and what was expected.
     """
     with reading(where):
-        return Configuration.read(dict(config), f"{where}: ")
+        return as_model(dict(config), Configuration, where)
 
 
 def load_config(path: Path) -> Configuration:

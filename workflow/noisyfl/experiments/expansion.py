@@ -10,7 +10,7 @@ from typing import Any
 
 from noisyfl.analysis.frame import lines_not_run
 from noisyfl.analysis.local_epochs import epochs_by_round
-from noisyfl.core.checked_yaml import read_yaml
+from noisyfl.core.checked_yaml import as_model, read_yaml
 from noisyfl.core.options import BadInput, find
 from noisyfl.core.registry import parts_of
 from noisyfl.core.typed import type_of
@@ -64,6 +64,9 @@ PROBES = {
 NEED_TRUTH = ("detection", "lid_scores")
 """Kinds of figures that compare what a method finds with the true labels."""
 
+MOST_RUNS = 200_000
+"""Most runs that an experiment may expand to; planning so many takes some ten seconds."""
+
 LOOKS = {"kind", "title", "caption", "footer", "xlabel", "rounds", "x", "y", "metrics"}
 """The keys of a figure that its description has as they are, if its kind has them."""
 
@@ -96,7 +99,7 @@ class Expansion:
         self.name = name
         self.part = name  # of which table or figure is being expanded, <experiment>/<name>
         self.where = str(path)
-        self.experiment = Experiment.read(read_yaml(path), f"{path}: ", check=check_part)
+        self.experiment = as_model(read_yaml(path), Experiment, self.where, check=check_part)
         self.settings = {key: one.as_given() for key, one in self.experiment.settings.items()}
         methods = self.experiment.methods
         self.specs = RunSpecs(self.overlay, config.allow_years, own, config_name, name, methods)
@@ -158,7 +161,13 @@ class Expansion:
             for setting in row.method_in:
                 find(self.settings, setting, "setting", f"{row.place}.method_in")
         rows = self._select("rows", name, every)
-        seeds = range(1, self.trials_of(name) + 1)
+        trials = self.trials_of(name)
+        if len(self.plan.runs) + len(rows) * len(columns) * trials > MOST_RUNS:
+            raise BadInput(
+                f"{where}: got {len(rows)} rows, {len(columns)} columns and {trials} trials, "
+                f"expected fewer: an experiment has at most {MOST_RUNS:,} runs"
+            )
+        seeds = range(1, trials + 1)
         lines = [
             [self._cell(entry.setting, row, column, seeds, where) for column in columns]
             for row in rows
