@@ -52,11 +52,14 @@ def test_a_bad_argument_is_told_in_a_line(scale, monkeypatch, words, said):
     assert "\n" not in ended.value.code
 
 
-def test_a_command_or_an_option_that_there_is_not_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["noisyfl", "plna", "--config", "config/paper.yaml"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "invalid choice: 'plna' (choose from" in capsys.readouterr().err
+def test_a_command_that_there_is_not_names_the_closest(monkeypatch, capsys):
+    for word, hint in (("plna", "; did you mean 'plan'?"), ("zzz", "")):
+        monkeypatch.setattr(sys, "argv", ["noisyfl", word, "--config", "config/paper.yaml"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert said == f"error: no command is called {word!r}{hint} (noisyfl --help lists all)\n"
     monkeypatch.setattr(sys, "argv", ["noisyfl", "plan", "--follow"])
     with pytest.raises(SystemExit):
         main()
@@ -120,7 +123,8 @@ def test_a_spec_with_a_number_that_is_not_finite_is_not_trained(scale, tmp_path,
     (spec[outer[0]] if outer else spec)[last] = float(value)
     file = tmp_path / "bad.json"
     file.write_text(json.dumps(spec))
-    with pytest.raises(BadInput, match=r"bad\.json: not a run's spec \(.*Out of range float"):
+    message = rf"bad\.json: {'.'.join(place)}: got {value}, expected a finite number"
+    with pytest.raises(BadInput, match=message):
         runs.train_specs([file], tmp_path / "results", [], False, "cpu", "fast")
 
 
