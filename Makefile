@@ -43,17 +43,19 @@ demo: .venv/installed
 		'noisyfl new-method my_method' 'a method of your own (docs/add-a-method.md)' \
 		'noisyfl plan --config config/paper.yaml' 'what the paper scale needs'
 
-# A test file is one worker's, so that what a file sets up is set up once. The longest
-# files are the first in the order (tests/conftest.py).
+# A test file is one process's, so that what a file sets up is set up once. The longest files are
+# the first in the order (tests/conftest.py). Each process costs half a minute to collect the tests,
+# so there are only as many as cores; of all tests one more, which waits most of the time for a Slurm.
+pytest := $(bin)/pytest --dist loadfile --no-loadscope-reorder
+
 test: .venv/installed
-	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(pytest) -n $$(nproc)
 
 test-all: .venv/installed
-	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not storm" \
-		--durations=60 --durations-min=2
+	$(pytest) -n $$(($$(nproc) + 1)) -m "not storm" --durations=60 --durations-min=2
 
 test-storm: .venv/installed
-	$(bin)/pytest -n auto --dist loadfile --no-loadscope-reorder -m storm
+	$(pytest) -n $$(nproc) -m storm
 
 check: .venv/installed
 	$(bin)/ruff check

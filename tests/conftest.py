@@ -14,13 +14,6 @@ import pytest
 from noisyfl.core.artifacts import Results
 from written_runs import Runs, write_partition
 
-
-@pytest.hookimpl(tryfirst=True, optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One more process than cores: one waits most of the time for a Slurm (``tests/slurm``)."""
-    return (os.cpu_count() or 1) + 1
-
-
 LONGEST = (
     "slurm/test_faults",  # waits most of the time, and one Slurm is all that a machine can have
     "simulation/test_executors",

@@ -256,7 +256,7 @@ def test_a_flipped_bit_of_a_frame_is_found_or_changes_nothing(frame, tmp_path):
     write_frame(path, frame)
     whole = path.read_bytes()
     rng, messages = np.random.default_rng(1), []
-    for place in rng.integers(0, len(whole), 400):
+    for place in rng.integers(0, len(whole), 100):
         changed = bytearray(whole)
         changed[place] ^= 1 << rng.integers(8)
         path.write_bytes(changed)
@@ -265,7 +265,7 @@ def test_a_flipped_bit_of_a_frame_is_found_or_changes_nothing(frame, tmp_path):
             pd.testing.assert_frame_equal(read_frame(path), frame, check_exact=True)
         except DamagedArtifact as error:
             messages.append(str(error))
-    assert len(messages) > 200
+    assert len(messages) > 50
     for message in messages:
         assert message.startswith(f"{path}: ")
         assert message.endswith("; delete it to have it made again")

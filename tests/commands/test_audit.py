@@ -55,7 +55,7 @@ def audited(tmp_path_factory):
 SETTING = [
     *("--data", 'images(path="mine/train.csv", test="mine/test.csv")'),
     *("--partition", 'file(path="mine/sites.csv")', "--participation", "0.4", "--device", "cpu"),
-    *("--method", "fedavg", "--method", "fedcorr", "--rounds", "12", "--jobs", "2"),
+    *("--method", "fedavg", "--method", "fedcorr", "--rounds", "12", "--jobs", "1"),
 ]
 
 

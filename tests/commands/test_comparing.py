@@ -17,7 +17,7 @@ from noisyfl.methods import METHODS
 
 SMALL = {"clients": 4, "partition": "iid", "rounds": 2, "participation": 0.5, "local_epochs": 1}
 FLAGS = ["--clients", "4", "--partition", "iid", "--rounds", "2", "--participation", "0.5"]
-FLAGS += ["--local-epochs", "1", "--seeds", "2", "--device", "cpu", "--jobs", "2"]
+FLAGS += ["--local-epochs", "1", "--seeds", "2", "--device", "cpu", "--jobs", "1"]
 
 FAILING = """
 import noisyfl.method as fl
@@ -44,6 +44,7 @@ def command(tmp_path, monkeypatch, capsys):
     METHODS.classes.pop("failing", None)
 
 
+@pytest.mark.slow
 def test_a_comparison_is_trained_once_and_printed_again(command, tmp_path, monkeypatch):
     methods = ["fedavg", "coteaching(ramp_rounds=1)"]
     said = command(*methods, *FLAGS, "--csv", "a.csv", "--markdown", "a.md", "--save", "mine.yaml")

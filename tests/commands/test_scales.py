@@ -96,6 +96,7 @@ def test_the_cheapest_cells_are_printed_for_snakemake(scale, capsys):
         scales.print_plan(scale, results, "cpu", target="paper_one", claims=True, cheapest=9)
 
 
+@pytest.mark.slow
 def test_what_is_archived_is_done_and_says_which_commit_made_it(scale, capsys):
     results = trained(scale)
     cell = scales.read_plan(scale).tables["paper/one"].runs[0][1]
@@ -134,6 +135,7 @@ def test_a_damaged_run_is_not_archived_and_stays(scale, file):
     assert scales.REPRODUCED.batches == {}
 
 
+@pytest.mark.slow
 def test_a_run_goes_with_its_noisy_partition_and_out_of_the_store(scale):
     results = Results(trained(scale))
     run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
@@ -149,6 +151,7 @@ def test_a_run_goes_with_its_noisy_partition_and_out_of_the_store(scale):
     assert not results.stored(run).folder.exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_tracked_already_stays_where_it_is(scale, tmp_path):
     results = Results(trained(scale))
     run = scales.read_plan(scale).tables["paper/one"].runs[0][1][0]
@@ -160,6 +163,7 @@ def test_a_run_that_is_tracked_already_stays_where_it_is(scale, tmp_path):
     assert not hasattr(read_provenance(scales.REPRODUCED.run(run).provenance, run), "commit")
 
 
+@pytest.mark.slow
 def test_runs_of_other_sources_are_archived_only_with_their_commit(scale, monkeypatch):
     monkeypatch.setattr(archive, "commit_of_sources", lambda: "c0ffee")
     results = trained(scale)

@@ -121,6 +121,7 @@ def test_several_processes_may_ask_at_once(batches):
         assert all(files.whole() for files in threads.map(lambda one: one.run("bb"), asked))
 
 
+@pytest.mark.slow
 def test_all_that_is_tracked_can_be_unpacked(tmp_path):
     whole = Tracked(tmp_path, packed=REPRODUCED.packed)
     for member in whole.batches:

@@ -31,6 +31,7 @@ def leaves(entry):
     return [page for part in parts for page in leaves(part)]
 
 
+@pytest.mark.slow
 def test_the_navigation_has_every_page_once():
     navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     listed = leaves(navigation)

@@ -131,6 +131,7 @@ def test_the_cheapest_cells_come_first_and_no_run_twice(plan):
     assert cheapest_cells(plan, lambda run: False, "cpu", 0.99 * cell) == []
 
 
+@pytest.mark.slow
 def test_an_unknown_target_names_its_nearest_or_the_scale_that_has_it(plan):
     with pytest.raises(BadInput, match="no target is called 'paper_too'; did you mean 'paper_two'"):
         runs(plan, "paper_too")

@@ -1,5 +1,7 @@
 """The cells of a scale, and the same in the papers' settings."""
 
+import pytest
+
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.plan_file import in_both
 
@@ -31,6 +33,7 @@ def test_the_papers_settings_have_the_scales_cells_and_not_its_values(tmp_path):
     assert not any(cell.as_published for row in ours.cells for cell in row)
 
 
+@pytest.mark.slow
 def test_only_the_experiments_that_are_shown_are_planned_in_the_papers_settings(tmp_path):
     config = check_config(
         {

@@ -367,6 +367,7 @@ def test_a_folder_that_cannot_be_written_to_costs_a_line_and_time(place, monkeyp
     )
 
 
+@pytest.mark.slow
 def test_loading_a_plan_needs_no_torch(place):
     config = place.folder / "mine.yaml"
     config.write_text(yaml.safe_dump({**CONFIG, "results": str(place.folder / "results")}))

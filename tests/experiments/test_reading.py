@@ -383,7 +383,7 @@ def mutated(content, chance):
 
 @pytest.mark.slow
 @settings(
-    max_examples=500,
+    max_examples=200,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

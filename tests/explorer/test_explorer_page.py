@@ -20,6 +20,7 @@ from noisyfl.explorer.page import explorer_page, write_explorer
 from noisyfl.pages.print_table import csv_text
 from noisyfl.specs.catalogue import methods
 
+pytestmark = pytest.mark.slow  # a browser
 CELL = "#cell?table=p%2Ft1&row=Row+of+fedcorr&column=IID%2C+low"
 BESIDE = f"{CELL}&table2=p%2Ft1&row2=Row+of+fedavg&column2=IID%2C+low"
 
@@ -272,7 +273,6 @@ def test_one_cell_of_a_table_is_a_stop_of_the_tabulator(page):
     assert stops == page.locator("table.numbers").count()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 390])
 def test_no_view_is_wider_than_the_screen_or_hard_to_read(browser, made, width, scheme):
@@ -354,7 +354,6 @@ def test_what_there_is_not_is_said(visit):
     assert visit.show("#somewhere").inner_text("h1") == "Tables"
 
 
-@pytest.mark.slow
 def test_four_thousand_runs_open_in_two_seconds(browser, tmp_path, runs_in):
     sources = small.small_scale(tmp_path, runs_in(tmp_path / "results"))
     index, details = small.many(*gather(sources), runs=4000)
@@ -401,7 +400,6 @@ def test_a_curve_has_marks_at_whole_rounds_only(visit):
     assert set(marks.all_text_contents()) == {"1", "2", "3"}
 
 
-@pytest.mark.slow
 def test_without_published_numbers_no_word_is_said_of_them(browser, made, tmp_path):
     sources, _ = made
     alone = replace(sources, tables=sources.tables[1:], frames=sources.frames[1:], judgements=())

@@ -109,6 +109,7 @@ def test_operations_go_from_weak_to_strong(digits):
     np.testing.assert_allclose(brightness, image.mean() * (0.05 + 0.09 * np.arange(1, 10)), atol=1)
 
 
+@pytest.mark.slow
 def test_sheets_are_written_beside_the_parts_and_are_the_same_each_time(tmp_path):
     made = draw_data_sheets(["digits"], tmp_path, tmp_path, False)
     folder = tmp_path / "data" / "digits"

@@ -308,6 +308,7 @@ def clusters(runs):
     return [{"name": "without", "run": without}, {"name": "with", "run": with_stars}], rows
 
 
+@pytest.mark.slow
 def test_features_of_a_class_lie_together_around_its_star(clusters, runs):
     panels, rows = clusters
     figure = features.features(described({"panels": panels}), read_runs(runs.files))

@@ -121,6 +121,7 @@ def test_drift_correction_reaches_the_minimum(name, options, momentum, share, qu
     assert distance_after(method(name, **options), federation, 60, share) < 1e-3
 
 
+@pytest.mark.slow
 def test_with_a_clients_own_alpha_feddyn_reaches_another_minimum(quadratic):
     """That of the losses weighted by size: alpha is divided by it."""
     sizes = (1, 2, 4, 5)

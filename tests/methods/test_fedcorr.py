@@ -117,6 +117,7 @@ def test_a_client_that_no_round_drew_looks_clean_and_enters_finetuning():
     assert 6 in set(method._finetuned(again))
 
 
+@pytest.mark.slow
 def test_a_client_drawn_twice_makes_two_updates(tmp_path, monkeypatch):
     """The mean has both, and the client's scores are those of the second, as in the code."""
     rounds = []

@@ -20,6 +20,10 @@ from noisyfl.models import (
 
 CIFAR = (32, 32, 3)
 FASHION = (28, 28, 1)
+NETWORKS = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in ("resnet34", "resnet50")))
+    for name in MODELS.names()
+]
 
 
 def count(module: nn.Module) -> int:
@@ -40,8 +44,11 @@ def count(module: nn.Module) -> int:
         ("cnn9", CIFAR, 10, 4_434_570, 128),
         ("cnn9", FASHION, 10, 4_432_266, 128),
         ("resnet18", CIFAR, 10, 11_173_962, 512),
-        ("resnet34", CIFAR, 100, 21_328_292, 512),
-        ("resnet50", (64, 64, 3), 14, 23_508_032 + 2048 * 14 + 14, 2048),
+        pytest.param("resnet34", CIFAR, 100, 21_328_292, 512, marks=pytest.mark.slow),
+        pytest.param(
+            *("resnet50", (64, 64, 3), 14, 23_508_032 + 2048 * 14 + 14, 2048),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_parameters_and_features(
@@ -79,7 +86,7 @@ def test_a_lazy_layer_that_has_been_run_is_one_like_others() -> None:
     assert not module.training
 
 
-@pytest.mark.parametrize("model", MODELS.names())
+@pytest.mark.parametrize("model", NETWORKS)
 def test_smallest_images(model: str) -> None:
     smallest = MODELS.get(model, "here").minimum
     module = build_model(model, (smallest, smallest + 1, 3), 4, seed=0).train()
@@ -142,7 +149,7 @@ def test_torchs_own_generator_is_left_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("model", MODELS.names())
+@pytest.mark.parametrize("model", NETWORKS)
 def test_pytorchs_default_initialisation(model: str) -> None:
     module = build_model(model, CIFAR, 10, seed=0)
     for layer in module.modules():
@@ -225,6 +232,7 @@ def assert_starts_from(module: nn.Module, published: nn.Module) -> None:
     assert module(images).shape == (1, 14)
 
 
+@pytest.mark.slow
 def test_imagenets_weights_from_the_data_folder(imagenet: tuple[Path, nn.Module]) -> None:
     path, published = imagenet
     options = {"shape": (64, 64, 3), "classes": 14, "files": WeightFiles(path.parent)}
@@ -310,6 +318,7 @@ def test_pretrained_weights_need_three_channels() -> None:
         build_model("resnet50(pretrained='cifar')", (64, 64, 3), 10, seed=0)
 
 
+@pytest.mark.slow
 def test_cnn_learns_digits() -> None:
     from sklearn.datasets import load_digits
 

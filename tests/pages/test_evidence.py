@@ -327,6 +327,7 @@ def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_pa
     assert not one.as_published
 
 
+@pytest.mark.slow
 def test_every_reason_is_of_what_the_desk_scale_can_print():
     plan = read_plan(ROOT / "config" / "desk.yaml")
     papers, methods = read_reasons(ROOT / "reproduced" / "reasons")

@@ -397,6 +397,7 @@ def test_the_tidy_form_has_each_published_number_once(two_metrics, published, tm
     assert len(rows[0]["runs"].split()) == 2
 
 
+@pytest.mark.slow
 def test_eight_columns_with_long_names_fit_a_window_of_1400_pixels(runs, tmp_path):
     run = runs.add([0.5])
     names = [f"Dirichlet 0.{n}, symmetric 0.3 to 0.6, a long name" for n in range(7)]

@@ -38,6 +38,7 @@ def specs_of(name):
         yield row, column, runs[ids[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_every_method_meets_every_setting(name):
     methods, columns, trials = TABLES[name]

@@ -8,6 +8,8 @@ import pytest
 
 from .plans import plan_of
 
+pytestmark = pytest.mark.slow
+
 # Clients, participation, rounds, local epochs, batch size, learning rate, model: as the papers.
 SETTINGS = {
     "FedCorr": (100, 0.1, 1000, 5, 10, 0.03, "resnet18"),

@@ -120,6 +120,7 @@ def machine(tmp_path, monkeypatch):
     sys.modules.pop("pynvml", None)
 
 
+@pytest.mark.slow
 def test_runs_spread_over_gpus_and_the_next_waits_for_one_that_ends_or_is_killed(machine):
     machine.gpus("GPU-a", "GPU-b")
     runs = [machine.sitter() for _ in range(2 * SEATS)]

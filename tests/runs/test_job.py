@@ -185,6 +185,7 @@ def test_a_run_leaves_the_handler_of_signals_that_it_found(results):
         signal.signal(signal.SIGTERM, handler)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_read_in_vain_is_not_trained_again(results, monkeypatch):
     assert job_in(results).run() == Outcome()
     stored = results.stored(RUN)

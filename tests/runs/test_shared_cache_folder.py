@@ -86,6 +86,7 @@ def replace_for_ever(folder):
             (folder / "draft").replace(folder / "rounds.parquet")
 
 
+@pytest.mark.slow
 def test_a_file_that_another_user_replaces_is_read_whole(tmp_path):
     for seconds, name in enumerate(("rounds.parquet", "one", "other")):
         write_table(tmp_path / name, pa.table({"seconds": [float(seconds)] * 50}), {"run": "x"})

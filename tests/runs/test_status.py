@@ -190,6 +190,7 @@ def test_a_machine_without_a_thread_left_harms_no_run(run, path, monkeypatch):
     assert content(path)["state"] == "running"
 
 
+@pytest.mark.slow
 def test_a_reader_sees_a_whole_status_or_none(run, path, monkeypatch):
     monkeypatch.setattr(status, "WRITE_SECONDS", 0.0)
     run.report(0, 300)
@@ -297,6 +298,7 @@ def test_the_command_has_the_values_that_snakemake_was_given():
     assert snakemake_alone(Path("p"), words, on_slurm=False) == said
 
 
+@pytest.mark.slow
 def test_neither_status_nor_progress_needs_torch():
     modules = "sys, noisyfl.runs.status, noisyfl.experiments.progress"
     code = f"import {modules}; sys.exit('torch' in sys.modules)"

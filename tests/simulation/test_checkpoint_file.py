@@ -208,6 +208,7 @@ def test_a_resumed_run_keeps_on_the_host_what_was_there(path, monkeypatch):
         assert client.labels.device.type == "cpu"
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_goes_on_with_other_numbers(path):
     """Those in the archive's padding and in its list of files may do no harm."""
     whole, rng = path.read_bytes(), random.Random(3)

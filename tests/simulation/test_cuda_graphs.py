@@ -79,6 +79,7 @@ def driver(monkeypatch):
     return driver
 
 
+@pytest.mark.slow
 def test_a_pool_is_used_again_after_its_last_graph_is_gone(driver):
     capture, done = CudaGraphs(), []
     for number in range(3):

@@ -107,8 +107,8 @@ if not torch.cuda.is_available():
     [
         ("cnn", 8, 1),
         ("cnn", 17, 1),
-        ("cnn2conv", 17, 1),
-        ("cnn4conv", 17, 3),
+        pytest.param("cnn2conv", 17, 1, marks=pytest.mark.slow),
+        pytest.param("cnn4conv", 17, 3, marks=pytest.mark.slow),
         pytest.param("resnet18", 4, 3, marks=pytest.mark.storm),
     ],
 )

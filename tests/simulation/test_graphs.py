@@ -323,6 +323,7 @@ def test_dropout_is_replayed_as_it_falls():
 # ---------------------------------------------------------------- a device without room
 
 
+@pytest.mark.slow
 def test_a_round_without_room_is_repeated_by_half_as_many_slots(data, tmp_path):
     spec = spec_of("fedprox")
     ends = []

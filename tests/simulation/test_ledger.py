@@ -95,13 +95,8 @@ def test_selections_and_new_labels_are_entered_when_a_round_is_closed(client):
     assert ledger.state["relabelled_in"].tolist() == [0, 7, 7, 0]
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "coteaching(ramp_rounds=1)",
-        pytest.param("rofl(pseudo_label_round=1)", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["coteaching(ramp_rounds=1)", "rofl(pseudo_label_round=1)"])
 def test_a_run_with_a_ledger_has_the_same_artifact(tmp_path, method):
     plain, _ = train(tmp_path / "plain", method, keep_labels=False)
     kept, job = train(tmp_path / "kept", method)
@@ -137,6 +132,7 @@ def job_partition(job):
     return identity(job.spec["noisy_partition"])
 
 
+@pytest.mark.slow
 def test_clients_that_take_part_in_every_round_are_in_sample(tmp_path):
     files, job = train(tmp_path, "fedavg", participation=1.0)
     labels = read_labels(identity(job.spec), files)
@@ -144,6 +140,7 @@ def test_clients_that_take_part_in_every_round_are_in_sample(tmp_path):
     assert (labels["models"] == 1).all()
 
 
+@pytest.mark.slow
 def test_a_whole_run_is_trained_once_more_for_its_labels_and_stays_as_it_was(tmp_path):
     files, job = train(tmp_path, "fedavg", keep_labels=False)
     before = {path.name: path.read_bytes() for path in files.all()}

@@ -122,6 +122,7 @@ def test_a_selecting_method_has_its_clients_precision_in_each_round(name, data, 
     assert rounds["noise_detection_recall"].notna().tolist() == noisy.tolist()
 
 
+@pytest.mark.slow
 def test_in_co_teachings_first_round_nothing_is_left_out(data, tmp_path):
     files = train_small(spec_of({"name": "coteaching", **SMALL["coteaching"]}), data, tmp_path)
     rounds = pd.read_parquet(files.rounds)

@@ -58,9 +58,9 @@ def undisturbed(data, tmp_path_factory):
     return lambda spec: trained(identity(spec))
 
 
-@pytest.mark.parametrize("method", by_name(METHODS))
-def test_every_method_trains(method, data, tmp_path):
-    """So many rounds that its warm-up ends, from whichever model the seed gives."""
+@pytest.mark.parametrize("method", by_name(FORGETTING, ["mixup"]))
+def test_every_loss_trains(method, data, tmp_path):
+    """The runs of the other methods are looked at below."""
     trains(method, data, tmp_path)
 
 
@@ -79,6 +79,7 @@ def test_the_same_run_twice_is_equal_bit_for_bit(method, data, tmp_path, undistu
     assert first == content(train_small(spec, data, tmp_path / "again"))
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_run(data, tmp_path, undisturbed):
     other = train_small(spec_of("fedavg", seed=4), data, tmp_path)
     losses = [
@@ -88,10 +89,17 @@ def test_another_seed_is_another_run(data, tmp_path, undisturbed):
     assert not set(losses[0]) & set(losses[1])
 
 
-@pytest.mark.parametrize("method", by_name(REMEMBERING, ["fedcorr", "krum+coteaching", "scaffold"]))
+@pytest.mark.parametrize("method", by_name(REMEMBERING, ["fedcorr"]))
 def test_a_run_asked_to_end_after_every_round_ends_the_same(method, data, tmp_path, undisturbed):
-    resumes(method, data, tmp_path, undisturbed(spec_of(method)))
+    whole = undisturbed(spec_of(method))
+    resumes(method, data, tmp_path, whole)
     assert not (tmp_path / "pieces" / "run.pt").exists()
+    # It trains in so many rounds that its warm-up ends, from whichever model the seed gives.
+    assert json.loads(whole.provenance.read_text())["status"] == "finished"
+    rounds = read_table(whole.rounds)[0].to_pylist()
+    assert rounds[-1]["ordinary_rounds"] >= SETTING["schedule"]["rounds"]
+    assert np.isfinite(rounds[-1]["test_loss"])
+    assert all(row["samples_backward"] > 0 for row in rounds)
 
 
 def test_provenance_names_the_machine_that_began_the_run(data, tmp_path, monkeypatch):
@@ -111,7 +119,7 @@ def test_provenance_names_the_machine_that_began_the_run(data, tmp_path, monkeyp
     assert provenance.devices == ["NVIDIA H200", device_name()]
 
 
-@pytest.mark.parametrize("method", by_name(INTERRUPTED, ["scaffold"], VARIED))
+@pytest.mark.parametrize("method", by_name(INTERRUPTED, [], VARIED))
 def test_sigterm_in_the_middle_of_rounds_changes_nothing(
     method, data, tmp_path, undisturbed, monkeypatch
 ):
@@ -271,6 +279,7 @@ def test_divergence_is_a_result(data, tmp_path):
     assert rounds[-1]["test_accuracy"] is not None
 
 
+@pytest.mark.slow
 def test_methods_in_one_setting_see_the_same_clients(data, tmp_path):
     levels = [
         read_table(train_small(spec_of(method), data, tmp_path / method).rounds)[0][
@@ -315,6 +324,7 @@ def test_what_a_round_counts(data, tmp_path):
         assert row["label_precision"] is None
 
 
+@pytest.mark.slow
 def test_evaluate_every_counts_ordinary_rounds(data, tmp_path):
     schedule = {**SETTING["schedule"], "evaluate_every": 3}
     accuracy = read_table(

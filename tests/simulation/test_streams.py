@@ -11,7 +11,7 @@ from small_runs import CLIENT_SIDES, VARIED, by_name
 from streams import Race, Streams
 
 
-@pytest.mark.parametrize("method", by_name(CLIENT_SIDES, ["fedavg"], VARIED))
+@pytest.mark.parametrize("method", by_name(CLIENT_SIDES, [], VARIED))
 def test_no_method_races(method, data, tmp_path, monkeypatch):
     check_streams(method, data, tmp_path, monkeypatch)
 

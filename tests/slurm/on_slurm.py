@@ -80,7 +80,7 @@ plugins: [disturbed.py]
 checkpoint_seconds: 3600
 device: cpu
 """
-TABLE = ["tiny_one", "--configfile", "config/tiny.yaml"]
+TABLE = ["results/tiny/tables/tiny/one.csv", "--configfile", "config/tiny.yaml"]
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ def test_memory_grows_with_models_and_images():
     assert estimate(run(), "auto").memory_mb > estimate(run(), "cpu").memory_mb
 
 
+@pytest.mark.slow
 def test_an_encoded_dataset_is_not_held_in_memory():
     changes = {
         "dataset": "clothing1m",

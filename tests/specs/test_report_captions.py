@@ -132,21 +132,6 @@ def test_a_tables_own_cells_decide_whether_its_settings_are_the_papers(as_publis
         assert "the paper" not in words
 
 
-def test_texts_are_true_of_tables_of_any_metric():
-    for name in ("table.rst", "front.rst"):
-        _, words = shown(name, {}, title="t", compared=True, foreign="none")
-        assert "percent" not in words
-        assert "accurac" not in words
-        assert "in which unit" in words
-
-
-@pytest.mark.parametrize("overlay", [{}, PRECISION, {"experiments": {"a/b": {"clients": 3}}}])
-def test_the_front_page_leaves_it_to_tables_which_numbers_are_in_the_papers_setting(overlay):
-    _, words = shown("front.rst", {"overlay": overlay})
-    assert "All settings are those" not in words
-    assert "page of each table says which of its numbers were not made in the paper's" in words
-
-
 def test_a_description_cannot_end_the_script_that_it_stands_in():
     figure = described({"kind": "x", "title": "</script><script>alert(1)</script><!--"})
     text = description_text(figure)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,17 @@ def scales() -> list[Path]:
     return [p for p in sorted((ROOT / "config").glob("*.yaml")) if "experiments" in read_yaml(p)]
 
 
-def ids_of(path: Path) -> dict[str, Any]:
-    """How many runs a scale has, and a digest of their ids."""
-    runs = sorted(make_plan(load_config(path), EXPERIMENTS, str(path)).runs)
-    return {"runs": len(runs), "sha256": hashlib.sha256("\n".join(runs).encode()).hexdigest()}
+def runs_of(path: Path) -> dict[str, Any]:
+    """The specs of a scale's runs, by their ids."""
+    return make_plan(load_config(path), EXPERIMENTS, str(path)).runs
+
+
+def noted(runs: Iterable[str]) -> dict[str, Any]:
+    """How many runs there are, and a digest of their ids."""
+    ids = sorted(runs)
+    return {"runs": len(ids), "sha256": hashlib.sha256("\n".join(ids).encode()).hexdigest()}
 
 
 if __name__ == "__main__":
-    found = {path.stem: ids_of(path) for path in scales()}
+    found = {path.stem: noted(runs_of(path)) for path in scales()}
     FILE.write_text(json.dumps(found, indent=2) + "\n")

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import yaml
 
@@ -47,7 +48,7 @@ figures:
   curves:
     kind: by_round
     title: Curves
-    caption: "By round\\n\\n.. raw:: html\\n\\n   <script>planted()</script>"
+    caption: By round
     table: one
 """
 
@@ -72,8 +73,9 @@ def hostile():
             one["name"] += HOSTILE
             one["group"] = HOSTILE
     experiment["figures"]["curves"]["marks"] = [{"at": 1, "label": HOSTILE}]
-    for text in ("title", "caption", "xlabel"):
+    for text in ("title", "xlabel"):
         experiment["figures"]["curves"][text] = HOSTILE
+    experiment["figures"]["curves"]["caption"] = f"By round\n\n.. raw:: html\n\n   {HOSTILE}"
     return yaml.safe_dump(scale), yaml.safe_dump(experiment)
 
 
@@ -130,13 +132,26 @@ class Repository:
     def snakemake(self, *arguments, config="config/tiny.yaml"):
         return ended(self.start_snakemake(*arguments, config=config))
 
-    def jobs(self, *arguments):
-        """What a dry run would do: the number of jobs by rule."""
+    def fails(self, *arguments, config="config/tiny.yaml"):
+        """All that a command prints that ends in an error in words."""
+        run = self.snakemake(*arguments, config=config)
+        said = run.stdout + run.stderr
+        assert run.returncode == 1, said
+        assert "Traceback" not in said
+        return said
+
+    def dry_run(self, *arguments):
+        """What a dry run prints, and would do: the number of jobs by rule."""
         dry = self.snakemake("--dry-run", *arguments)
         assert dry.returncode == 0, dry.stdout + dry.stderr
         counts = re.search(r"^rule +jobs\n((?:\w+ +\d+\n)*)", dry.stdout, re.MULTILINE)
         found = dict(re.findall(r"(\w+) +(\d+)", counts[1])) if counts else {}
-        return {rule: int(count) for rule, count in found.items() if rule != "all"}
+        jobs = {rule: int(count) for rule, count in found.items() if rule != "all"}
+        return SimpleNamespace(said=dry.stdout + dry.stderr, jobs=jobs)
+
+    def jobs(self, *arguments):
+        """The number of jobs by rule of a dry run."""
+        return self.dry_run(*arguments).jobs
 
 
 def ended(process):

@@ -202,8 +202,8 @@ def test_the_first_table_comes_out(tmp_path):
     files, page = first_table()
     folder = Repository(tmp_path).folder
     for name, text in files.items():
-        (folder / name).write_text(text)
-    # With fewer rounds, as the page says, and trials, of which there is nothing more to be seen.
+        (folder / name).write_text(re.sub(r"      - {name: (Co-teaching|FedCorr),.*\n", "", text))
+    # Fewer rounds, as the page says; of more trials and rows there is nothing more to be seen.
     (overlay,) = re.findall(r"`(overlay: .*?)` in `config/mine.yaml`", page)
     with (folder / "config/mine.yaml").open("a") as scale:
         scale.write(f"trials: 1\n{overlay}\n")

@@ -1,12 +1,7 @@
-"""The logger plugin: what it shows of Snakemake's records, and in a pipe and a terminal."""
+"""The logger plugin: what it shows of Snakemake's records (in a terminal: ``test_console``)."""
 
 import logging
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +17,6 @@ from noisyfl.experiments.config import check_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale import Scale
 from small_paper import CONFIG, PAPER
-from small_repository import Repository, ended
 from small_status import status_with
 from snakemake_logger_plugin_noisyfl import LogHandler
 
@@ -231,146 +225,3 @@ def test_quiet_and_verbose(scale, capsys):
     start(made, scale, runs)
     made.close()
     assert "Building DAG of jobs..." in capsys.readouterr().err
-
-
-# Snakemake itself.
-
-
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory):
-    return Repository(tmp_path_factory.mktemp("repository"))
-
-
-@pytest.mark.slow
-def test_in_a_pipe_there_are_lines_without_control_characters(repository):
-    run = repository.snakemake("tiny_one")
-    assert run.returncode == 0, run.stderr
-    assert not re.search(r"[\x00-\x08\x0b-\x1f]", run.stdout + run.stderr)
-    assert "6 jobs, 2 runs to train, about " in run.stderr
-    end = run.stderr.partition("Table one\n\n")[2].splitlines()
-    assert end[0].split() == ["Method", "noisy"]
-    assert re.fullmatch(r"FedAvg +\d+\.\d", end[1])
-    assert end[-2:] == [
-        "table: results/tiny/tables/tiny/one.md",
-        "explorer: results/tiny/explorer/tiny/one.html",
-    ]
-    again = repository.snakemake("tiny_one")
-    assert "Nothing to be done: all files are up to date.\nTable one\n" in again.stderr
-
-
-@pytest.mark.slow
-def test_another_logger_wins_and_without_the_plugin_snakemake_speaks(repository):
-    (repository.folder / "workflow" / "snakemake_logger_plugin_other").mkdir()
-    other = """
-from snakemake_interface_logger_plugins.base import LogHandlerBase
-class LogHandler(LogHandlerBase):
-    writes_to_stream, writes_to_file, has_filter, has_formatter = True, False, True, True
-    needs_rulegraph = False
-    def emit(self, record):
-        print("OTHER", record.msg)
-"""
-    repository.write("workflow/snakemake_logger_plugin_other/__init__.py", other)
-    run = repository.snakemake("tiny_two", "-n", "--logger", "other")
-    assert "OTHER" in run.stdout
-    assert "rule   jobs" not in run.stdout
-    plugin = repository.folder / "workflow" / "snakemake_logger_plugin_noisyfl"
-    away = plugin.rename(plugin.with_name("away"))
-    # The installed package has one too, which this Python must not find.
-    code = (
-        "import runpy, sys; from importlib import util; real = util.find_spec;"
-        "util.find_spec = lambda name, *a: None if 'plugin_noisyfl' in name else real(name, *a);"
-        "sys.argv = ['snakemake', '-n', 'tiny_two', '--configfile', 'config/tiny.yaml'];"
-        "runpy.run_module('snakemake', run_name='__main__')"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(repository.folder / "workflow")}
-    said = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=repository.folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    away.rename(plugin)
-    assert said.returncode == 0, said.stderr
-    assert "Job stats:" in said.stdout + said.stderr
-
-
-class Terminal:
-    """Snakemake in a pseudo-terminal, as a person sees it."""
-
-    def __init__(self, repository, *arguments):
-        self.main, other = os.openpty()
-        environment = {**os.environ, "PYTHONPATH": str(repository.folder / "workflow")}
-        environment["TERM"] = "xterm"
-        environment.pop("SNAKEMAKE_OUTPUT_CACHE", None)
-        words = ["snakemake", "--cores", "2", *arguments, "--configfile", "config/tiny.yaml"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", *words],
-            cwd=repository.folder,
-            env=environment,
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            start_new_session=True,
-        )
-        os.close(other)
-        self.text = ""
-
-    def until(self, *words):
-        """Read until one of the words is there, or to the end."""
-        end = time.monotonic() + 600
-        while not any(word in self.text for word in words) and time.monotonic() < end:
-            try:
-                part = os.read(self.main, 10_000)
-            except OSError:  # the end of a pseudo-terminal
-                break
-            self.text += part.decode(errors="replace")
-        return self.text
-
-
-@pytest.mark.slow
-def test_in_a_terminal_there_is_a_bar_and_ctrl_c_is_no_error(repository):
-    undo = repository.edit(
-        "workflow/noisyfl/methods/fedprox.py",
-        'if self.prox_form == "norm":',
-        '__import__("time").sleep(60)\n        if self.prox_form == "norm":',
-    )
-    old = repository.edit("config/papers/tiny.yaml", "mu=0.1", "mu=0.7")
-    terminal = Terminal(repository, "tiny_one")
-    assert "FedProx, noisy  round 0 of 2" in terminal.until("round 0 of 2")
-    assert re.search(r"0 of 1 runs, \d other jobs, about \d+ seconds left", terminal.text)
-    for process in group(terminal.process.pid):
-        os.kill(process, signal.SIGINT)
-    said = terminal.until("the end that never comes")
-    assert terminal.process.wait() != 0
-    old()
-    undo()
-    end = said.rpartition("\x1b[?25h")[2]  # where the cursor is shown again
-    assert "Interrupted: 1 run keeps its checkpoint; the same command goes on from there." in end
-    assert "failed" not in end
-    assert "Traceback" not in said
-
-
-def group(process):
-    """A process and all that it has started, as a terminal's Ctrl-C reaches them."""
-    found = [process]
-    for each in found:  # which grows meanwhile
-        for children in Path(f"/proc/{each}/task").glob("*/children"):
-            found += map(int, children.read_text().split())
-    return found
-
-
-@pytest.mark.slow
-def test_a_killed_job_names_the_signal(repository):
-    undo = repository.edit(
-        "workflow/noisyfl/methods/fedprox.py",
-        'if self.prox_form == "norm":',
-        '__import__("os").kill(__import__("os").getpid(), 9)\n        if self.prox_form == "norm":',
-    )
-    old = repository.edit("config/papers/tiny.yaml", "mu=0.1", "mu=0.8")
-    run = ended(repository.start_snakemake("tiny_one"))
-    old()
-    undo()
-    assert run.returncode == 1
-    assert run.stderr.count("failed: FedProx, noisy: ended by the signal SIGKILL\n") == 2
-    assert "CalledProcessError" not in run.stderr

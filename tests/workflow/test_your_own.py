@@ -99,8 +99,10 @@ def test_the_table_comes_out(tmp_path):
     repository = Repository(tmp_path)
     folder = repository.folder
     subprocess.run([sys.executable, "-c", IMAGES], cwd=folder, check=True)
-    repository.write("config/papers/mine.yaml", EXPERIMENT)
-    # With fewer rounds, of which there is nothing more to be seen.
+    # Of more rows and rounds there is nothing more to be seen.
+    row = "      - {name: Co-teaching, method: coteaching}\n"
+    assert row in EXPERIMENT
+    repository.write("config/papers/mine.yaml", EXPERIMENT.replace(row, ""))
     shorter = "overlay: {setting: {schedule: {rounds: 2}}}\n"
     repository.write("config/mine.yaml", SCALE + shorter)
     environment = {**os.environ, "PYTHONPATH": str(folder / "workflow")}
@@ -115,9 +117,8 @@ def test_the_table_comes_out(tmp_path):
         done = run(command)
         assert done.returncode == 0, done.stdout + done.stderr
     page = (folder / "results/mine/tables/mine/first.md").read_text()
-    rows = [line.split("|") for line in page.splitlines() if re.match(r"\| (FedAvg|Co-tea)", line)]
-    assert len(rows) >= 2
-    assert all(re.search(r"\d\d\.\d", cell) for row in rows[:2] for cell in row[2:6])
+    row = next(line.split("|") for line in page.splitlines() if line.startswith("| FedAvg"))
+    assert all(re.search(r"\d\d\.\d", cell) for cell in row[2:6])
     # Lost parts are made again, by the rule that makes official ones.
     (train,) = (folder / "results/data").glob("images_*/train.parquet")
     before = train.read_bytes()

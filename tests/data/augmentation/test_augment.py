@@ -175,6 +175,7 @@ def test_statistics_that_nobody_has_published() -> None:
     assert len(channel_statistics("imagenet", unknown)[0]) == 3
 
 
+@pytest.mark.slow
 def test_naming_needs_no_torch() -> None:
     code = (
         "import sys; from noisyfl.data.augmentation.augment import draw; "

@@ -217,6 +217,7 @@ def test_channels_last() -> None:
             assert torch.equal(seen.show(kind, images, draws), seen.show(kind, other, draws))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("augmentation", ["none", "crop_flip", "resized_crop_flip"])
 def test_a_device_is_not_waited_for(augmentation: str) -> None:
     """Tensors on ``meta`` have no values: whoever asks for one fails."""

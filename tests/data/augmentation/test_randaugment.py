@@ -313,6 +313,7 @@ def test_three_operations_of_uniform_strength() -> None:
             np.testing.assert_allclose(powers.std(), spread / 12**0.5, atol=0.01 * spread)
 
 
+@pytest.mark.slow
 def test_square_of_random_side() -> None:
     """The share that is cut out, against the rectangle that Pillow draws."""
     n, shape = 20_000, (32, 32, 3)

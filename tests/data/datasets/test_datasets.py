@@ -81,6 +81,7 @@ def test_an_unknown_dataset_is_refused_with_a_hint():
         dataset(10, "dataset")
 
 
+@pytest.mark.slow
 def test_light_modules_import_no_heavy_library():
     code = (
         "import sys, noisyfl.data.noisy_partition; "

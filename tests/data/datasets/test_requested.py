@@ -191,6 +191,7 @@ def test_an_altered_or_missing_shard_is_noticed_where_it_is_read(clothing):
         read_part(paths["train"])
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_shard_goes_unnoticed(clothing):
     """Neither in an image nor in what leads to it, which must not make Arrow leave the file."""
     data, results, _ = clothing

@@ -99,6 +99,7 @@ def test_what_compares_with_the_truth_is_null(webvision, name):
             assert set(table[column]) <= {None}, column
 
 
+@pytest.mark.slow
 def test_where_the_truth_is_known_those_columns_have_numbers(tmp_path):
     paths = {part: tmp_path / f"{part}.parquet" for part in ("train", "test")}
     prepare("digits", tmp_path, False, paths["train"], paths["test"])

@@ -97,7 +97,8 @@ def test_scikit_learn_from_its_own_start(name: str) -> None:
     assert_same(fit_two(torch.tensor(values)[None]), mixture, values)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.floats(-50, 50, width=32), min_size=2, max_size=40),
     st.sampled_from([1e-3, 1.0, 1e3]),
@@ -189,7 +190,7 @@ EXTREME = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(EXTREME, max_size=12), st.integers(1, 12))
 def test_always_numbers(values: list[float], copies: int) -> None:
     given = torch.tensor(values * copies, dtype=torch.float64)[None]

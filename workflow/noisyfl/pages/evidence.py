@@ -7,6 +7,7 @@ their own, by the table or the method that they explain.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,16 +120,7 @@ def evidence_pages(
     Raises:
         ValueError: no row is the baseline's.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.globals |= {"in_short": claim_in_short, "tally": tally, "why": _why}
-    environment.globals |= {"LEVEL": LEVEL, "ROUNDS": ROUNDS}
-    environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
+    environment = _templates()
     measurements = Measurements(table, runs)
     claims = {paper: [one for one in judgements if one.claim.paper == paper] for paper in PAPERS}
     pages = {
@@ -173,6 +165,21 @@ def evidence_pages(
             reasons=papers.get(paper, PaperReasons()),
         )
     return pages
+
+
+@functools.cache  # it keeps each template that it has compiled
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.globals |= {"in_short": claim_in_short, "tally": tally, "why": _why}
+    environment.globals |= {"LEVEL": LEVEL, "ROUNDS": ROUNDS}
+    environment.filters |= {"number": number, "cell": lambda text: text.replace("|", "\\|")}
+    return environment
 
 
 def _why(reason: Why) -> str:

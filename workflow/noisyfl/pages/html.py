@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ TEMPLATES = ROOT / "workflow" / "report"
 
 def render(template: str, folder: Path = TEMPLATES, **values: Any) -> str:
     """A page that is made from a template in a folder; texts in ``values`` are escaped."""
-    environment = jinja2.Environment(
+    return _templates(folder).get_template(template).render(**values)
+
+
+@functools.cache  # it keeps each template that it has compiled
+def _templates(folder: Path) -> jinja2.Environment:
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    return environment.get_template(template).render(**values)
