@@ -39,7 +39,7 @@ from noisyfl.data.datasets.own_images import (
 from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
 from noisyfl.data.noise.agreement import doubt
 from noisyfl.data.noise.human_labels import check_order, digest, label_files, load_columns
-from noisyfl.data.partitioning.own_partition import read_clients
+from noisyfl.data.partitioning.own_partition import read_assignment
 from noisyfl.data.roots import Roots, Stamp, each, stamp_of
 from noisyfl.data.titles import know, told_apart
 
@@ -275,7 +275,7 @@ class OwnFiles:
         noted = ("clients", path, facts.name)
         if noted not in self._known:
             self._watch(*(root / path for root in each(self.roots)))
-            client, sample = read_clients(path, self.roots, facts)
+            client, sample = read_assignment(path, self.roots, facts)
             content = client.astype("<i8").tobytes() + sample.astype("<i8").tobytes()
             columns = {"client": client, "sample": sample}
             sha256 = self._keep(hashlib.sha256(content).hexdigest(), columns)

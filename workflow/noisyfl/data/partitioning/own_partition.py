@@ -83,7 +83,7 @@ class OwnPartition(Partition):
         return np.split(kept["sample"], ends)
 
 
-def read_clients(file: str, roots: Roots, facts: Dataset) -> tuple[np.ndarray, np.ndarray]:
+def read_assignment(file: str, roots: Roots, facts: Dataset) -> tuple[np.ndarray, np.ndarray]:
     """The client and the sample of each row, int64 [n] each, sorted by client, then by sample.
 
     Args:
