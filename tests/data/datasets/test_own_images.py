@@ -170,7 +170,7 @@ def test_two_columns_of_given_labels_are_two_noises_of_one_data_set(tmp_path):
     assert made[0]["dataset"] == made[1]["dataset"]
     kept = own.load(made[1]["label_noise"]["sha256"])["label"]
     assert kept.tolist() == other.tolist()
-    with pytest.raises(BadInput, match=r"path: got null, expected a file, since images_.* has no"):
+    with pytest.raises(BadInput, match=r"path: got null, expected a file, since set\.npz has no"):
         spec(text, own, "file", None)
 
 
@@ -192,7 +192,7 @@ def test_true_labels_that_are_corrected_in_a_labels_file_are_kept_anew(tmp_path)
     [
         (
             lambda true: true[::-1],
-            r"labels\.npz has its labels in another order than images_",
+            r"labels\.npz has its labels in another order than set\.npz",
         ),
         (lambda true: true[1:], r"labels\.npz: 'clean_label' holds int64 \(23,\), expected whole"),
         (
