@@ -173,12 +173,12 @@ def test_an_altered_file_is_refused_and_an_entry_without_it_is_trained_again(tmp
     accuracy = whole.column_names.index("test_accuracy")
     pq.write_table(whole.set_column(accuracy, "test_accuracy", pa.array([1.0, 1.0])), rounds)
 
-    said = clone.fails("tiny_one")
+    said = clone.fails(TABLE)
     assert re.search(r"rounds\.parquet: the content does not fit .* altered", said)
     assert trained(clone) == set()
 
     rounds.unlink()
-    made(clone, target="tiny_one")
+    made(clone, target=TABLE)
     assert trained(clone) == {"fedavg"}
     assert_whole(runs(clone)["fedavg"])
     assert table(clone) == table(first)

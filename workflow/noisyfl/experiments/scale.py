@@ -258,8 +258,15 @@ class Scale:
         paths = []
         for files in map(self.run_files, runs_of(parts)):
             paths.append(files.provenance)
+            lost = [files.provenance]
             if files.provenance.exists():
-                paths += [path for path in files.all() if not path.exists()]
+                lost = [path for path in files.all() if not path.exists()]
+                paths += lost
+            for path in lost:
+                if (
+                    path.is_symlink()
+                ):  # to what a shared cache has lost; Snakemake would want its time
+                    path.unlink(missing_ok=True)
         return paths
 
     def folders(self, *parts: Description) -> dict[str, str]:
