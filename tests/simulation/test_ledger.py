@@ -180,7 +180,10 @@ def test_a_resumed_run_has_the_same_labels(tmp_path, monkeypatch):
     assert other.run().interrupted
     monkeypatch.undo()
     assert other.run().error is None
-    assert "resuming after round 4" in (tmp_path / "resumed" / "log").read_text()
+    assert (
+        "resuming after round 4"
+        in Results(tmp_path / "resumed").log(identity(other.spec)).read_text()
+    )
     run = identity(job.spec)
     one, two = read_labels(run, files), read_labels(run, other.run_files)
     assert one.equals(two)

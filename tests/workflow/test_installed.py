@@ -52,7 +52,8 @@ def test_the_wheel_has_what_the_package_reads_and_nothing_else(installed):
     packages = ("workflow/noisyfl", "workflow/snakemake_logger_plugin_noisyfl")
     own = {name.removeprefix("workflow/") for name in committed(*packages)}
     folders = ("rules", "config", "profiles", "slurm", "reproduced")
-    folders += tuple(f"workflow/{name}" for name in ("Snakefile", "scripts", "report", "reasons"))
+    within = ("Snakefile", "scripts", "report", "reasons", "template")
+    folders += tuple(f"workflow/{name}" for name in within)
     read = {f"noisyfl/repository/{name}" for name in committed("Snakefile", *folders)}
     assert {name for name in names if ".dist-info/" not in name} == own | read
 
