@@ -36,11 +36,11 @@ def npz(path, arrays):
         ),
         (
             {"image": ("|u1", (9, 2, 2), 36), "label": ("<i8", (10**12,), 99)},
-            r"'label' is int64 \(1000000000000,\), expected at most 0\.001 GB, 100 rows",
+            r"'label' holds int64 \(1000000000000,\), expected whole numbers or names",
         ),
         (
             {"image": ("|u1", (9, 2, 2), 36), "label": ("<U100000", (9,), 3_600_000)},
-            r"'label' is <U100000 \(9,\), expected at most 0\.001 GB",
+            r"'label' holds <U100000 \(9,\), expected whole numbers or names",
         ),
         (
             {"image": ("|u1", (9, 999, 999), 8_982_009), "label": ("<i8", (9,), 72)},
@@ -48,7 +48,15 @@ def npz(path, arrays):
         ),
         (
             {"image": ("|u1", (10**9, 0, 0), 0), "label": ("|u1", (10**9,), 0)},
-            r"'image' is uint8 \(1000000000, 0, 0\), expected at most 0\.001 GB, 100 rows",
+            r"'image' is uint8 \(1000000000, 0, 0\), expected uint8 \[n, height, width\]",
+        ),
+        (
+            {"image": ("|u1", (9, 0, 2), 0), "label": ("|u1", (9,), 9)},
+            r"'image' is uint8 \(9, 0, 2\), expected uint8 \[n, height, width\]",
+        ),
+        (
+            {"image": ("|u1", (9, 2, 2), 36), "label": ("<i8", (9, 100), 7200)},
+            r"'label' holds int64 \(9, 100\), expected whole numbers or names",
         ),
         (
             {"image": ("|u1", (101, 1, 1), 101), "label": ("|u1", (101,), 101)},
@@ -56,7 +64,7 @@ def npz(path, arrays):
         ),
         (
             {"image": ("|u1", (9, 2, 2), 36), "label": ("|O", (9,), 99)},
-            r"'label' holds object \(9,\), expected numbers or texts",
+            r"'label' holds object \(9,\), expected whole numbers or names of classes, one for",
         ),
         (
             {"image": ("|u1", (90, 99, 99), 99), "label": ("|u1", (90,), 90)},
@@ -74,6 +82,31 @@ def test_arrays_are_checked_before_they_are_read(tmp_path, monkeypatch, arrays, 
     npz(tmp_path / "set.npz", arrays)
     with pytest.raises(BadInput, match=message):
         known(tmp_path, "images(path='set.npz', test_share=0.5)")
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("<i8", (9, 100)), ("<U999", (9,)), ("<f8", (9,))])
+def test_labels_that_are_none_are_not_unpacked(tmp_path, monkeypatch, dtype, shape):
+    size = np.dtype(dtype).itemsize * np.prod(shape)
+    arrays = {"image": ("|u1", (9, 2, 2), 36), "label": (dtype, shape, int(size))}
+    npz(tmp_path / "set.npz", arrays)
+    read, found = np.lib.format.read_array, []
+
+    def noting(*args, **options):
+        found.append(read(*args, **options).shape)
+        return np.zeros(found[-1], np.uint8)
+
+    monkeypatch.setattr(np.lib.format, "read_array", noting)
+    with pytest.raises(BadInput, match=r"label: .*set\.npz: 'label' holds .*, expected whole"):
+        known(tmp_path, "images(path='set.npz', test_share=0.5)")
+    assert found == [(9, 2, 2)]
+
+
+def test_a_path_with_a_null_character_is_no_image(tmp_path):
+    own_sets.as_csv(tmp_path)
+    text = (tmp_path / "train.csv").read_text().replace("ant/000", "ant/\0")
+    (tmp_path / "train.csv").write_text(text)
+    with pytest.raises(BadInput, match=r"path: 1 images cannot be read: .*null byte"):
+        known(tmp_path, "images(path='train.csv', test='test.csv')")
 
 
 def test_what_is_no_array_is_not_read(tmp_path):

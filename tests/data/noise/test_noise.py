@@ -384,7 +384,7 @@ def test_bad_files_of_human_labels_are_refused(tmp_path):
         "file='a.csv', key='worse'": r"file: cannot read .*a\.csv",
         "file='cut.npz', key='worse'": r"file: cannot read .*cut\.npz",
         "file='empty.npy'": r"file: cannot read .*empty\.npy",
-        "file='object.npy'": r"file: cannot read .*object.*holds object",
+        "file='object.npy'": r"file: .*object\.npy holds object \(30,\), expected whole",
         "file='a.npz', key='worse', sha256='ab'": r"sha256: .*'worse' in .* expected ab",
     }
     for text, message in cases.items():

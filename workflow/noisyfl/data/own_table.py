@@ -10,6 +10,7 @@ import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -27,11 +28,18 @@ MOST_GB = 16
 
 MOST_ROWS = 20_000_000
 
+LONGEST_NAME = 400
+"""Bytes of the longest name of a class in an array: a hundred characters."""
+
 CHANNELS = ((), (1,), (3,))
 
 Column: TypeAlias = "np.ndarray | pa.ChunkedArray"
-Columns: TypeAlias = tuple[Sequence[str], Callable[[str], Column]]
-"""The names of a file's columns or arrays, and what reads one of them."""
+Check: TypeAlias = Callable[[tuple[int, ...], Any], None]
+"""Raises ValueError unless a column of this shape and type can be used; called before it is read,
+since a few bytes of a file can claim, or unpack to, more than fits into the memory."""
+
+Columns: TypeAlias = tuple[Sequence[str], Callable[[str, Check], Column]]
+"""The names of a file's columns or arrays, and what checks and reads one of them."""
 
 
 class OwnTable:
@@ -89,7 +97,12 @@ class OwnTable:
         """
         self.check(name, option or self.option)
         with self._naming(f"{self.path}: {name!r} " if name else f"{self.path} ", option):
-            values = _plain(self._read(name), count)
+            column = self._read(name, partial(_check_labels, count))
+            values = (
+                column.ravel().tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+            )
+            if None in values:
+                raise ValueError(f"is empty in row {values.index(None)}")
             names = self.class_names(name)
             if not names or isinstance(values[0], str):
                 return values
@@ -104,14 +117,8 @@ class OwnTable:
             return [self.path.parent / str(value) for value in self.labels(name, "image")]
         self.check(name, "image")
         with self._naming(f"{self.path}: {name!r} ", "image"):
-            column = self._read(name)
+            column = self._read(name, _check_images)
             if isinstance(column, np.ndarray):
-                shape = column.shape
-                if column.dtype != np.uint8 or len(shape) < 3 or shape[3:] not in CHANNELS:
-                    raise ValueError(
-                        f"is {column.dtype} {shape}, expected uint8 [n, height, width] or with 1 "
-                        "or 3 channels behind"
-                    )
                 return list(column)
             found: list[RawImage] = []
             for row in column.to_pylist():
@@ -151,21 +158,33 @@ class OwnTable:
         options = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()))
         table = csv.read_csv(self.path, convert_options=options)
         _check_rows(table.num_rows)
-        return table.column_names, table.column
+
+        def read(name: str, check: Check) -> Column:
+            column = table.column(name)
+            check((table.num_rows,), column.type)
+            return column
+
+        return table.column_names, read
 
     def _parquet(self) -> Columns:
         file = pq.ParquetFile(self.path)
-        _check_rows(file.metadata.num_rows)
-        self._metadata = file.schema_arrow.metadata or {}
-        return file.schema_arrow.names, lambda name: file.read([name])[name]
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+        _check_rows(rows)
+        self._metadata = schema.metadata or {}
+
+        def read(name: str, check: Check) -> Column:
+            check((rows,), schema.field(name).type)
+            return file.read([name])[name]
+
+        return schema.names, read
 
     def _npz(self) -> Columns:
         file = zipfile.ZipFile(self.path)
         members = {name.removesuffix(".npy"): name for name in file.namelist()}
 
-        def read(name: str) -> np.ndarray:
+        def read(name: str, check: Check) -> Column:
             with file.open(members[name]) as member:
-                return _stored(member)
+                return _stored(member, check)
 
         return list(members), read
 
@@ -174,12 +193,21 @@ class OwnTable:
         with self.path.open("rb") as file:
             if _header(file) == ((), np.dtype("O")):
                 return _of_mapping(unpickled(file.read()))
-            array = _stored(file)
-        return [""], lambda _: array
+
+        def read(_: str, check: Check) -> Column:
+            with self.path.open("rb") as file:
+                return _stored(file, check)
+
+        return [""], read
 
 
 def _of_mapping(arrays: Mapping[str, Any]) -> Columns:
-    return list(arrays), lambda name: array_of(arrays[name])
+    def read(name: str, check: Check) -> Column:
+        array = array_of(arrays[name])
+        check(array.shape, array.dtype)
+        return array
+
+    return list(arrays), read
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -191,11 +219,9 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-def _stored(file: IO[bytes]) -> np.ndarray:
-    """An array in a file; a few bytes can unpack to more than fits into the memory."""
+def _stored(file: IO[bytes], check: Check) -> np.ndarray:
     shape, dtype = _header(file)
-    if dtype.hasobject:
-        raise ValueError(f"holds {dtype} {shape}, expected numbers or texts")
+    check(shape, dtype)
     if math.prod(shape) * dtype.itemsize > MOST_GB * 1e9 or max(shape, default=0) > MOST_ROWS:
         raise ValueError(f"is {dtype} {shape}, expected at most {MOST_GB} GB, {MOST_ROWS:,} rows")
     file.seek(0)
@@ -207,24 +233,27 @@ def _check_rows(rows: int) -> None:
         raise ValueError(f"it has {rows:,} rows, expected 1 to {MOST_ROWS:,}")
 
 
-def _plain(column: Column, count: int | None) -> list[int | str]:
-    """The numbers or names that a column holds; ValueError unless there are so many, and some."""
-    if isinstance(column, pa.ChunkedArray):
-        kind, shape = column.type, (len(column),)
+def _check_labels(count: int | None, shape: tuple[int, ...], kind: Any) -> None:
+    """A :data:`Check` of numbers or names: so many of them, or as many as there are."""
+    if isinstance(kind, pa.DataType):
         if pa.types.is_binary(kind):
             raise ValueError("holds bytes that are not text in UTF-8")
         texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         fits = texts or pa.types.is_integer(kind)
     else:
-        kind, shape = column.dtype, column.shape
-        fits = kind.kind in "iuU"
+        fits = kind.kind in "iuU" and kind.itemsize <= LONGEST_NAME
     rows = count or max(shape[:1], default=0)
     if shape not in ((rows,), (rows, 1)) or not fits or not rows:
         raise ValueError(
             f"holds {kind} {shape}, expected whole numbers or names of classes, "
             f"one for each of {rows:,} rows"
         )
-    values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else column.ravel().tolist()
-    if None in values:
-        raise ValueError(f"is empty in row {values.index(None)}")
-    return values
+
+
+def _check_images(shape: tuple[int, ...], kind: Any) -> None:
+    """A :data:`Check` of pixels; of a column of encoded images there is nothing to be checked."""
+    fits = kind == np.uint8 and len(shape) >= 3 and shape[3:] in CHANNELS and 0 not in shape
+    if not fits and not isinstance(kind, pa.DataType):
+        raise ValueError(
+            f"is {kind} {shape}, expected uint8 [n, height, width] or with 1 or 3 channels behind"
+        )

@@ -84,7 +84,7 @@ def walk(place: Path) -> Tree:
                         waiting.append((path / entry.name, real / entry.name))
             elif (
                 path.is_file() or not path.exists()
-            ):  # of a link that leads nowhere, its reader says so
+            ):  # where a link leads nowhere, its reader says so
                 tree.files.append(path)
             else:
                 tree.skipped[SPECIAL] += 1

@@ -108,7 +108,7 @@ def _identities(listed: Listing) -> dict[tuple[int, int], Path]:
     found = {}
     for file in (*listed.files, *listed.images):
         if isinstance(file, Path):
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # ValueError: a path with a null character
                 state = file.stat()
                 found[state.st_dev, state.st_ino] = file
     return found
