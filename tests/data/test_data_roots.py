@@ -210,7 +210,7 @@ def test_kept_runs_are_used_wherever_the_results_are(cluster, tmp_path):
         assert "2 runs moved to" in said
         assert not run.exists()
         jobs = cluster.repository.jobs("tiny_one", "--config", f"results={tmp_path}/empty")
-        assert jobs == {"table": 1, "tiny_one": 1}
+        assert jobs == {"table": 1, "table_explorer": 1}
     finally:
         shutil.rmtree(cluster.repository.folder / "reproduced")
 
