@@ -282,8 +282,8 @@ class QuantityDirichlet(Partition):
     a class-balanced subset of the training set; that clients are class-balanced too is our reading.
     """
 
-    beta: float = option(doc="concentration: the smaller, the more uneven the sizes", above=0)
     least = "per_client"
+    beta: float = option(doc="concentration: the smaller, the more uneven the sizes", above=0)
     per_client: int = option(doc="mean samples of a client", at_least=1)
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
