@@ -42,7 +42,7 @@ from noisyfl.runs.kept_labels import read_labels
 from noisyfl.runs.train import choose_device
 from noisyfl.simulation.executor import NO_DRAWS
 from noisyfl.specs.identity import identity
-from noisyfl.specs.words import describe_run
+from noisyfl.specs.run_words import describe_run
 
 COMMON = {
     "clients": 20,

@@ -10,7 +10,8 @@ from noisyfl.data.titles import title_of, told_apart
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.planning import make_plan
 from noisyfl.specs.descriptions import TableDescription, description_text
-from noisyfl.specs.words import describe_run, describe_setting
+from noisyfl.specs.run_words import describe_run
+from noisyfl.specs.words import describe_setting
 from small_paper import PAPER, edited
 
 

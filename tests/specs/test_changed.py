@@ -1,6 +1,6 @@
 """Which options of a run are said not to be the defaults."""
 
-from noisyfl.specs.words import changed_options
+from noisyfl.specs.run_words import changed_options
 from small_runs import spec_of
 
 

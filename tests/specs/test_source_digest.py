@@ -18,6 +18,7 @@ NAMES_A_RUN = {
     "specs/__init__.py",
     "specs/catalogue.py",
     "specs/identity.py",
+    "specs/run_words.py",
     "specs/words.py",
     "specs/sources.py",
     "specs/spec.py",

@@ -6,8 +6,8 @@ import pytest
 
 from noisyfl.core.options import BadInput
 from noisyfl.specs.identity import identity
+from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import check_run
-from noisyfl.specs.words import describe_run
 from small_runs import spec_of
 
 

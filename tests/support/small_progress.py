@@ -8,7 +8,7 @@ from noisyfl.core.provenance import write_provenance
 from noisyfl.experiments.progress import Pace, progress_text, read_progress
 from noisyfl.experiments.targets import runs_by_target
 from noisyfl.runs.status import StatusRecord
-from noisyfl.specs.words import describe_run
+from noisyfl.specs.run_words import describe_run
 from small_paper import PAPER, edited
 from small_paper import plan as small_plan
 

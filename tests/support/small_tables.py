@@ -12,7 +12,7 @@ from noisyfl.analysis.cells import collect
 from noisyfl.analysis.runs import read_runs
 from noisyfl.pages.print_table import print_table
 from noisyfl.specs.published import read_published
-from noisyfl.specs.words import changed_options
+from noisyfl.specs.run_words import changed_options
 
 LOW, HIGH = "level=low", "level=high"
 

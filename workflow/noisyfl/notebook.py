@@ -45,8 +45,8 @@ from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.catalogue import method_summary, methods
 from noisyfl.specs.identity import identity
 from noisyfl.specs.published import read_published
+from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import canonical_run, check_run
-from noisyfl.specs.words import describe_run
 
 if TYPE_CHECKING:
     from noisyfl.specs.descriptions import TableDescription

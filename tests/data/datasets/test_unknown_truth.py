@@ -14,8 +14,8 @@ from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
+from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import canonical_run
-from noisyfl.specs.words import describe_run
 from small_files import shrink
 
 OF_THE_TRUTH = {

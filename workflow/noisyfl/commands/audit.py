@@ -34,8 +34,8 @@ from noisyfl.runs.artifact import read_spec
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.pool import train_all
 from noisyfl.specs.identity import identity
+from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import check_run
-from noisyfl.specs.words import describe_run
 
 SHOWN = 10
 """How many samples are printed."""

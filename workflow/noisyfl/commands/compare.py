@@ -29,7 +29,7 @@ from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.pool import most_at_once, train_all
 from noisyfl.runs.status import read_status
 from noisyfl.specs.identity import identity
-from noisyfl.specs.words import describe_run
+from noisyfl.specs.run_words import describe_run
 
 VALIDATION = "validation"
 """What ``--choose-on`` takes."""

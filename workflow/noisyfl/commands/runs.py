@@ -24,9 +24,9 @@ from noisyfl.runs.artifact import read_spec, verify
 from noisyfl.runs.evaluate import evaluate_model
 from noisyfl.runs.job import TrainingJob
 from noisyfl.specs.identity import identity
+from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.sources import source_digest
 from noisyfl.specs.spec import check_run, plugins_of
-from noisyfl.specs.words import describe_run
 
 
 def train_specs(

@@ -23,7 +23,7 @@ from noisyfl.experiments.scale import layouts_of
 from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
 from noisyfl.runs.archive import archive
 from noisyfl.runs.status import FOUND, scale_words
-from noisyfl.specs.words import describe_run
+from noisyfl.specs.run_words import describe_run
 
 LONGEST = 86_400.0
 """Most seconds between two prints of the progress: a day."""

@@ -39,8 +39,8 @@ from noisyfl.specs.descriptions import CellDescription
 from noisyfl.specs.extent import remarks_of, work_of
 from noisyfl.specs.identity import canonical_json, identity
 from noisyfl.specs.published import Published, read_published
+from noisyfl.specs.run_words import changed_options, describe_trials
 from noisyfl.specs.spec import check_part
-from noisyfl.specs.words import changed_options, describe_trials
 
 
 def make_plan(

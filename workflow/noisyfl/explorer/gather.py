@@ -25,7 +25,7 @@ from noisyfl.explorer.tables import Tables
 from noisyfl.runs.status import read_statuses
 from noisyfl.specs.descriptions import TableDescription
 from noisyfl.specs.identity import identity
-from noisyfl.specs.words import describe_run
+from noisyfl.specs.run_words import describe_run
 
 TOTALS = ("bytes_down", "bytes_up")
 """Columns of ``rounds`` that are summed over a run."""

@@ -40,8 +40,8 @@ from noisyfl.runs.store import forget, put_in_place, when_there_is_room
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Interrupted
 from noisyfl.specs.identity import identity
+from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.spec import check_run
-from noisyfl.specs.words import describe_run
 
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """Error numbers of a file system that has no locks."""

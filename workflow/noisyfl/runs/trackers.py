@@ -20,7 +20,7 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.rounds import Report
 from noisyfl.specs.identity import identity
-from noisyfl.specs.words import describe_run
+from noisyfl.specs.run_words import describe_run
 
 PROJECT = "noisyfl"
 """The experiment in MLflow, and the project in Weights & Biases, that runs are put into."""

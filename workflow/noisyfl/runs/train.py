@@ -50,9 +50,9 @@ from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method
 from noisyfl.specs.catalogue import methods_digest
 from noisyfl.specs.identity import identity
+from noisyfl.specs.run_words import describe_run
 from noisyfl.specs.sources import shared_digest, source_digest
 from noisyfl.specs.spec import plugins_of
-from noisyfl.specs.words import describe_run
 
 EXECUTORS = {"loop": LoopExecutor, "fast": FastExecutor}
 """By name. Their results are equal up to rounding."""
