@@ -25,7 +25,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 # Scripts and jobs find the same Python as Snakemake, whatever the shell was set up for.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONNOUSERSITE := 1
-unexport PYTHONPATH PYTHONHOME
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 bin := .venv/bin
 uv := $(bin)/uv pip

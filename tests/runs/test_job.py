@@ -75,6 +75,19 @@ def test_a_whole_run_leaves_neither_lock_nor_status_nor_checkpoint(results):
     }
 
 
+def test_a_process_that_trains_imports_nothing_that_takes_long_besides_torch(results, tmp_path):
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(SPEC))
+    command = ["-m", "noisyfl", "train", spec, "--device", "cpu", "--results", results.root]
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *command], capture_output=True, text=True, check=True
+    )
+    imported = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert "torch" in imported
+    heavy = {"torch._dynamo", "torchvision", "pandas", "scipy", "sklearn", "matplotlib"}
+    assert heavy & imported == set()
+
+
 @pytest.mark.slow
 def test_what_another_process_trains_is_waited_for(results):
     """As after a Snakemake was killed, whose jobs live on: the second one trains nothing."""

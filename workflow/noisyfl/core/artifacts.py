@@ -331,10 +331,10 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, pa.DataTyp
     ]
     options = pa.json.ParseOptions(explicit_schema=pa.schema(list(columns.items())))
     if not lines:
-        return options.explicit_schema.empty_table()
+        return pa.Table.from_batches([], options.explicit_schema)
     # A row must not be longer than one of the reader's blocks.
     blocks = pa.json.ReadOptions(block_size=max(2**20, *(len(line) + 1 for line in lines)))
-    # Arrow's own constructors import pandas; its JSON reader does not, and is exact for floats.
+    # Arrow's constructors import pandas; its JSON reader does not, and is exact for floats.
     return pa.json.read_json(io.BytesIO(b"\n".join(lines)), blocks, options)
 
 

@@ -335,8 +335,7 @@ def read(path: Path) -> NoisyPartition:
             f"{path}: its metadata say revision {says}, its spec revision {spec}, and this version "
             f"makes revision {REVISION}; delete it to have it made again"
         )
-    whole = (table[name].combine_chunks().fill_null(UNKNOWN) for name in COLUMNS)
-    client, *columns = (to_numpy(column).astype(np.int64) for column in whole)
+    client, *columns = (_filled(table[name].combine_chunks()) for name in COLUMNS)
     ends = np.searchsorted(client, np.arange(1, len(metadata["noise_levels"])))
     pieces = zip(*(np.split(column, ends) for column in columns), strict=True)
     return NoisyPartition(
@@ -345,6 +344,13 @@ def read(path: Path) -> NoisyPartition:
         noise_levels=np.array(metadata["noise_levels"], dtype=np.float64),
         realised=np.array(metadata["realised_noise"], dtype=np.float64),
     )
+
+
+def _filled(column: pa.Array) -> np.ndarray:
+    """Whole numbers, int64, with UNKNOWN for null."""
+    found = np.full(len(column), UNKNOWN, dtype=np.int64)
+    found[to_numpy(column.is_valid()).astype(bool)] = to_numpy(column.drop_null())
+    return found
 
 
 def check_content(

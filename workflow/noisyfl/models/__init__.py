@@ -98,10 +98,11 @@ def fewest_images(model: Model, shape: Shape, classes: int) -> int:
     value per channel and image, which batch normalisation cannot train on; else one.
     """
     height, width, channels = shape
-    with torch.device("meta"), torch.no_grad():
+    # Not on torch's meta device, whose linear layers import torch's compiler, for over a second.
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
         module = model.build(shape, classes).train()
         try:
-            module(torch.empty(1, channels, height, width))
+            module(torch.zeros(1, channels, height, width))
         except ValueError:  # torch's "Expected more than 1 value per channel when training"
             return 2
     return 1

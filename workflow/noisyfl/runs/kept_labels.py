@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import torch
 
@@ -11,6 +12,9 @@ from noisyfl.core.artifacts import DamagedArtifact, RunFiles, read_table
 from noisyfl.core.options import BadInput
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.ledger import Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = {
     "client": pa.int64(),
