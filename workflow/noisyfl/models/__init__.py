@@ -38,7 +38,7 @@ def check_module(module: nn.Module, shape: Shape, classes: int) -> None:
             shape yet, is frozen, or has no part in the logits.
     """
     height, width, channels = shape
-    images = torch.empty(2, channels, height, width)
+    images = torch.zeros(2, channels, height, width)
     classifier, features_of = (getattr(module, name, None) for name in ("classifier", "features"))
     if not isinstance(classifier, nn.Linear) or not callable(features_of):
         raise BadInput(

@@ -133,7 +133,7 @@ def remarks_of(spec: Mapping[str, Any]) -> list[str]:
 def layers_of(
     model: Mapping[str, Any], shape: tuple[int, int, int], classes: int
 ) -> tuple[Layer, ...]:
-    """The layers with weights of a model, for images of a shape, found by running it without data.
+    """The layers with weights of a model, for images of a shape, found by running it once.
 
     Args:
         shape: of an image: height, width, channels.
@@ -155,13 +155,14 @@ def _layers(model: str, shape: tuple[int, int, int], classes: int) -> tuple[Laye
     declared = MODELS.build(json.loads(model), "model")
     file = inspect.getfile(type(declared))
     own = naming_the_line(lambda other: other == file, f"model {declared.name}: ")
-    with own, torch.device("meta"):
+    # Not on torch's meta device, whose linear layers import torch's compiler, for over a second.
+    with own, torch.random.fork_rng(devices=[]):
         module = declared.build(shape, classes).eval()
         check_module(module, shape, classes)
         for layer in module.modules():
             if isinstance(layer, nn.Conv2d | nn.Linear):
                 layer.register_forward_hook(note)
-        module(torch.empty(1, channels, height, width))
+        module(torch.zeros(1, channels, height, width))
     return tuple(found)
 
 

@@ -111,8 +111,8 @@ def method_digest(*modules: str) -> str:
         modules: by name, ``noisyfl.methods.fedavg``.
     """
     digest = hashlib.sha256()
-    for name, tree in sorted(_imported(modules).items()):
-        digest.update(f"{name}\n{ast.unparse(_without_docstrings(tree))}\n".encode())
+    for name, code in sorted(_imported(modules).items()):
+        digest.update(f"{name}\n{code}\n".encode())
     return digest.hexdigest()
 
 
@@ -128,36 +128,42 @@ def method_file(module: str) -> Path | None:
     return Path(found.origin) if found and found.origin else None
 
 
-def _imported(modules: tuple[str, ...]) -> dict[str, ast.Module]:
-    """The syntax trees of modules and of the methods' modules that they import, by name; of a
-    plugin, all of its modules that they import.
+def _imported(modules: tuple[str, ...]) -> dict[str, str]:
+    """The code of modules and of the methods' modules that they import, by name; of a plugin, all
+    of its modules that they import.
     """
     own = (f"{PACKAGE.name}.methods.", *(f"{module.partition('.')[0]}." for module in modules))
     own = tuple(prefix for prefix in own if prefix != f"{PACKAGE.name}.")
-    found: dict[str, ast.Module] = {}
+    found: dict[str, str] = {}
     wanted = [*modules]
     while wanted:
         name = wanted.pop()
         path = method_file(name)
         if name in found or path is None:
             continue
-        found[name] = ast.parse(path.read_text())
         package = name if path.stem == "__init__" else name.rpartition(".")[0]
-        for node in ast.walk(found[name]):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                module = node.module or ""
-                if node.level:
-                    module = importlib.util.resolve_name("." * node.level + module, package)
-                names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
-            wanted += [name for name in names if f"{name}.".startswith(own)]
+        found[name], names = _code_and_imports(path.read_text(), package)
+        wanted += [name for name in names if f"{name}.".startswith(own)]
     return found
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
+@functools.cache
+def _code_and_imports(text: str, package: str) -> tuple[str, list[str]]:
+    """The code of a module in a package without comments, docstrings and layout, and the names that
+    it may import: each that it names may be a module.
+    """
+    tree = ast.parse(text)
+    imported = []
     for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported += [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                module = importlib.util.resolve_name("." * node.level + module, package)
+            imported += [module, *(f"{module}.{alias.name}" for alias in node.names)]
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             match node.body:
                 case [ast.Expr(value=ast.Constant(value=str())), *rest]:
                     node.body = rest or [ast.Pass()]
-    return tree
+    return ast.unparse(tree), imported
