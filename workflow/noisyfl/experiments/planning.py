@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -190,13 +190,14 @@ def _describe_runs(plan: Plan, own: OwnFiles) -> None:
                     facts = dataset(plan.runs[run]["noisy_partition"]["dataset"])
                     cells.setdefault(run, f"{row.name}, {facts.title}, {column.name}")
     works: dict[str, Work] = {}
+    parts = [field.name for field in fields(Work)]
     for run, spec in plan.runs.items():
         partition, work = identity(spec["noisy_partition"]), work_of(spec)
         plan.facts[run] = RunFacts(
             partition,
             cells.get(run) or describe_trials(spec),
             (*remarks_of(spec), *of_data[partition]),
-            works.setdefault(canonical_json(asdict(work)), work),
+            works.setdefault(canonical_json({name: getattr(work, name) for name in parts}), work),
         )
     used = {part["name"] for spec in plan.runs.values() for part in parts_of(spec["method"])}
     plan.warnings += edited_methods(used)

@@ -36,6 +36,9 @@ SAMPLED = 2000
 COUNTED = 100_000
 """In runs of more rounds than this, local epochs are the schedule's and not asked for by round."""
 
+SMALL_IMAGE = 64 * 64
+"""Pixels of an image, at most, that a model is run on to find its layers."""
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -155,8 +158,10 @@ def _layers(model: str, shape: tuple[int, int, int], classes: int) -> tuple[Laye
     declared = MODELS.build(json.loads(model), "model")
     file = inspect.getfile(type(declared))
     own = naming_the_line(lambda other: other == file, f"model {declared.name}: ")
-    # Not on torch's meta device, whose linear layers import torch's compiler, for over a second.
-    with own, torch.random.fork_rng(devices=[]):
+    # The meta device computes nothing, but its linear layers import torch's compiler, which takes
+    # longer than small images do.
+    device = "meta" if height * width > SMALL_IMAGE else "cpu"
+    with own, torch.device(device), torch.random.fork_rng(devices=[]):
         module = declared.build(shape, classes).eval()
         check_module(module, shape, classes)
         for layer in module.modules():
