@@ -39,7 +39,7 @@ from noisyfl.data.datasets.own_images import (
 from noisyfl.data.datasets.parts import metadata_of, read_part, table_of_pixels
 from noisyfl.data.noise.agreement import doubt
 from noisyfl.data.noise.human_labels import check_order, digest, label_files, load_columns
-from noisyfl.data.partitioning.own_partition import read_assignment
+from noisyfl.data.own_assignment import read_assignment
 from noisyfl.data.roots import Roots, Stamp, each, stamp_of
 from noisyfl.data.titles import know, told_apart
 

@@ -24,14 +24,14 @@ from noisyfl.data.datasets.classes import (
     NUMERALS,
     WEBVISION_CLASSES,
 )
-from noisyfl.data.datasets.images import Files
+from noisyfl.data.datasets.images import Arrays, Files
 from noisyfl.data.datasets.requested import (
     load_clothing1m,
     load_covidx,
     load_mini_webvision,
 )
 from noisyfl.data.datasets.shards import Encoded
-from noisyfl.data.datasets.sources import Arrays, load_cifar, load_digits, load_idx, load_svhn
+from noisyfl.data.datasets.sources import load_cifar, load_digits, load_idx, load_svhn
 from noisyfl.data.datasets.validation import ENDING, held_out, load_validation
 from noisyfl.data.roots import NotFound
 from noisyfl.data.titles import title_of

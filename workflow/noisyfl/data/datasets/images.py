@@ -22,6 +22,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Options = ParamSpec("Options")
 
+Arrays = tuple[np.ndarray, np.ndarray]
+"""Images, uint8 [n, height, width, channels], and labels, int64 [n]."""
+
 JPEG_QUALITY = 95
 """Of images that are kept encoded; colours have half the resolution, as in cameras' files."""
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyfl.data.datasets.images import Files
-from noisyfl.data.datasets.sources import Arrays
+from noisyfl.data.datasets.images import Arrays, Files
 
 Load = Callable[[Path, bool], tuple[Any, Any]]
 """Reads both parts of a dataset whose images are kept as pixels."""

@@ -23,6 +23,7 @@ from noisyfl.core.registry import Component
 from noisyfl.data.datasets.classes import check_spelling, names_of
 from noisyfl.data.datasets.folders import walk
 from noisyfl.data.datasets.hub_download import fetched, files_of_split
+from noisyfl.data.datasets.images import Arrays
 from noisyfl.data.datasets.own_formats import (
     ImageColumns,
     Listing,
@@ -31,7 +32,7 @@ from noisyfl.data.datasets.own_formats import (
     list_parquet,
 )
 from noisyfl.data.datasets.own_pixels import decode, repeats
-from noisyfl.data.datasets.sources import Arrays, test_rows
+from noisyfl.data.datasets.sources import test_rows
 from noisyfl.data.roots import Roots, located, stamp_of
 
 Pixels = Annotated[int, Field(ge=1)]

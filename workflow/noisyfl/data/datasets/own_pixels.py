@@ -13,6 +13,7 @@ import numpy as np
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.images import (
+    Arrays,
     Fit,
     RawImage,
     Unreadable,
@@ -26,8 +27,6 @@ from noisyfl.data.own_table import MOST_GB
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-    from noisyfl.data.datasets.sources import Arrays
 
 SHOWN = 100
 """How many images that cannot be read a message names."""

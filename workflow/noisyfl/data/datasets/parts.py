@@ -18,10 +18,9 @@ import pyarrow as pa
 from noisyfl.core.artifacts import DamagedArtifact, read_table, replacing, to_numpy, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import Dataset, DatasetPart, dataset
-from noisyfl.data.datasets.images import Files, Unreadable, in_order, pixels
+from noisyfl.data.datasets.images import Arrays, Files, Unreadable, in_order, pixels
 from noisyfl.data.datasets.requested import missing_files, shortened
 from noisyfl.data.datasets.shards import INDEX, Encoded, index_of, write_shards
-from noisyfl.data.datasets.sources import Arrays
 from noisyfl.data.roots import NotFound, Roots, each, first
 
 REVISION = 1

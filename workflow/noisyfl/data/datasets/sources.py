@@ -22,10 +22,8 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.randomness import stream
 from noisyfl.data.datasets.download import NotDownloaded, fetch
 from noisyfl.data.datasets.hub import CONTENTS, find_parquet, load_parquet
+from noisyfl.data.datasets.images import Arrays
 from noisyfl.data.roots import NotFound
-
-Arrays = tuple[np.ndarray, np.ndarray]
-"""Images, uint8 [n, height, width, channels], and labels, int64 [n]."""
 
 DIGITS_TEST_SIZE = 360
 
