@@ -22,7 +22,7 @@ rule table:
         sources=PRINTING,
         title=lambda wildcards: in_restructured_text(SCALE.part(wildcards).title),
         compared=lambda wildcards: SCALE.part(wildcards).published is not None,
-        foreign=lambda wildcards: SCALE.part(wildcards).foreign,
+        not_as_published=lambda wildcards: SCALE.part(wildcards).not_as_published,
         description=lambda wildcards: SCALE.text(SCALE.part(wildcards)),
         folders=lambda wildcards: SCALE.folders(SCALE.part(wildcards)),
     message:

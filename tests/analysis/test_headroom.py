@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from noisyfl.analysis.published_cells import rooms
+from noisyfl.analysis.published_cells import headrooms
 
 
 @pytest.mark.parametrize(("statistic", "points"), [("best", 15.0), ("mean_last_10", 40.0)])
@@ -20,4 +20,4 @@ def test_the_room_is_of_the_statistic_that_is_asked_for(statistic, points):
         columns=["run", "setting", "our_method", "best", "mean_last_10"],
     ).assign(metric="test_accuracy", status="finished")
     frame.loc[frame["run"] == "e", "status"] = "diverged"
-    assert rooms(frame, statistic).to_dict() == {"one": points}
+    assert headrooms(frame, statistic).to_dict() == {"one": points}

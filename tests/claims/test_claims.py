@@ -136,7 +136,7 @@ def test_claims_about_figures_have_no_published_numbers(found):
     ],
 )
 def test_the_case_that_decides(found, name, number, case):
-    telling = found[name].checks[number].telling(1)[0]
+    telling = found[name].checks[number].decisive(1)[0]
     assert f"{telling.label}: {telling.numbers}".removeprefix(": ").endswith(case)
     assert telling.cells
 
@@ -166,7 +166,7 @@ def cell(method, value, noise="a", std="", trials=0, starred="", **other):
         "ours_trials": trials,
         "ours_starred": starred,
     }
-    return {**row, "ours_as_published": "True", "room": "", **other}
+    return {**row, "ours_as_published": "True", "headroom": "", **other}
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_ahead_in_every_column(accuracy):
     rows += [cell(method, value, noise="b") for method, value in (("own", 70), ("one", 71))]
     finding = ahead(accuracy(*rows))
     assert finding.verdict == "partly supported"
-    (case,) = finding.checks[0].telling(1)
+    (case,) = finding.checks[0].decisive(1)
     assert (case.label, case.numbers, case.margin, case.holds) == ("b", "70 > 71", -1, False)
     assert ahead(accuracy(*rows), share=0.5).verdict == "supported"
     assert ahead(accuracy(*rows), share=MOST).verdict == "partly supported"
@@ -283,8 +283,8 @@ def test_a_single_trial_varies_as_others_of_its_column(accuracy):
 )
 def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     rows = [
-        cell("own", 90, noise=noise, std=1, trials=9, room=room),
-        cell("one", 50, noise=noise, std=1, trials=9, room=other),
+        cell("own", 90, noise=noise, std=1, trials=9, headroom=room),
+        cell("one", 50, noise=noise, std=1, trials=9, headroom=other),
     ]
     ours = side(*rows)
     query = replace(cells(by="method noise"), tables=("x/table1",))
@@ -292,7 +292,7 @@ def test_a_case_without_room_is_not_decided(side, noise, room, other, held):
     claim.checks = lambda accuracy: check("so", accuracy["own"] > accuracy["one"])
     nothing = Finding(())
     (case,) = with_headroom(examine(claim, ours), nothing, ours).checks[0].cases
-    assert (case.holds, case.room) == (held, held is not None)
+    assert (case.holds, case.has_headroom) == (held, held is not None)
     # The paper's own margin is one of the bounds.
     printed = Finding((Check("", (Case("", "", margin=1.0, holds=True, gap=6.0),)),))
     (case,) = with_headroom(examine(claim, ours), printed, ours).checks[0].cases

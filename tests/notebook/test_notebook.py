@@ -166,5 +166,5 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     # Both columns of the pivot are there, ours and the paper's.
     cells = noisyfl.load_cells(results=tmp_path / "results")
     assert cells["ours"].notna().sum() > 100
-    # Most of it is of tables with the oracle and without published numbers, as `fedcorr_room`.
-    assert cells["room"].notna().sum() > 100
+    # Most of it is of tables with the oracle and without published numbers, as `fedcorr_headroom`.
+    assert cells["headroom"].notna().sum() > 100

@@ -23,7 +23,7 @@ from noisyfl.specs.published import KEY, PAPERS, read_published
 from small_tables import HIGH, LOW, content, table_in
 
 CELLS = """\
-paper,row,column,dataset,metric,value,unit,converged,shown_in,ours,ours_starred,room
+paper,row,column,dataset,metric,value,unit,converged,shown_in,ours,ours_starred,headroom
 rofl,A,pair,mnist,test_accuracy,0.9,fraction,,rofl/table6,80.0,False,29.6
 rofl,B,pair,mnist,test_accuracy,0.8,fraction,false,rofl/table6,85.04,True,29.6
 rofl,C,pair,mnist,test_accuracy,0.7,fraction,,rofl/table6,60.0,False,
@@ -316,7 +316,7 @@ def test_of_variants_that_count_is_the_one_that_the_paper_prints_most_for(tmp_pa
     cells.write_text(with_labels(CELLS))
     rows = [row for row in read_rows(cells) if row["column"] == "pair" and row["ours"]]
     own, level = rows[:2]
-    variant = {**own, "row": "A2", "variant": "v", "value": "0.85", "ours": "99", "room": "5"}
+    variant = {**own, "row": "A2", "variant": "v", "value": "0.85", "ours": "99", "headroom": "5"}
     (lead,) = leads([variant, own, level])
     assert (lead.published, lead.ours) == (pytest.approx(10), pytest.approx(80 - 85.04))
     assert lead.headroom.points == 29.6
@@ -342,7 +342,7 @@ def test_tables_of_the_same_methods_are_one(table, runs):
     other = dataclasses.replace(
         first, columns=tuple(dataclasses.replace(c, name=f"again {c.name}") for c in first.columns)
     )
-    joined = first.beside(dataclasses.replace(other, missing=2))
+    joined = first.with_columns_of(dataclasses.replace(other, missing=2))
     assert (joined.missing, joined.published) == (2, None)
     assert [len(line) for line in joined.cells] == [4] * 2
     page = evidence_page(joined, read_runs(runs.files))
@@ -350,8 +350,8 @@ def test_tables_of_the_same_methods_are_one(table, runs):
     assert "w/o mixup is better than FedAvg in 2 of 4 settings" in page
     # A row that one of them lacks has no runs in its columns.
     fewer = dataclasses.replace(other, rows=other.rows[:1], cells=other.cells[:1])
-    assert first.beside(fewer).runs == (joined.runs[0], (*first.runs[1], (), ()))
-    assert fewer.beside(first).runs == (joined.runs[0], ((), (), *first.runs[1]))
+    assert first.with_columns_of(fewer).runs == (joined.runs[0], (*first.runs[1], (), ()))
+    assert fewer.with_columns_of(first).runs == (joined.runs[0], ((), (), *first.runs[1]))
 
 
 def test_a_method_that_equals_fedavg_is_said_to(table, runs):

@@ -121,10 +121,10 @@ def test_a_tables_own_cells_decide_whether_its_settings_are_the_papers(as_publis
             "as_published": [as_published],
         }
     )
-    assert table.foreign == told
+    assert table.not_as_published == told
     # The overlay of a scale says nothing: one may have only a precision, or only single tables.
     for overlay in ({}, PRECISION):
-        given = {"title": "t", "compared": True, "foreign": told}
+        given = {"title": "t", "compared": True, "not_as_published": told}
         _, words = shown("table.rst", {"overlay": overlay}, **given)
         assert ("The settings are not the paper's" in words) == (told == "all")
         assert ("marked † were not made in the paper's setting" in words) == (told == "some")

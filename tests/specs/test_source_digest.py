@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from noisyfl.specs.sources import PACKAGE, TELLING, computing_sources, source_digest
+from noisyfl.specs.sources import MESSAGE_MODULES, PACKAGE, computing_sources, source_digest
 
 NAMES_A_RUN = {
     "__init__.py",
@@ -72,7 +72,7 @@ def test_what_computes_a_run_is_in_the_digest(package, name):
         "runs/devices.py",
         "commands/runs.py",
         "runs/archive.py",
-        *TELLING,
+        *MESSAGE_MODULES,
     ],
 )
 def test_what_reports_plans_and_starts_runs_is_not(package, name):

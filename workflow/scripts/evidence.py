@@ -32,7 +32,7 @@ with job(snakemake) as log:
     )
     write_evidence(
         Path(snakemake.output[0]).parent,
-        reduce(TableDescription.beside, tables),
+        reduce(TableDescription.with_columns_of, tables),
         dict(ChainMap(*runs)),
         read_judgements(Path(snakemake.input.claims)),
         Path(snakemake.input.cells),

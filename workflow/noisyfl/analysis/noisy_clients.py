@@ -44,7 +44,7 @@ def split(scores: np.ndarray) -> Split:
     return Split(mixture, ~mixture.low(problem)[0].numpy())
 
 
-def rightly_called(scores: np.ndarray, level: np.ndarray) -> np.ndarray:
+def correctly_flagged(scores: np.ndarray, level: np.ndarray) -> np.ndarray:
     """Where :func:`split` calls a client rightly: float64 [clients], NaN if a score is missing.
 
     Args:

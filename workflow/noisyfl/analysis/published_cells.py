@@ -22,7 +22,7 @@ OURS = {
     **{name: name for name in ("shown_in", "row", "column")},
     **{"ours": "mean", "ours_std": "std", "ours_trials": "trials", "ours_starred": "starred"},
     "ours_as_published": "as_published",
-    "room": "room",
+    "headroom": "headroom",
     **{name: name for name in ("difference", "verdict", "runs")},
 }
 """The columns beside those of the published numbers, and what :attr:`Cell.row` calls them."""
@@ -34,7 +34,7 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     A published number that no cell of the tables shows has no number of ours, and the verdict
     ``not run``; one that several cells show has a row for each. Ours is in the unit of the
     published number, except that shares are always in percent; ``ours_as_published`` says whether
-    it was made exactly in the paper's setting, and ``room`` how many points the oracle is ahead of
+    it was made exactly in the paper's setting, and ``headroom`` by how many points the oracle leads
     FedAvg there, in the same statistic, if both are trained.
 
     Args:
@@ -44,12 +44,14 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     numbers = pd.DataFrame([row.fields for row in published])
     shown = frame[frame["trained"].astype(bool) & frame["published"].notna()]
     shown = shown.assign(shown_in=shown["experiment"] + "/" + shown["table"])
-    room = {name: rooms(frame, name) for name in STATISTICS}
-    found = (rows for line in cells_of(shown) for rows in line)
+    known = {name: headrooms(frame, name) for name in STATISTICS}
+    cells = [Cell(rows) for line in cells_of(shown) for rows in line]
     rows = [
-        {**cell.row, "room": _mean(room[cell.statistic].reindex([row["setting"] for row in rows]))}
-        for rows in found
-        for cell in [Cell(rows)]
+        {
+            **cell.row,
+            "headroom": _mean(known[cell.statistic].reindex([one["setting"] for one in cell.rows])),
+        }
+        for cell in cells
     ]
     ours = pd.DataFrame(rows, dtype=object).reindex(columns=[*LABELS, *OURS.values()])
     ours.columns = pd.Index([*KEY, *OURS])
@@ -57,7 +59,7 @@ def published_cells(frame: pd.DataFrame, published: Iterable[Published]) -> pd.D
     return both.fillna({"ours_trials": 0, "verdict": NOT_RUN})
 
 
-def rooms(frame: pd.DataFrame, statistic: str) -> pd.Series:
+def headrooms(frame: pd.DataFrame, statistic: str) -> pd.Series:
     """The headroom: the oracle's test accuracy minus FedAvg's, in points, by the setting.
 
     Args:
@@ -75,9 +77,9 @@ def rooms(frame: pd.DataFrame, statistic: str) -> pd.Series:
     return (means[ORACLE] - means[BASELINE]).dropna()
 
 
-def _mean(rooms: pd.Series) -> float | None:
-    """The mean room of a cell's trials; None if none is known."""
-    return None if rooms.isna().all() else round(float(rooms.mean()), 6)
+def _mean(headrooms: pd.Series) -> float | None:
+    """The mean headroom of a cell's trials; None if none is known."""
+    return None if headrooms.isna().all() else round(float(headrooms.mean()), 6)
 
 
 def write_cells(numbers: pd.DataFrame, cells: Path) -> None:

@@ -45,7 +45,7 @@ SCALARS_REFUSED = {
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 CONVOLUTIONS = {"convolution", "convolution_backward"}
 NOT_NAMED = tuple(str(Path(module).parent) for module in (torch.__file__, __file__))
-"""Folders of files whose lines are not to blame: torch's, and this room."""
+"""Folders of files whose lines are not to blame: torch's, and this subpackage."""
 ERROR = 2
 """torch's number of the mode in which an operation that waits raises."""
 

@@ -14,7 +14,7 @@ from noisyfl.analysis.clients import client_features, first_values, last_values,
 from noisyfl.analysis.curves import mean_curve
 from noisyfl.analysis.frame import rows_by_trial, summaries
 from noisyfl.analysis.metrics import METRICS
-from noisyfl.analysis.noisy_clients import SCORES, rightly_called
+from noisyfl.analysis.noisy_clients import SCORES, correctly_flagged
 from noisyfl.analysis.pairs import PAIRS
 from noisyfl.analysis.runs import Run, read_run
 from noisyfl.analysis.statistics import Spread
@@ -170,7 +170,7 @@ def _of_clients(artifacts: Artifacts, line: Line, metric: str) -> Iterator[Entry
         read = first_values if metric.startswith(FIRST) else last_values
         values = read(run, CALLS.get(metric, metric), len(partition.clients))
     if metric in CALLS:
-        values = rightly_called(values, known["noise_level"])
+        values = correctly_flagged(values, known["noise_level"])
     ranks = {name: ranks_from_0_to_1(known[of]) for name, of in RANKS.items()}
     for client, value in enumerate(values):
         labels: dict[str, Label] = {**line.labels, "metric": metric, "client": float(client)}

@@ -39,8 +39,8 @@ class Case:
         margin: the difference by which it holds; negative where it fails; NaN if unknown.
         holds: None where a number is missing, or the spread over trials leaves it open.
         cells: the cells that it rests on.
-        room: whether a method can gain enough in its settings for it to count; if not, it is not
-            decided.
+        has_headroom: whether a method can gain enough in its settings for it to count; if not, it
+            is not decided.
         gap: how far apart it says that numbers are, see
             :meth:`Comparison.gap`; NaN if unknown.
     """
@@ -50,7 +50,7 @@ class Case:
     margin: Known
     holds: bool | None
     cells: tuple[Place, ...] = ()
-    room: bool = True
+    has_headroom: bool = True
     gap: Known = 0.0
 
     @property
@@ -89,7 +89,7 @@ class Check:
             return UNDECIDED
         return verdict_on_cases(hold, fail, self.share)
 
-    def telling(self, count: int) -> list[Case]:
+    def decisive(self, count: int) -> list[Case]:
         """The cases that decide: the worst failures, or else those that hold most narrowly."""
         known = [case for case in self.cases if case.known]
         return sorted(known, key=lambda case: case.margin)[:count]
@@ -107,19 +107,25 @@ class Finding:
     checks: tuple[Check, ...]
     complete: bool = True
 
-    def telling(self, count: int) -> list[Case]:
+    def decisive(self, count: int) -> list[Case]:
         """The cases that decide each check, up to ``count`` per check."""
-        return [case for check in self.checks for case in check.telling(count)]
+        return [case for check in self.checks for case in check.decisive(count)]
 
     @property
     def verdict(self) -> str:
         """A claim is supported if all conditions are; where one is not, the decided cases of all
         conditions count.
         """
-        told = [check for check in self.checks if check.verdict != UNDECIDED]
-        if any(check.verdict != SUPPORTED for check in told):
-            return verdict_on_cases(*(sum(c.count(holds) for c in told) for holds in (True, False)))
-        return SUPPORTED if told and len(told) == len(self.checks) and self.complete else UNDECIDED
+        decided = [check for check in self.checks if check.verdict != UNDECIDED]
+        if any(check.verdict != SUPPORTED for check in decided):
+            return verdict_on_cases(
+                *(sum(c.count(holds) for c in decided) for holds in (True, False))
+            )
+        return (
+            SUPPORTED
+            if decided and len(decided) == len(self.checks) and self.complete
+            else UNDECIDED
+        )
 
 
 Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -64,7 +64,7 @@ def with_headroom(finding: Finding, published: Finding, side: ClaimSide) -> Find
         replace(
             check,
             cases=tuple(
-                replace(case, holds=None, room=False) if lacks(case) else case
+                replace(case, holds=None, has_headroom=False) if lacks(case) else case
                 for case in check.cases
             ),
         )

@@ -29,7 +29,7 @@ from noisyfl.core.options import BadInput, find
 EMPTY = np.empty(0, dtype=int)
 """The indices of no rows."""
 
-COUNTED = (*OWN_LABELS["clients"], *OWN_LABELS["pairs"])
+CLIENT_LABELS = (*OWN_LABELS["clients"], *OWN_LABELS["pairs"])
 """Labels that tell clients, or pairs of clients, apart: a correlation is over these."""
 
 
@@ -254,7 +254,7 @@ class Numbers:
         among them.
         """
         over = over or self.names
-        if not set(over) & set(COUNTED):
+        if not set(over) & set(CLIENT_LABELS):
             return of_others
 
         def how(values: np.ndarray, axis: int) -> np.ndarray:
@@ -265,7 +265,7 @@ class Numbers:
     def _correlate(self, other: Numbers, method: Literal["pearson", "spearman"]) -> Numbers:
         left, right = _pair(self, other)
         both = left._replace(np.stack([left.values[:, 0], right.values[:, 0]], axis=1))
-        over = [name for name in both.names if name in COUNTED]
+        over = [name for name in both.names if name in CLIENT_LABELS]
 
         def how(pairs: np.ndarray, axis: int) -> np.ndarray:
             found = correlation(pairs[:, 0], pairs[:, 1], method)

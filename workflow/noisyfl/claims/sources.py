@@ -108,9 +108,9 @@ def headroom_of(
     """The headroom in the setting of a cell; None if it is unknown, or if there is no noise: then
     the oracle is FedAvg, and what a paper says of that setting is not about what noise takes.
     """
-    if row["noise"] == "none" or not row["room"]:
+    if row["noise"] == "none" or not row["headroom"]:
         return None
-    return Headroom(float(row["room"]), spread_of(row, spreads).std)
+    return Headroom(float(row["headroom"]), spread_of(row, spreads).std)
 
 
 def draws_of_error(

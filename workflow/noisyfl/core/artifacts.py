@@ -37,7 +37,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full file system and of an exhausted quota."""
 
 
-def may_pass(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether an error that a reader raised is of the machine, and says nothing of the file: the
     operating system's, which have a number, and a lack of memory.
     """
@@ -218,7 +218,7 @@ def _naming_damage(path: Path) -> Iterator[None]:
     except DamagedArtifact:
         raise
     except Exception as error:
-        if may_pass(error):
+        if is_transient(error):
             raise
         # Arrow raises many kinds of errors for a damaged file; decoding its texts raises others.
         why = (str(error).splitlines() or [""])[0] or type(error).__name__

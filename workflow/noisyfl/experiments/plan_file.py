@@ -46,7 +46,7 @@ SOURCES = (
     *("analysis", "claims", "core", "data", "experiments"),
     *("methods", "models", "simulation", "specs"),
 )
-"""The rooms whose sources decide a plan."""
+"""The subpackages whose sources decide a plan."""
 
 
 PARTS = ("rows", "columns", "trials")

@@ -23,7 +23,7 @@ from noisyfl.specs.identity import canonical_json
 TABLE_ENDINGS = ("parquet", "csv", "md", "html", "tex")
 FIGURE_ENDINGS = ("png", "pdf")
 
-GRAND = ("grand/common", "grand/memorised")
+EVIDENCE_TABLES = ("grand/common", "grand/memorised")
 """The tables of every method in common settings, of which the evidence is written."""
 
 
@@ -140,7 +140,7 @@ class Scale:
         """The tables of every method in common settings, as far as the scale makes them; none
         without the baseline, beside which methods are put.
         """
-        found = [self.wanted_tables[name] for name in GRAND if name in self.wanted_tables]
+        found = [self.wanted_tables[name] for name in EVIDENCE_TABLES if name in self.wanted_tables]
         rows = [row.method_name for table in found for row in table.rows]
         return found if BASELINE in rows else []
 

@@ -8,7 +8,7 @@ from typing import Any
 from noisyfl.claims.findings import Finding
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.labels import Place
-from noisyfl.pages.claims import TELLING, case_text, claim_in_short, condition_text, count_cases
+from noisyfl.pages.claims import SHOWN_CASES, case_text, claim_in_short, condition_text, count_cases
 from noisyfl.specs.published import PAPERS
 
 Places = Mapping[Place, int]
@@ -42,7 +42,7 @@ def _finding(finding: Finding, places: Places) -> dict[str, Any]:
                 "count": count_cases(check.cases),
                 "cases": [
                     {"text": case_text(case), "cells": _cells(case.cells, places)}
-                    for case in check.telling(TELLING)
+                    for case in check.decisive(SHOWN_CASES)
                 ],
             }
             for check in finding.checks

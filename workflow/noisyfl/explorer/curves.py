@@ -17,7 +17,7 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import dataset
 from noisyfl.explorer.series import pack, whole
 
-THOUGHT = (
+LABEL_METRICS = (
     *("label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"),
     "open_set_recall",
     "label_accuracy",
@@ -50,10 +50,10 @@ def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
     """
     run = replace(run)
     curves = {}
-    for metric in dict.fromkeys(("test_accuracy", *metrics, *THOUGHT)):
+    for metric in dict.fromkeys(("test_accuracy", *metrics, *LABEL_METRICS)):
         x, y = run.series(metric)
-        told = metric != "label_accuracy" or (len(y) and np.ptp(y) > 0)
-        if len(y) and told:
+        shown = metric != "label_accuracy" or (len(y) and np.ptp(y) > 0)
+        if len(y) and shown:
             curves[metric] = pack(x, METRICS[metric].factor * y)
     return {
         "curves": curves,

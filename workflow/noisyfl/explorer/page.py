@@ -20,7 +20,7 @@ ASSETS = Path(__file__).parent / "assets"
 
 MODULES = (
     *("dom", "data", "place", "names", "csv", "charts", "heatmap"),
-    *("tables", "settings", "thought", "cell", "claims", "methods", "runs", "main"),
+    *("tables", "settings", "diagnostics", "cell", "claims", "methods", "runs", "main"),
 )
 """The page's scripts, each after those that it imports."""
 

@@ -101,5 +101,5 @@ KINDS = {
     "detection": ("detection.detection", "runs"),
     "features": ("features.features", "runs"),
 }
-"""By the kind of figure, the function of this room that draws it, and what that takes after the
-description: ``runs``, by id, and ``partitions``, in the description's order."""
+"""By the kind of figure, the function of this subpackage that draws it, and what that takes after
+the description: ``runs``, by id, and ``partitions``, in the description's order."""

@@ -111,7 +111,7 @@ class DivideMix(fl.ClientSide):
         },
     }
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The split of samples."""
         return {"the split of samples (warm_up_rounds)": self.warm_up_rounds}
 

@@ -105,7 +105,7 @@ class FedCNI(fl.ClientSide):
 
     # ---------------------------------------------------------------- before an epoch
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """Pseudo-labels, and the weights of clients."""
         begins = {"the use of pseudo-labels (pseudo_label_round)": self.pseudo_label_round - 1}
         if self.aggregation == "clean_samples":

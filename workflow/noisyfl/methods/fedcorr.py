@@ -174,7 +174,7 @@ class FedCorr(fl.ServerSide, fl.ClientSide):
             return "preprocessing"
         return "finetuning" if round < second else "usual training"
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The stages after pre-processing that are not left out."""
         first, second, _ = self.ends(federation)
         wanted = {"finetuning": self.finetuning, "usual training": self.usual_training}

@@ -52,9 +52,9 @@ class Continued(fl.ServerSide):
         server = self.second if self._continued(round, federation) else self.first
         return server.counted_updates(round, federation)
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """FedCorr's stages."""
-        return self.first.later(federation)
+        return self.first.stage_starts(federation)
 
     def _continued(self, round: int, federation: fl.Federation) -> bool:
         return round >= self.first.ends(federation)[1]

@@ -119,7 +119,7 @@ class FedGR(fl.ServerSide, fl.ClientSide):
         "own_sieve": {"sieve": "client"},
     }
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """What follows the sieving, and the teacher."""
         return {
             "the refinement of labels (sieving_rounds)": self.sieving_rounds,

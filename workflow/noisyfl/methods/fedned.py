@@ -122,7 +122,7 @@ class FedNed(fl.ServerSide, fl.ClientSide):
         """``warm-up`` or ``training``."""
         return "warm-up" if round < self.warm_up_rounds else "training"
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which extremely noisy clients are first looked for."""
         return {"extremely noisy clients (warm_up_rounds)": self.warm_up_rounds}
 

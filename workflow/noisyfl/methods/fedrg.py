@@ -125,7 +125,7 @@ class FedRG(SymmetricCrossEntropy):
         "cross_entropy": {"alpha": 1.0, "beta": 0.0},
     }
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The training with labels."""
         return {"the training with labels (pretraining_rounds)": self.pretraining_rounds}
 

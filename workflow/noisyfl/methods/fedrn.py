@@ -70,7 +70,7 @@ class FedRN(fl.ClientSide):
         "without_finetuning": {"finetune": False},
     }
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which the choice of clean samples begins."""
         return {"the choice of clean samples (warm_up_rounds)": self.warm_up_rounds}
 

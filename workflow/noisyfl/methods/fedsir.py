@@ -124,7 +124,7 @@ class FedSIR(fl.ServerSide, fl.ClientSide):
         """``identification`` in the first round, then ``training``."""
         return "identification" if round == 0 else "training"
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The training that follows the identification."""
         return {"training": 1}
 

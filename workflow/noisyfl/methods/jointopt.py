@@ -54,7 +54,7 @@ class JointOpt(fl.ClientSide):
         "fedrn": {"history": 15, "underfilled": "history"},
     }
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which the change of labels begins."""
         return {"the change of labels (start_round)": self.start_round}
 

@@ -122,7 +122,7 @@ class RoFL(fl.ClientSide):
 
     # ---------------------------------------------------------------- the client
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which the use of pseudo-labels begins."""
         return {"the use of pseudo-labels (pseudo_label_round)": self.pseudo_label_round - 1}
 

@@ -89,7 +89,7 @@ class Selfie(ForgetRate):
             "refurbished": torch.full_like(client.labels, EMPTY),
         }
 
-    def later(self, federation: fl.Federation) -> dict[str, int]:
+    def stage_starts(self, federation: fl.Federation) -> dict[str, int]:
         """The round in which the choice of small losses, and with it refurbishing, begins."""
         return {"the choice of small losses (warm_up_rounds)": self.warm_up_rounds}
 

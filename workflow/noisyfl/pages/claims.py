@@ -18,7 +18,7 @@ from noisyfl.pages.html import render
 from noisyfl.pages.markdown import escape_markdown, head, row
 from noisyfl.specs.published import PAPERS
 
-TELLING = 3
+SHOWN_CASES = 3
 """How many cases of a condition are on the page: the ones that decide it."""
 
 NOTES = (
@@ -105,7 +105,9 @@ def _in_detail(claim: Judgement) -> list[str]:
     for side, finding in (("published numbers", claim.published), ("ours", claim.ours)):
         for check in finding.checks:
             words = f"{side}: {escape_markdown(condition_text(check))}: {count_cases(check.cases)}"
-            cases = "; ".join(escape_markdown(case_text(case)) for case in check.telling(TELLING))
+            cases = "; ".join(
+                escape_markdown(case_text(case)) for case in check.decisive(SHOWN_CASES)
+            )
             lines.append(f"{words}. {cases}" if cases else words)
     return lines
 
@@ -128,7 +130,7 @@ def claims_html(
         source=source,
         places_text=places_text,
         links_of=functools.partial(links_of, pages=pages),
-        telling=TELLING,
+        shown_cases=SHOWN_CASES,
     )
 
 
@@ -139,7 +141,9 @@ def source(claim: Judgement) -> str:
 
 def links_of(claim: Judgement, pages: Mapping[str, str]) -> dict[str, str]:
     """The pages of the tables whose cells decided a claim, by the table's name."""
-    cases = [case for finding in (claim.published, claim.ours) for case in finding.telling(TELLING)]
+    cases = [
+        case for finding in (claim.published, claim.ours) for case in finding.decisive(SHOWN_CASES)
+    ]
     tables = dict.fromkeys(cell.table for case in cases for cell in case.cells)
     return {name: pages[name] for name in tables if name in pages}
 
@@ -189,7 +193,7 @@ def count_cases(cases: Sequence[Case]) -> str:
         return "not run"
     held = sum(case.holds is True for case in cases)
     missing = sum(not case.known for case in cases)
-    tight = sum(case.known and not case.room for case in cases)
+    tight = sum(case.known and not case.has_headroom for case in cases)
     unsure = sum(case.holds is None and case.known for case in cases) - tight
     reasons = ((unsure, "open"), (tight, "without headroom"), (missing, "not run"))
     more = [f"{count} {word}" for count, word in reasons if count]

@@ -32,9 +32,9 @@ from noisyfl.claims.sources import read_rows
 from noisyfl.core.artifacts import replacing
 from noisyfl.core.checked_yaml import read_yaml
 from noisyfl.core.places import ROOT
-from noisyfl.pages.beside_papers import Beside, tables_beside
 from noisyfl.pages.claims import claim_in_short, tally
 from noisyfl.pages.evidence_paths import CLAIMS, METHODS
+from noisyfl.pages.paper_tables import PaperTable, paper_tables
 from noisyfl.pages.reasons import Strict
 from noisyfl.specs.descriptions import Heading, TableDescription
 from noisyfl.specs.published import PAPERS
@@ -67,7 +67,7 @@ class Why(Strict):
 
 
 class PaperReasons(Strict):
-    """Why our numbers beside a paper's are what they are, in people's paragraphs.
+    """Why our numbers next to a paper's are what they are, in people's paragraphs.
 
     Attributes:
         claims: on its claims.
@@ -100,7 +100,7 @@ def evidence_pages(
     table: TableDescription,
     runs: Mapping[str, Run],
     judgements: Sequence[Judgement],
-    beside: Sequence[Beside],
+    tables: Sequence[PaperTable],
     leads: Sequence[Lead],
     own: Sequence[OwnSize],
     papers: Mapping[str, PaperReasons],
@@ -111,7 +111,7 @@ def evidence_pages(
     Args:
         table: of every method in common settings, with a row of the baseline.
         runs: by id, all of the table's.
-        beside: the papers' tables with our numbers beside theirs.
+        tables: the papers' tables with our numbers next to theirs.
         leads: of each paper's own method over FedAvg.
         own: the paper-scale cells.
         papers: people's paragraphs, see :func:`read_reasons`.
@@ -140,10 +140,10 @@ def evidence_pages(
             leads=[_lead(one) for one in leads],
             own=[_own_size(one) for one in own],
             own_leads=partial(_own_leads, leads),
-            alike=sorted(
+            correlations=sorted(
                 (one.correlation, part.paper, part.table, one.column, one.rows)
-                for part in beside
-                for one in part.alike
+                for part in tables
+                for one in part.correlations
             ),
         ),
         f"evidence/{CLAIMS}.md": environment.get_template("claims.md.jinja").render(
@@ -161,7 +161,7 @@ def evidence_pages(
             name=name,
             scale=table.scale,
             decided=[one for one in claims[paper] if _is_decided(one)],
-            beside=[part for part in beside if part.paper == paper],
+            tables=[part for part in tables if part.paper == paper],
             reasons=papers.get(paper, PaperReasons()),
         )
     return pages
@@ -245,13 +245,13 @@ def _settings(table: TableDescription, measurements: Measurements) -> list[list[
         spread = f" ± {number(baseline.std())}" if len(baseline) > 1 else ""
         found = measurements.differences
         gains = {r: found.mean((r, at)) for r, at in found.points if at == c}
-        room = [gains[r] for r in oracles if r in gains]
+        headroom = [gains[r] for r in oracles if r in gains]
         significant = [gain for r, gain in gains.items() if (r, c) in found.significant]
         lines.append(
             [
                 table.columns[c].name,
                 f"{number(baseline.mean())}{spread}",
-                f"{room[0]:+.1f}" if room else "",
+                f"{headroom[0]:+.1f}" if headroom else "",
                 number(deviation),
                 str(sum(gain > 0 for gain in significant)),
                 str(sum(gain < 0 for gain in significant)),
@@ -264,13 +264,13 @@ def _significantly_better(table: TableDescription, measurements: Measurements) -
     """In how many settings with several seeds each ranked method is significantly better; without
     methods that are run in none of these.
     """
-    told = measurements.differences.deviations
+    deviations = measurements.differences.deviations
     return {
         row.name: against.significantly_better
         for r, row in enumerate(table.rows)
         if row.ranked and r != measurements.baseline
         for against in [measurements.against(r)]
-        if against.gains.keys() & told.keys()
+        if against.gains.keys() & deviations.keys()
     }
 
 
@@ -403,7 +403,7 @@ def write_evidence(
     leads = leads_of([row for row in own_cells if row["ours_as_published"] == "True"], smaller)
     leads += leads_of(smaller)
     pages = evidence_pages(
-        table, runs, judgements, tables_beside(cells), leads, own, papers, methods
+        table, runs, judgements, paper_tables(cells), leads, own, papers, methods
     )
     for name, text in pages.items():
         with replacing(folder / name) as draft:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.types import Storage
 
-from noisyfl.core.artifacts import may_pass, replacing, why_not_loaded
+from noisyfl.core.artifacts import is_transient, replacing, why_not_loaded
 from noisyfl.simulation.federation import ROUND_COLUMNS, Federation
 
 
@@ -96,7 +96,7 @@ class Checkpoint:
                 return 0, f"checkpoint of another {what} set aside as {aside}; starting over"
             check_state(content, federation, total)
         except Exception as error:
-            if may_pass(error) or _of_the_gpu(error):
+            if is_transient(error) or _of_the_gpu(error):
                 raise
             # torch's unpickler may raise any other exception; whichever it is, the run can start
             # over.

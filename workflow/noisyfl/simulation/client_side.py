@@ -114,7 +114,7 @@ class Side(Component):
     pools_samples: ClassVar[bool] = False
     cannot_wrap: ClassVar[dict[Literal["models_kept", "own_batches", "pools_samples"], str]] = {}
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def stage_starts(self, federation: Federation) -> dict[str, int]:
         """The parts of the method that do not begin with the first round: for each, by its name,
         the round that it begins in, counted from 0.
 
@@ -240,9 +240,9 @@ class ClientSideWrapper(ClientSide):
         """The wrapped side's."""
         return self.side.predicts_by_features
 
-    def later(self, federation: Federation) -> dict[str, int]:
+    def stage_starts(self, federation: Federation) -> dict[str, int]:
         """The wrapped side's."""
-        return self.side.later(federation)
+        return self.side.stage_starts(federation)
 
     def before_round(self, round: int, participants: list[Client], federation: Federation) -> None:
         """The wrapped side's."""

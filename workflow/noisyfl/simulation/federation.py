@@ -388,16 +388,16 @@ class Selection:
         """
         sets = (selected & clean, selected, clean, open_set, open_set & ~selected)
         counts = torch.stack([each.sum() for each in sets])
-        hits, chosen, right, strange, caught_strange = map(float, counts.tolist())
+        true_clean, kept, correct, others, others_rejected = map(float, counts.tolist())
         total = len(clean)
-        left_out, noisy = total - chosen, total - right
-        caught = noisy - (chosen - hits)
+        left_out, noisy = total - kept, total - correct
+        true_noisy = noisy - (kept - true_clean)
         return cls(
-            label_precision=hits / chosen if chosen else math.nan,
-            label_recall=hits / right if right else math.nan,
-            noise_detection_precision=caught / left_out if left_out else math.nan,
-            noise_detection_recall=caught / noisy if noisy else math.nan,
-            open_set_recall=caught_strange / strange if strange else math.nan,
+            label_precision=true_clean / kept if kept else math.nan,
+            label_recall=true_clean / correct if correct else math.nan,
+            noise_detection_precision=true_noisy / left_out if left_out else math.nan,
+            noise_detection_recall=true_noisy / noisy if noisy else math.nan,
+            open_set_recall=others_rejected / others if others else math.nan,
         )
 
     @classmethod

@@ -29,7 +29,7 @@ CHECKS = 2
 """How many replays of a key are compared with the work itself at least. One does not suffice,
 since what Python computed during the capture is still right then."""
 
-TREMBLING = 10
+REPLAY_TOLERANCE = 10
 """How many times as far as two replays of the same work a replay and the work may be apart."""
 
 TOLERANCES = {"float32": 1e-3, "tf32": 1e-2, "bfloat16": 5e-2}
@@ -225,7 +225,7 @@ def differing(
     A tensor may differ by the share ``tolerance`` of the largest change that the work made in it.
     Where that change is next to nothing (a bias that is normalised away), a thousandth of the
     largest change of its kind takes its place. A difference in the last digits is always allowed,
-    and so are :data:`TREMBLING` times the one between two outcomes of the other way.
+    and so are :data:`REPLAY_TOLERANCE` times the one between two outcomes of the other way.
 
     Args:
         start: tensors by kind, before the work.
@@ -259,7 +259,7 @@ def _apart(
     start, first, second, third = (
         list(map(_as_float, tensors)) for tensors in (start, one, other, again)
     )
-    change, error, trembling = (
+    change, error, replays = (
         _largest(torch._foreach_sub(*pair))
         for pair in ((first, start), (second, first), (third, second))
     )
@@ -269,7 +269,7 @@ def _apart(
     ).to(size.device, non_blocking=True)
     largest = change.nan_to_num(posinf=0.0).max()
     allowed = tolerance * torch.maximum(change, 1e-3 * largest) + size * digits
-    allowed += TREMBLING * trembling.nan_to_num()
+    allowed += REPLAY_TOLERANCE * replays.nan_to_num()
     # A model that diverges does so in both outcomes; else what is not a number is an error.
     return (~(error <= allowed) & size.isfinite()).any()
 

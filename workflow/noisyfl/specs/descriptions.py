@@ -158,7 +158,7 @@ class TableDescription:
         return list(dict.fromkeys(run for row in self.runs for cell in row for run in cell))
 
     @property
-    def foreign(self) -> Literal["none", "some", "all"]:
+    def not_as_published(self) -> Literal["none", "some", "all"]:
         """How many of its cells with runs are not in the paper's setting."""
         own = {cell.as_published for line in self.cells for cell in line if cell.runs}
         if False not in own:
@@ -212,7 +212,7 @@ class TableDescription:
                 )
         return {group: [c for _, c in sorted(places)] for group, places in found.items()}
 
-    def beside(self, other: TableDescription) -> TableDescription:
+    def with_columns_of(self, other: TableDescription) -> TableDescription:
         """The table with another table's columns after its own, without the published numbers.
 
         Rows are the same if their names are; one that a table lacks has no runs in its columns.

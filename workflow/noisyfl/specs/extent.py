@@ -30,10 +30,10 @@ from noisyfl.specs.words import in_short
 YEAR = 365 * 24 * 3600.0
 """Seconds in a year."""
 
-SAMPLED = 2000
+SAMPLED_ROUNDS = 2000
 """Rounds, at most, for which a method is asked what it does; they stand for all the others."""
 
-COUNTED = 100_000
+LONG_RUN = 100_000
 """In runs of more rounds than this, local epochs are the schedule's and not asked for by round."""
 
 SMALL_IMAGE = 64 * 64
@@ -49,15 +49,15 @@ class Extent:
         ordinary_rounds: rounds of the schedule that its local updates amount to.
         epochs: epochs of all local updates together.
         passes_of_test: passes over the test part that each network makes in an evaluation.
-        later: for each part of the method that does not begin in the first round, by what it is
-            called, the round in which it begins, counted from 0.
+        stage_starts: for each part of the method that does not begin in the first round, by what it
+            is called, the round in which it begins, counted from 0.
     """
 
     rounds: int
     ordinary_rounds: float
     epochs: float
     passes_of_test: float
-    later: Mapping[str, int]
+    stage_starts: Mapping[str, int]
 
 
 def work_of(spec: Mapping[str, Any]) -> Work:
@@ -122,7 +122,7 @@ def remarks_of(spec: Mapping[str, Any]) -> list[str]:
     name = "+".join(part["name"] for part in parts_of(spec["method"]))
     found = [
         f"{name}: {what} would begin in round {begin + 1:,}, and there are {extent.rounds:,} rounds"
-        for what, begin in extent.later.items()
+        for what, begin in extent.stage_starts.items()
         if begin >= extent.rounds
     ]
     if extent.ordinary_rounds > 1.1 * rounds + 1:
@@ -194,12 +194,14 @@ def _extent(text: str, clients: int) -> Extent:
             state={"pooled_clients": clients},
         )
         rounds = server.rounds(outline)
-        asked = [n * rounds // min(rounds, SAMPLED) for n in range(min(rounds, SAMPLED))]
+        asked = [
+            n * rounds // min(rounds, SAMPLED_ROUNDS) for n in range(min(rounds, SAMPLED_ROUNDS))
+        ]
         updates = epochs = 0.0
         for round in asked:
             counted = server.counted_updates(round, outline)
             _, side = server.sides(round, client, outline)
-            local = side.epochs_of_round(round, own) if rounds <= COUNTED else own.local_epochs
+            local = side.epochs_of_round(round, own) if rounds <= LONG_RUN else own.local_epochs
             updates += counted * rounds / len(asked)
             epochs += counted * local * rounds / len(asked)
         ordinary = updates / outline.participants
@@ -210,5 +212,5 @@ def _extent(text: str, clients: int) -> Extent:
             ordinary_rounds=ordinary,
             epochs=epochs,
             passes_of_test=server.passes_of_test(clients * (1 - absent**between)),
-            later={**client.later(outline), **server.later(outline)},
+            stage_starts={**client.stage_starts(outline), **server.stage_starts(outline)},
         )

@@ -28,13 +28,13 @@ COMPUTING = (
 DIGESTS = PACKAGE / "methods" / "digests.json"
 """The digests of the methods' code, as they were when it was last confirmed (``make digests``)."""
 
-PRINTING_ROOMS = ("analysis", "claims", "explorer", "figures", "pages")
+PAGE_SUBPACKAGES = ("analysis", "claims", "explorer", "figures", "pages")
 """The subpackages that make pages and figures."""
 
-PRINTING = (".css", ".jinja", ".js", ".py")
+PAGE_SUFFIXES = (".css", ".jinja", ".js", ".py")
 """The file name endings of what makes pages and figures."""
 
-TELLING = (
+MESSAGE_MODULES = (
     *("core/checked_yaml.py", "core/command_line.py", "core/log.py", "core/places.py"),
     *("core/script.py", "core/text.py", "core/tracked.py"),
 )
@@ -66,22 +66,22 @@ def digest_of(*parts: str) -> str:
 
 def printing_digest() -> str:
     """SHA-256 of the sources of pages and figures: their code, templates, styles and scripts."""
-    folders = {room: PACKAGE / room for room in PRINTING_ROOMS}
+    folders = {name: PACKAGE / name for name in PAGE_SUBPACKAGES}
     folders["report"] = ROOT / "workflow" / "report"
     return _digest(
         {
             f"{name}/{path.relative_to(folder).as_posix()}": path
             for name, folder in folders.items()
             for path in folder.rglob("*")
-            if path.suffix in PRINTING
+            if path.suffix in PAGE_SUFFIXES
         }
     )
 
 
 def computing_sources(package: Path) -> dict[str, Path]:
-    """The files of :data:`COMPUTING` without :data:`TELLING`, by path within the package."""
+    """The files of :data:`COMPUTING` but :data:`MESSAGE_MODULES`, by path within the package."""
     found = _sources(package, *COMPUTING)
-    return {name: path for name, path in found.items() if name not in TELLING}
+    return {name: path for name, path in found.items() if name not in MESSAGE_MODULES}
 
 
 def _sources(package: Path, *parts: str) -> dict[str, Path]:

@@ -68,13 +68,13 @@ def in_short(raw: Spec, declared: Mapping[str, type[Component]]) -> str:
     known = raw.keys() if one is None else one.model_fields
     defaults = {} if one is None else one.defaults()
     title = title_of(raw.get("sha256", ""))
-    told = [title] if title else []
-    told += [
+    shown = [title] if title else []
+    shown += [
         f"{key}={value}"
         for key, value in raw.items()
         if key in known and key not in ABOUT and not (key in defaults and defaults[key] == value)
     ]
-    return raw["name"] + (f"({', '.join(told)})" if told else "")
+    return raw["name"] + (f"({', '.join(shown)})" if shown else "")
 
 
 # ---------------------------------------------------------------- a setting

@@ -286,7 +286,7 @@ def with_open_set(facts: Dataset, other: Dataset) -> Dataset:
         base=facts.name,
         train_size=facts.train_size + other.train_size,
         open_set=other.train_size,
-        load=partial(open_set.load_beside, facts.load, other.load, len(facts.classes)),
+        load=partial(open_set.load_with_others, facts.load, other.load, len(facts.classes)),
     )
 
 

@@ -56,7 +56,7 @@ def fetch(addresses: Sequence[str], path: Path, md5: str) -> None:
                 _complete(address, part)
             except (OSError, http.client.HTTPException) as error:
                 problems.append(f"{address}: {' '.join(str(error).split())}")
-                passing |= _may_pass(error)
+                passing |= _is_transient(error)
                 continue
             with part.open("rb") as file:
                 found = hashlib.file_digest(file, "md5").hexdigest()
@@ -70,7 +70,7 @@ def fetch(addresses: Sequence[str], path: Path, md5: str) -> None:
     raise NotDownloaded("; ".join(problems))
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
     """Whether an error may be temporary, as a full disk or a file that is gone is not."""
     if isinstance(error, urllib.error.HTTPError):
         return error.code >= 500

@@ -31,7 +31,7 @@ def load_classes(load: Load, classes: int, folder: Path, download: bool) -> tupl
     return _joined(train, train, classes), (images[known], labels[known])
 
 
-def load_beside(
+def load_with_others(
     load: Load, other: Load, classes: int, folder: Path, download: bool
 ) -> tuple[Arrays, Arrays]:
     """A dataset whose training part also has the training images of another dataset.

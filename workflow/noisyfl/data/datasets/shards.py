@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from noisyfl.core.artifacts import METADATA_KEY, DamagedArtifact, may_pass, replacing, to_numpy
+from noisyfl.core.artifacts import METADATA_KEY, DamagedArtifact, is_transient, replacing, to_numpy
 from noisyfl.data.datasets.images import JPEG_QUALITY, Files, Unreadable, in_order, jpeg, reason
 
 SHARD_SIZE = 4_096
@@ -120,7 +120,7 @@ def _mapped(path: Path) -> pa.Table:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all().cast(SCHEMA)
         table.validate(full=True)  # damaged offsets would lead out of the file
     except Exception as error:  # of a damaged file, Arrow raises almost any
-        what = "cannot be read" if may_pass(error) else "not a whole shard"
+        what = "cannot be read" if is_transient(error) else "not a whole shard"
         raise DamagedArtifact(f"{path}: {what} ({reason(error)}); {_REMEDY}") from error
     return table
 

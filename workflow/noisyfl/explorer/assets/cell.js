@@ -4,7 +4,7 @@ import { cellAt, cellName, elsewhere, known, placeOf, readDetails } from "./data
 import { address, cellAddress, cellOf } from "./place.js";
 import { badge, bytes, duration, number, scaleName } from "./names.js";
 import { INKS, chart, lines } from "./charts.js";
-import { partitionOf, seriesOf, thoughtOf, told } from "./thought.js";
+import { partitionOf, seriesOf, diagnosticsOf, seriesInWords } from "./diagnostics.js";
 import { settingsOf } from "./settings.js";
 import { download } from "./csv.js";
 
@@ -27,7 +27,7 @@ export async function cellView(query) {
   const details = await readDetails();
   const cells = numbers.map((one) => known.index.cells[one]);
   const trained = cells.some((cell) => cell.runs.length);
-  const thought = trained ? await thoughtOf(cells, details) : [];
+  const diagnostics = trained ? await diagnosticsOf(cells, details) : [];
   const names = numbers.length > 1 ? numbers.map((one, n) => `${"AB"[n]}: ${cellName(one)}`) : [""];
   const partitions = [];
   for (const [n, cell] of cells.entries()) {
@@ -59,8 +59,8 @@ export async function cellView(query) {
     ),
     part(
       "The method’s diagnostics",
-      thought.length
-        ? [el("div", { class: "charts" }, thought)]
+      diagnostics.length
+        ? [el("div", { class: "charts" }, diagnostics)]
         : [
             el(
               "p",
@@ -230,7 +230,7 @@ async function curves(cells, details) {
   );
   const frame = await chart(
     `${label} by round`,
-    told(series, unit),
+    seriesInWords(series, unit),
     lines(series, levels, { x: "rounds", y: `${label} (${unit})` }),
   );
   const rows = () => [

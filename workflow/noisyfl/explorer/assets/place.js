@@ -9,8 +9,8 @@ export function here() {
 
 /** The address of a view; what is empty is left out. */
 export function address(view, given = {}) {
-  const told = Object.entries(given).filter(([, value]) => value);
-  const query = new URLSearchParams(told).toString();
+  const shown = Object.entries(given).filter(([, value]) => value);
+  const query = new URLSearchParams(shown).toString();
   return `#${view}${query ? `?${query}` : ""}`;
 }
 

@@ -173,14 +173,14 @@ function line(run) {
     "tr",
     { class: run.made.status === "finished" ? null : "ill" },
     Object.entries(COLUMNS).map(([name, [, value, words]]) => {
-      const told = words ? words(value(run)) : String(value(run) ?? "–");
+      const text = words ? words(value(run)) : String(value(run) ?? "–");
       if (name === "id")
         return el(
           "th",
           { scope: "row" },
-          el("a", { href: address("run", { id: run.id }) }, el("code", {}, told)),
+          el("a", { href: address("run", { id: run.id }) }, el("code", {}, text)),
         );
-      return el("td", { class: NUMBERS.has(name) ? "right" : LONG.has(name) ? "long" : null }, told);
+      return el("td", { class: NUMBERS.has(name) ? "right" : LONG.has(name) ? "long" : null }, text);
     }),
   );
 }

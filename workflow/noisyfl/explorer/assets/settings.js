@@ -48,8 +48,8 @@ function why(cells, name, ours, paper) {
   if (!differs) return null;
   if (name === "precision") return ["How precisely a device computes, which no paper says."];
   const { name: scale, note, reasons } = scaleOf(cells);
-  const told = reasons[name.replaceAll(" ", "_")];
-  if (told) return [told];
+  const reason = reasons[name.replaceAll(" ", "_")];
+  if (reason) return [reason];
   return [`The scale “${scale}” overrides the paper’s value.`, note ? disclosure("Why", note) : null];
 }
 
@@ -73,8 +73,8 @@ function comparison(head, source, lines, count) {
   const apart = (line) => count > 1 && line.ours[0] !== line.ours[1];
   const heads = [head, ...(count > 1 ? ["Cell A", "Cell B"] : ["Ours"]), source, "Why"];
   const theirs = (line) => {
-    const told = [...new Set(line.paper.filter((value) => value !== undefined))];
-    return told.length ? told.join(" / ") : "–";
+    const values = [...new Set(line.paper.filter((value) => value !== undefined))];
+    return values.length ? values.join(" / ") : "–";
   };
   return listing(
     "settings",
@@ -128,7 +128,7 @@ function options(specs, theirs, source, scale) {
 /** Why an option has its value: what overrides the paper's, or what people wrote. */
 function reason(described, key, ours, paper, scale) {
   const option = described.options.find((one) => one.name === key);
-  const told = Object.values(option.why).at(-1) ?? option.doc;
+  const why = Object.values(option.why).at(-1) ?? option.doc;
   const own = ours.find(Boolean);
   const differs = ours.some(
     (one, n) => one && paper[n] && literal(one.options[key]) !== literal(paper[n].options[key]),
@@ -138,6 +138,6 @@ function reason(described, key, ours, paper, scale) {
   if (differs) parts.push(`${scale.reasons.options ?? `The scale “${scale.name}” overrides the paper’s value.`} `);
   else if (changed)
     parts.push(`Set by the experiment’s file; the default is ${literal(own.defaults[key])}. `);
-  if (told) parts.push(disclosure("Fidelity", el("span", {}, prose(told))));
+  if (why) parts.push(disclosure("Fidelity", el("span", {}, prose(why))));
   return parts;
 }

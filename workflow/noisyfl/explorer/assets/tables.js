@@ -178,10 +178,10 @@ function chosen(asked) {
   const found = new Set();
   known.index.cells.forEach((_, n) => {
     const { table, row, column } = placeOf(n);
-    const told = traits(n);
+    const facts = traits(n);
     const text =
-      `${table.name} ${table.title} ${row.group} ${row.name} ${row.method} ${column.name} ${told.dataset}`.toLowerCase();
-    const fits = names.every((name) => told[name] === asked[name]);
+      `${table.name} ${table.title} ${row.group} ${row.name} ${row.method} ${column.name} ${facts.dataset}`.toLowerCase();
+    const fits = names.every((name) => facts[name] === asked[name]);
     if (fits && words.every((word) => text.includes(word))) found.add(n);
   });
   return found;
@@ -331,7 +331,7 @@ function content(number, first) {
   ];
   const failed = Object.keys(cell.failed).length;
   const { row, column } = placeOf(number);
-  const told = [
+  const parts = [
     `${row.name}, ${column.name}: ${cell.ours || "not run"}`,
     cell.printed ? `published ${cell.printed}` : "",
     cell.difference === null ? "" : `difference ${cell.against.split(" ")[0]}`,
@@ -343,7 +343,7 @@ function content(number, first) {
     {
       href: first < 0 ? cellAddress(number) : cellAddress(first, number),
       tabindex: -1,
-      "aria-label": told.filter(Boolean).join(", "),
+      "aria-label": parts.filter(Boolean).join(", "),
     },
     words,
     failed ? el("span", { class: "against bad" }, `✗ ${failed} failed`) : null,

@@ -1,4 +1,4 @@
-"""The papers' tables with our numbers beside the printed ones, and how alike they rank the rows."""
+"""The papers' tables with our numbers next to the published ones, and how their ranks correlate."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pandas as pd
 from noisyfl.analysis.metrics import ACCURACY
 from noisyfl.specs.published import SCALES
 
-ROOM = "*Headroom: oracle − FedAvg*"
+HEADROOM_ROW = "*Headroom: oracle − FedAvg*"
 """The name of the row that says how much there is to gain in a column."""
 
-RANKED = 4
+LEAST_ROWS = 4
 """The fewest rows for which a correlation of ranks is printed."""
 
 
 @dataclass(frozen=True)
-class Alike:
-    """How alike a column's published numbers and ours rank the rows.
+class RankCorrelation:
+    """How similarly a column's published numbers and ours rank the rows.
 
     Attributes:
         column: its name.
@@ -35,27 +35,27 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A paper's table, with our numbers beside the printed ones.
+class PaperTable:
+    """A paper's table, with our numbers next to the published ones.
 
     Attributes:
         paper: whose it is.
         table: ``<experiment>_<table>``, in which our numbers are.
         columns: their names.
         rows: the texts of each row: its name, and for each column the paper's number and ours; last
-            the room in each column, if one is known.
-        alike: of the columns that have enough rows.
+            the headroom in each column, if it is known.
+        correlations: of the columns that have enough rows.
     """
 
     paper: str
     table: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    alike: tuple[Alike, ...]
+    correlations: tuple[RankCorrelation, ...]
 
 
-def tables_beside(cells: Path) -> list[Beside]:
-    """The papers' tables with our numbers beside the printed ones.
+def paper_tables(cells: Path) -> list[PaperTable]:
+    """The papers' tables with our numbers next to the published ones.
 
     Only columns of which at least half is run are shown, and only tables that have such columns.
 
@@ -66,13 +66,13 @@ def tables_beside(cells: Path) -> list[Beside]:
     numbers = pd.read_csv(cells, dtype={"converged": str, "ours_starred": str})
     numbers["value"] *= numbers["unit"].map(SCALES)
     return [
-        beside
+        part
         for (paper, table), some in numbers.groupby(["paper", "shown_in"], sort=False)
-        for beside in _beside(str(paper), str(table).replace("/", "_"), some)
+        for part in _paper_table(str(paper), str(table).replace("/", "_"), some)
     ]
 
 
-def _beside(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[Beside]:
+def _paper_table(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[PaperTable]:
     """A table with the columns of which at least half is run; none without such."""
     share = numbers.groupby("column")["ours"].transform(lambda ours: ours.notna().mean())
     run = numbers[share >= 0.5]
@@ -88,15 +88,17 @@ def _beside(paper: str, table: str, numbers: pd.DataFrame) -> Iterator[Beside]:
         by_column = line.set_index("column")[["paper", "ours"]].reindex(columns).fillna("")
         pairs = zip(by_column["paper"], by_column["ours"], strict=True)
         rows.append((str(row), *(text for pair in pairs for text in pair)))
-    # The mean of different datasets' rooms would be that of none.
+    # The mean of different datasets' headrooms would be that of none.
     alone = run.groupby("column")["dataset"].transform("nunique") == 1
     accurate = run[(run["metric"] == ACCURACY) & alone]
-    rooms = accurate.groupby("column")["room"].mean().reindex(columns)
-    if rooms.notna().any():
-        texts_of_room = ("" if math.isnan(room) else f"{room:+.1f}" for room in rooms)
-        rows.append((ROOM, *(text for room in texts_of_room for text in ("", room))))
-    alike = [one for name in columns for one in _alike(name, run[run["column"] == name])]
-    yield Beside(paper, table, tuple(columns), tuple(rows), tuple(alike))
+    headrooms = accurate.groupby("column")["headroom"].mean().reindex(columns)
+    if headrooms.notna().any():
+        shown = ("" if math.isnan(one) else f"{one:+.1f}" for one in headrooms)
+        rows.append((HEADROOM_ROW, *(text for one in shown for text in ("", one))))
+    correlations = [
+        one for name in columns for one in _correlation(name, run[run["column"] == name])
+    ]
+    yield PaperTable(paper, table, tuple(columns), tuple(rows), tuple(correlations))
 
 
 def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
@@ -105,12 +107,12 @@ def _texts(numbers: pd.Series, starred: pd.Series) -> pd.Series:
     return printed.where(numbers.notna(), "–")
 
 
-def _alike(column: str, numbers: pd.DataFrame) -> Iterator[Alike]:
-    """How alike a column ranks the rows; nothing if it has too few rows, or rows that are not to be
-    ranked with each other.
+def _correlation(column: str, numbers: pd.DataFrame) -> Iterator[RankCorrelation]:
+    """How similarly a column ranks the rows; nothing if it has too few rows, or rows that are not
+    to be ranked with each other.
     """
     known = numbers[numbers["ours"].notna()]
-    if len(known) < RANKED or len(known[["dataset", "metric"]].drop_duplicates()) > 1:
+    if len(known) < LEAST_ROWS or len(known[["dataset", "metric"]].drop_duplicates()) > 1:
         return
     ranks = known[["value", "ours"]].rank()
-    yield Alike(column, ranks["value"].corr(ranks["ours"]), len(known))
+    yield RankCorrelation(column, ranks["value"].corr(ranks["ours"]), len(known))

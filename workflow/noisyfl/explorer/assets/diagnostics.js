@@ -1,4 +1,4 @@
-// What a method made of the labels: how well it told clean from wrong, and what it estimated.
+// What a method made of the labels: how well it separated clean from wrong, and what it estimated.
 import { el } from "./dom.js";
 import { known } from "./data.js";
 import { INKS, chart, curve, estimates, lines } from "./charts.js";
@@ -10,8 +10,8 @@ const PAIRS = [
   ["Labels that clients train on", ["label_accuracy"]],
 ];
 
-/** Charts of what the methods of cells thought; empty if they say nothing. */
-export async function thoughtOf(cells, details) {
+/** Charts of the diagnostics of the methods of cells; empty if they have none. */
+export async function diagnosticsOf(cells, details) {
   const found = [];
   const { metrics } = known.index;
   for (const [title, names] of PAIRS) {
@@ -27,8 +27,8 @@ export async function thoughtOf(cells, details) {
   for (const [name, words] of Object.entries(details.estimates)) {
     const points = pointsOf(cells, details, name);
     if (points.length) {
-      const told = `${points.length} estimates of clients, ${mean(points)}`;
-      found.push(await chart(`Clients: ${words}, and the truth`, told, estimates(points)));
+      const summary = `${points.length} estimates of clients, ${mean(points)}`;
+      found.push(await chart(`Clients: ${words}, and the truth`, summary, estimates(points)));
     }
   }
   return found;
@@ -52,13 +52,13 @@ export function seriesOf(cells, found) {
 }
 
 /** Series in words, for those who cannot see them. */
-export function told(series, unit) {
+export function seriesInWords(series, unit) {
   return series.map((one) => `${one.name} ends at ${one.y.at(-1).toFixed(1)} ${unit}`).join("; ");
 }
 
 async function shares(title, series) {
   const axes = { x: "rounds", y: "%", domain: [0, 100] };
-  return chart(title, told(series, "%"), lines(series, [], axes));
+  return chart(title, seriesInWords(series, "%"), lines(series, [], axes));
 }
 
 function pointsOf(cells, details, name) {
