@@ -21,7 +21,7 @@ from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.train import build_federation, choose_device
 from noisyfl.simulation import probes
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
-from noisyfl.simulation.federation import CLIENT_COLUMNS
+from noisyfl.simulation.records import CLIENT_COLUMNS
 from noisyfl.simulation.rounds import simulate
 from noisyfl.simulation.updates import Task
 from noisyfl.specs.build import build_method

@@ -13,8 +13,9 @@ from noisyfl.core.artifacts import read_table
 from noisyfl.core.options import BadInput
 from noisyfl.methods import METHODS
 from noisyfl.simulation.client_side import ClientSide
-from noisyfl.simulation.federation import Federation, Records
+from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.losses import cross_entropy
+from noisyfl.simulation.records import Records
 from noisyfl.simulation.server_side import ServerSide
 from noisyfl.simulation.updates import Epoch
 from outside import Sound

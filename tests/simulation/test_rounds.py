@@ -18,7 +18,7 @@ from noisyfl.core.provenance import read_provenance
 from noisyfl.runs.processor import device_name
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.simulation.checkpoint import Checkpoint, Interrupted
-from noisyfl.simulation.federation import ROUND_COLUMNS
+from noisyfl.simulation.records import ROUND_COLUMNS
 from noisyfl.simulation.sgd import SGD
 from noisyfl.specs.identity import identity
 from small_runs import (

@@ -42,9 +42,10 @@ from noisyfl.simulation.checkpoint import Checkpoint
 from noisyfl.simulation.encoded import images_of
 from noisyfl.simulation.executor import LoopExecutor
 from noisyfl.simulation.fast import FastExecutor
-from noisyfl.simulation.federation import CLIENT_COLUMNS, ROUND_COLUMNS, Federation
+from noisyfl.simulation.federation import Federation
 from noisyfl.simulation.ledger import Ledger
 from noisyfl.simulation.model import Networks
+from noisyfl.simulation.records import CLIENT_COLUMNS, ROUND_COLUMNS
 from noisyfl.simulation.rounds import Report, retry_in_smaller_groups, simulate, unreported
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.specs.build import build_method

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.types import Storage
 
 from noisyfl.core.artifacts import is_transient, replacing, why_not_loaded
-from noisyfl.simulation.federation import ROUND_COLUMNS, Federation
+from noisyfl.simulation.federation import Federation
+from noisyfl.simulation.records import ROUND_COLUMNS
 
 
 class Interrupted(BaseException):

@@ -1,17 +1,14 @@
-"""The federation: its clients, the global model, and the records of its rounds."""
+"""The federation: its clients, the global model and the state that methods keep."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-import pyarrow as pa
 import torch
 
 from noisyfl.core.options import BadInput
@@ -20,49 +17,12 @@ from noisyfl.data.noisy_partition import NoisyPartition
 from noisyfl.simulation.client_side import ClientSide
 from noisyfl.simulation.clients import Client
 from noisyfl.simulation.executor import Executor
-from noisyfl.simulation.ledger import Ledger
 from noisyfl.simulation.outputs import Network, Outputs, Pass
+from noisyfl.simulation.records import CLIENT_COLUMNS, Records, Selection, mean_or_nan
 from noisyfl.simulation.returned import check_tensor
 from noisyfl.simulation.schedule import Schedule
 from noisyfl.simulation.updates import Task, Update
 from noisyfl.simulation.weights import Weights
-
-ROUND_COLUMNS = {
-    "round": pa.int64(),
-    "ordinary_rounds": pa.float64(),
-    "stage": pa.string(),
-    "participants": pa.int64(),
-    "test_accuracy": pa.float64(),
-    "test_top5_accuracy": pa.float64(),
-    "test_balanced_accuracy": pa.float64(),
-    "test_loss": pa.float64(),
-    "train_loss": pa.float64(),
-    "label_precision": pa.float64(),
-    "label_recall": pa.float64(),
-    "noise_detection_precision": pa.float64(),
-    "noise_detection_recall": pa.float64(),
-    "open_set_recall": pa.float64(),
-    "label_accuracy": pa.float64(),
-    "participants_noise_level": pa.float64(),
-    "bytes_down": pa.int64(),
-    "bytes_up": pa.int64(),
-    "samples_forward": pa.int64(),
-    "samples_backward": pa.int64(),
-    "seconds": pa.float64(),
-    "confusion": pa.list_(pa.int64()),
-}
-"""The columns of ``rounds``, which every run has; docs/artifacts.md says what they mean."""
-
-CLIENT_COLUMNS = {
-    "round": pa.int64(),
-    "client": pa.int64(),
-    "label_precision": pa.float64(),
-    "label_recall": pa.float64(),
-    "noise_detection_precision": pa.float64(),
-    "noise_detection_recall": pa.float64(),
-    "open_set_recall": pa.float64(),
-}
-"""The columns that ``clients`` always has; a method's estimates follow."""
 
 PARTICIPANTS = "participants"
 """The key, in the federation's state, of the ids of the last round's participants."""
@@ -326,10 +286,10 @@ class Federation:
                 "stage": stage,
                 "participants": len(updates),
                 **evaluation,
-                "train_loss": _mean(losses),
+                "train_loss": mean_or_nan(losses),
                 **Selection.means([selection for _, selection in records.selections]),
                 "label_accuracy": right / sum(map(len, self.clients)) if known else math.nan,
-                "participants_noise_level": _mean([u.client.noise_level for u in updates]),
+                "participants_noise_level": mean_or_nan([u.client.noise_level for u in updates]),
                 "bytes_down": exchanged[0] + records.down,
                 "bytes_up": exchanged[1] + records.up,
                 "samples_forward": forward + records.forward,
@@ -362,92 +322,7 @@ class Snapshot:
     clients: list[tuple[torch.Tensor, dict[str, Any]]]
 
 
-@dataclass(frozen=True)
-class Selection:
-    """How well a method separated a client's clean samples from its noisy ones; a share of no
-    samples is NaN.
-
-    Attributes:
-        label_precision: share of the selected samples that are clean.
-        label_recall: share of the clean samples that are selected.
-        noise_detection_precision: share of the samples left out that are noisy.
-        noise_detection_recall: share of the noisy samples that are left out.
-        open_set_recall: share of the samples of no class that are left out.
-    """
-
-    label_precision: float
-    label_recall: float
-    noise_detection_precision: float
-    noise_detection_recall: float
-    open_set_recall: float
-
-    @classmethod
-    def of(cls, selected: torch.Tensor, clean: torch.Tensor, open_set: torch.Tensor) -> Selection:
-        """Compare the samples that were selected with those that are clean, and with those of no
-        class: all bool [samples].
-        """
-        sets = (selected & clean, selected, clean, open_set, open_set & ~selected)
-        counts = torch.stack([each.sum() for each in sets])
-        true_clean, kept, correct, others, others_rejected = map(float, counts.tolist())
-        total = len(clean)
-        left_out, noisy = total - kept, total - correct
-        true_noisy = noisy - (kept - true_clean)
-        return cls(
-            label_precision=true_clean / kept if kept else math.nan,
-            label_recall=true_clean / correct if correct else math.nan,
-            noise_detection_precision=true_noisy / left_out if left_out else math.nan,
-            noise_detection_recall=true_noisy / noisy if noisy else math.nan,
-            open_set_recall=others_rejected / others if others else math.nan,
-        )
-
-    @classmethod
-    def means(cls, selections: Sequence[Selection]) -> dict[str, float]:
-        """The mean of each share over the selections in which it is not NaN."""
-        return {
-            share.name: _mean_of_known([getattr(selection, share.name) for selection in selections])
-            for share in fields(cls)
-        }
-
-
-class Records:
-    """The artifact's rows of the rounds done so far, and the notes of the round under way.
-
-    Attributes:
-        ledger: of single samples; None if it is not kept.
-    """
-
-    def __init__(self) -> None:
-        self.ledger: Ledger | None = None
-        self.rounds: list[dict[str, Any]] = []
-        self.clients: list[dict[str, Any]] = []
-        self.counted = 0
-        self.forward = 0
-        self.backward = 0
-        self.down = 0
-        self.up = 0
-        self.selections: list[tuple[int, Selection]] = []
-        self.estimates: defaultdict[int, dict[str, float]] = defaultdict(dict)
-
-    def forget_notes(self) -> None:
-        """Reset the counters for a round."""
-        self.forward = self.backward = self.down = self.up = 0
-        self.selections.clear()
-        self.estimates.clear()
-        if self.ledger is not None:
-            self.ledger.forget()
-
-
 def _on_host(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _on_host(part) for name, part in value.items()}
     return value.cpu() if isinstance(value, torch.Tensor) and value.numel() >= LARGE else value
-
-
-def _mean(values: list[float]) -> float:
-    """The mean; NaN (written as a null) if there are no values."""
-    return float(np.mean(values)) if values else math.nan
-
-
-def _mean_of_known(values: list[float]) -> float:
-    """The mean of the values that are not NaN."""
-    return _mean([value for value in values if not math.isnan(value)])
