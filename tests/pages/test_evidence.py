@@ -217,9 +217,11 @@ def test_what_people_wrote_stands_under_its_heading(table, runs, tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "expected"),
     [
-        ("methods", "FedAvg: it forgets", r"FedAvg\[0\]: Input should be a valid dictionary"),
-        ("methods", "FedAvg: [3]", r"FedAvg\[0\]: Input should be a valid dictionary"),
-        ("methods", "FedAvg: [{}]", r"FedAvg\[0\]: .*expected either tested or guess"),
+        ("methods", "FedAvg: it forgets", r"methods\.FedAvg: Input should be a valid list"),
+        ("methods", "FedAvg: [3]", r"methods\.FedAvg\[0\]: Input should be a valid dictionary"),
+        ("methods", "FedAvg: [{}]", r"methods\.FedAvg\[0\]: .*expected either tested or guess"),
+        ("methods", "3: [{guess: a}]", r"methods: Input should be a valid string \(got 3\)"),
+        ("methods", "[a]", r".*expected"),
         ("rofl", "claims: [{tested: a, guess: b}]", r"claims\[0\]: .*expected either tested or"),
         ("rofl", "claim: [a]", "unknown key 'claim'; did you mean 'claims'"),
     ],

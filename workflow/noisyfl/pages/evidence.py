@@ -78,6 +78,12 @@ class PaperReasons(Strict):
     tables: dict[str, list[Why]] = Field(default_factory=dict)
 
 
+class MethodsReasons(Strict):
+    """Why methods have their numbers, in people's paragraphs, by the method's name."""
+
+    methods: dict[str, list[Why]] = Field(default_factory=dict)
+
+
 def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[Why]]]:
     """Read people's paragraphs: by paper, and by method.
 
@@ -88,12 +94,11 @@ def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[
         BadInput: naming the file, the key and what was expected.
     """
     files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    methods = files.pop(METHODS, None)
+    path = files.pop(METHODS, None)
+    given = {"methods": read_yaml(path)} if path else {}
+    methods = MethodsReasons.read(given, f"{path}: ").methods
     papers = {name: PaperReasons.read(read_yaml(path), f"{path}: ") for name, path in files.items()}
-    return papers, {
-        name: [Why.read(one, f"{methods}: {name}[{n}]") for n, one in enumerate(some)]
-        for name, some in (read_yaml(methods) if methods else {}).items()
-    }
+    return papers, methods
 
 
 def evidence_pages(
