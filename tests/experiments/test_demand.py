@@ -11,13 +11,13 @@ from noisyfl.commands import scales
 from noisyfl.commands.parser import parser
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
+from noisyfl.experiments.claim_runs import runs_by_claim
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.demand import (
     cheapest_cells,
     demands,
     plan_text,
     remarks,
-    runs_by_claim,
     speeds_for,
     time_text,
 )

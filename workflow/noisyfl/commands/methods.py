@@ -1,14 +1,16 @@
-"""Commands that list, start and check methods."""
+"""Commands that list, start and check methods, and that write schemas of what methods take."""
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 from pathlib import Path
 
 from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
 from noisyfl.experiments.config import check_folder
+from noisyfl.experiments.editor_schemas import write_schemas
 from noisyfl.methods import METHODS
 from noisyfl.models import MODELS
 from noisyfl.specs.catalogue import methods
@@ -82,3 +84,9 @@ def run_selftest(
         MODELS.get(name, "--models")
     if not selftest(device, names=methods, models=models, minutes=minutes):
         sys.exit(1)
+
+
+def write_editor_schemas() -> None:
+    """Write the JSON schemas of scales and experiments, with which editors complete and check."""
+    for path in write_schemas():
+        print(os.path.relpath(path))

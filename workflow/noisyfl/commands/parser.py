@@ -310,7 +310,7 @@ def parser() -> _Program:
     )
     schema = add(
         "schema",
-        "scales.write_editor_schemas",
+        "methods.write_editor_schemas",
         "write the schemas with which editors check configurations",
         "schema",
     )

@@ -14,8 +14,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.core.places import IN_A_CLONE, ROOT
 from noisyfl.core.tracked import REPRODUCED
 from noisyfl.experiments.config import Configuration, check_folder, load_config
-from noisyfl.experiments.demand import cheapest_cells, plan_text, runs_by_claim
-from noisyfl.experiments.editor_schemas import write_schemas
+from noisyfl.experiments.demand import cheapest_cells, plan_text
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
 from noisyfl.experiments.progress import progress_text
@@ -23,7 +22,6 @@ from noisyfl.experiments.scale import layouts_of
 from noisyfl.experiments.targets import runs_by_target, runs_of, tables_and_figures
 from noisyfl.runs.archive import archive
 from noisyfl.runs.status import FOUND, scale_words
-from noisyfl.specs.run_words import describe_run
 
 LONGEST = 86_400.0
 """Most seconds between two prints of the progress: a day."""
@@ -83,6 +81,9 @@ def print_plan(
     if cheapest is None:
         out_of_reach: list[str] = []
         if claims:
+            # With pandas and scipy, which take longer to import than all else here.
+            from noisyfl.experiments.claim_runs import runs_by_claim
+
             parts, out_of_reach = runs_by_claim(plan, target)
         else:
             parts = runs_by_target(plan, target)
@@ -153,11 +154,5 @@ def archive_runs(
     plan = read_plan(config, results, plugins)
     moved = archive(plan.runs, Results(results), REPRODUCED, commit)
     for run in moved:
-        print(f"{run}  {describe_run(plan.runs[run])}")
+        print(f"{run}  {plan.words_of(run)}")
     print(f"{len(moved)} runs moved to {REPRODUCED.packed}")
-
-
-def write_editor_schemas() -> None:
-    """Write the JSON schemas of scales and experiments, with which editors complete and check."""
-    for path in write_schemas():
-        print(os.path.relpath(path))

@@ -8,15 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from noisyfl.claims.catalogue import all_claims
-from noisyfl.claims.judgement import out_of_reach
-from noisyfl.claims.lines import runs_of_claim
 from noisyfl.core.text import aligned
-from noisyfl.experiments.config import PUBLISHED
 from noisyfl.experiments.plan import Plan
-from noisyfl.experiments.targets import tables_and_figures
 from noisyfl.specs.cost import Work, likely_seconds
-from noisyfl.specs.published import read_published
 from noisyfl.specs.speeds import CPU, DEVICES, LEAST, MOST, Speed
 
 WIDTH = 88
@@ -52,29 +46,6 @@ class Demand:
     def left(self) -> int:
         """How many runs are still to be trained."""
         return self.runs - self.done
-
-
-def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]], list[str]]:
-    """The ids of the runs that are needed to judge each claim by our numbers.
-
-    Args:
-        plan: of a scale.
-        target: what the tables and figures with the numbers are part of, see
-            :func:`tables_and_figures`.
-
-    Returns:
-        runs: by claim, the one that needs the fewest first.
-        out_of_reach: other claims, on which the tables and figures could say nothing.
-    """
-    parts = tables_and_figures(plan, target)
-    claims, undecided = all_claims(), out_of_reach(read_published(PUBLISHED), parts)
-    found = {name: runs_of_claim(claims[name], parts) for name in claims if name not in undecided}
-    runs = dict(
-        sorted(
-            ((name, runs) for name, runs in found.items() if runs), key=lambda item: len(item[1])
-        )
-    )
-    return runs, [name for name in claims if name not in runs]
 
 
 def demands(
@@ -141,7 +112,8 @@ def plan_text(
         parts: see :func:`demands`.
         done: whether a run is done.
         device: of the configuration.
-        out_of_reach: claims to be named as undecidable, see :func:`runs_by_claim`.
+        out_of_reach: claims to be named as undecidable, see
+            :func:`noisyfl.experiments.claim_runs.runs_by_claim`.
     """
     estimates = (
         f"Likely times are estimates: on a GPU, {LEAST:.1f} to {MOST:.0f} times as long is no "
