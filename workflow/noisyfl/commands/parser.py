@@ -278,7 +278,7 @@ def parser() -> _Program:
         "audit",
         "audit.audit_labels",
         "say which given labels may be wrong",
-        "audit --data digits --method fedcorr --to audit/",
+        "audit --data digits --method coteaching --to audit/",
     )
     audit.add_argument("runs", nargs="*", metavar="RUN", help="the id of a run")
     _add_setting(audit, "1")
