@@ -58,7 +58,7 @@ def test_every_target_has_its_files(scale):
 
 
 def test_evidence_needs_the_baseline(scale, monkeypatch):
-    monkeypatch.setattr(scale_module, "GRAND", ("paper/one",))
+    monkeypatch.setattr(scale_module, "EVIDENCE_TABLES", ("paper/one",))
     assert scale().evidence == [scale().plan.tables["paper/one"]]
     assert scale(overlay={"rows": {"paper/one": ["FedProx"]}}).evidence == []
 
