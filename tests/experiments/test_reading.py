@@ -1,19 +1,15 @@
 """Whatever stands in a configuration is read, or refused in one line with file and key."""
 
-import copy
-import random
 import re
 import time
 from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from noisyfl.core.artifacts import Results
 from noisyfl.core.checked_yaml import changes, read_yaml
-from noisyfl.core.options import BadInput, find, place_of, reading
+from noisyfl.core.options import BadInput, find, reading
 from noisyfl.core.places import ROOT
 from noisyfl.core.registry import parse_component, split_sum
 from noisyfl.experiments.config import (
@@ -23,11 +19,10 @@ from noisyfl.experiments.config import (
     check_config,
     load_config,
 )
-from noisyfl.experiments.planning import make_plan
 from noisyfl.experiments.scale_file import check_scale, scale_file
 from noisyfl.experiments.targets import runs_of, tables_and_figures
 from noisyfl.specs.catalogue import canonical_method
-from small_paper import CONFIG, DIGITS, PAPER, edited, plan
+from small_paper import CONFIG, PAPER, edited, plan
 
 
 @pytest.mark.parametrize(
@@ -134,28 +129,6 @@ def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, message):
         plan(tmp_path, config={**CONFIG, **changes})
     assert str(caught.value).startswith(f"my.yaml: {message}")
     assert len(str(caught.value)) < 1000
-
-
-def leaves(content):
-    """The path of every value that is neither a list nor a mapping."""
-    for path in places(content):
-        held = content
-        for key in path:
-            held = held[key]
-        if not isinstance(held, dict | list):
-            yield path
-
-
-def test_a_value_that_nothing_takes_is_one_error_with_its_path(tmp_path):
-    for content in (FULL, PAPER):
-        for path in leaves(content):
-            wrong = edited(content, path, -1.5)
-            given = {"config": wrong} if content is FULL else {"paper": wrong, "config": FULL}
-            with pytest.raises(BadInput) as caught:
-                plan(tmp_path, **given)
-            words = place_of(path, "my.yaml: " if content is FULL else f"{tmp_path}/paper.yaml: ")
-            assert str(caught.value).startswith(f"{words}: ")
-            assert "-1.5" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -325,86 +298,6 @@ def test_whatever_fails_while_reading_is_bad_input():
     refused = r"^results: cannot be read or written \(Permission denied\)$"
     with pytest.raises(BadInput, match=refused), reading("here"):
         raise PermissionError(13, "Permission denied", "results")
-
-
-NASTY = [
-    *(None, True, 0, -1, 1.0, 10**20, 10**400, float("nan"), float("inf"), "", "\0", "é" * 5000),
-    *([], {}, [[]], {"name": []}, {"name": "x", 1: 2}, [None], {"": ""}, "none", "a(b=1)"),
-    *("fedavg+fedavg", "-" * 3000, "(" * 500, "x(y=" + "9" * 2000 + ")", "variant", "x" * 300),
-    *({"a": {"b": {"c": 1}}}, ["a", "a"], 1e-320, 2**63, "2020-09-09", "~nobody/x", "$UNSET/x"),
-]
-"""Values that no key expects."""
-
-
-def places(content, path=()):
-    """The path of every value in lists and mappings."""
-    yield from [path] if path else []
-    items = content.items() if isinstance(content, dict) else enumerate(content)
-    for key, value in items if isinstance(content, dict | list) else ():
-        yield from places(value, (*path, key)) if isinstance(value, dict | list) else [(*path, key)]
-
-
-FULL = {
-    **CONFIG,
-    "trials": 2,
-    "device": "cpu",
-    "data": {"folder": "data", "download": False, "prepared": []},
-    "results": "results",
-    "overlay": {
-        "datasets": {"cifar10": DIGITS},
-        "setting": {"clients": 8, "schedule": {"rounds": 3}, "partition": "dirichlet(alpha=0.5)"},
-        "experiments": {"paper": {"model": "cnn"}},
-        "methods": {"fedprox": {"mu": 0.5}},
-        "columns": {"paper/one": ["noisy"]},
-        "rows": {"paper/one": ["FedAvg", "FedProx"]},
-        "trials": {"paper/one": 1},
-    },
-}
-
-
-def mutated(content, chance):
-    """A copy with one value replaced, removed, doubled, or put under another key."""
-    content = copy.deepcopy(content)
-    *path, last = chance.choice(list(places(content)))
-    held = content
-    for part in path:
-        held = held[part]
-    what = chance.choice(["replace", "replace", "remove", "rename", "swap"])
-    if what == "remove":
-        del held[last]
-    elif what == "rename" and isinstance(held, dict):
-        held[chance.choice(["", "x", 1, None, 1.5, "naem", "schedule", "name"])] = held.pop(last)
-    elif what == "swap":
-        held[last] = {"name": held[last], "x": [held[last]]}
-    else:
-        held[last] = chance.choice(NASTY)
-    return content
-
-
-@pytest.mark.slow
-@settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(seed=st.integers(0, 2**32), scale=st.booleans())
-def test_a_mutated_configuration_is_a_plan_or_bad_input(tmp_path_factory, seed, scale):
-    chance = random.Random(seed)
-    config, paper = (mutated(FULL, chance), PAPER) if scale else (FULL, mutated(PAPER, chance))
-    folder = tmp_path_factory.getbasetemp() / "fuzz"
-    folder.mkdir(exist_ok=True)
-    begun = time.process_time()
-    try:
-        text = yaml.safe_dump(paper)
-        (folder / "paper.yaml").write_text(text)
-        made = make_plan(check_config(config, "my.yaml"), folder, "my.yaml")
-        assert made.runs
-    except BadInput as error:
-        words = str(error)
-        assert "my.yaml" in words or "paper.yaml" in words
-        assert "cannot be read" not in words
-        assert len(words) < 20_000
-    assert time.process_time() - begun < 20
 
 
 @pytest.mark.parametrize(
