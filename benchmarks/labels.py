@@ -2,7 +2,8 @@
 
 ``specs FOLDER`` writes the spec of every run, for ``noisyfl train FOLDER/*.json --keep-labels``.
 ``train`` trains those that are missing, one after the other. ``score`` compares those that there
-are with cleanlab and writes a CSV and a Markdown table. Cleanlab has out-of-sample probabilities of
+are with cleanlab and writes a CSV and a Markdown table; what the CSV has of other runs is kept.
+Cleanlab has out-of-sample probabilities of
 the same network: five folds, each predicted by a network that was trained on the other four, with
 early stopping: after the epoch in which it fits the given labels of its fold best. With ``--alone``
 it also has them of each client alone. They are kept, so that every step goes on where it was
@@ -33,7 +34,6 @@ from noisyfl.data.datasets.dataset import dataset
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.data.datasets.prepared import prepared
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.experiments.compare import SETTING
 from noisyfl.experiments.config import load_config
 from noisyfl.experiments.run_specs import RunSpecs
 from noisyfl.models import build_model
@@ -54,40 +54,30 @@ COMMON = {
 }
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "Fashion-MNIST, symmetric 0.4": {
+    "Fashion-MNIST, symmetric": {
         "dataset": "fashion_mnist",
         "partition": "dirichlet(alpha=0.5)",
         "label_noise": "symmetric",
         "noise_level": "constant(level=0.4)",
     },
-    "Fashion-MNIST, pair 0.4": {
+    "Fashion-MNIST, pair": {
         "dataset": "fashion_mnist",
         "partition": "dirichlet(alpha=0.5)",
         "label_noise": "pair",
         "noise_level": "constant(level=0.4)",
     },
-    "CIFAR-10N (random1), IID": {
+    "CIFAR-10N, IID": {
         "dataset": "cifar10",
         "partition": "iid",
         "label_noise": 'human(key="random_label1")',
     },
-    "CIFAR-10N (random1), Dirichlet 0.5": {
+    "CIFAR-10N, Dirichlet(0.5)": {
         "dataset": "cifar10",
         "partition": "dirichlet(alpha=0.5)",
         "label_noise": 'human(key="random_label1")',
     },
-    **{
-        f"Digits, {noise} 0.4": {
-            "dataset": "digits",
-            "partition": "dirichlet(alpha=0.5)",
-            "label_noise": noise,
-            "noise_level": "constant(level=0.4)",
-            "schedule": SETTING["schedule"],
-        }
-        for noise in ("symmetric", "pair")
-    },
 }
-"""All at the `reduced` scale, but for the digits, which need no data files."""
+"""All at the `reduced` scale."""
 
 METHODS = (
     *("fedavg", "coteaching", "fedcorr", "fedrn", "feddiv", "josrc", "fednoil", "rofl", "fedcni"),
@@ -101,6 +91,12 @@ SEEDS = (1, 2, 3)
 FOLDS, EPOCHS = 5, 15
 
 POOLED, ALONE = "cleanlab, pooled data", "cleanlab, each client alone"
+
+SCORES = {"self_confidence": "", "normalized_margin": ", normalized margin"}
+"""Of cleanlab, and what is added to the method's name; the first is its default."""
+
+RUN = ["setting", "method", "seed"]
+"""The columns that say what was scored."""
 
 
 def specs(data: Path, results: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -137,7 +133,7 @@ def score(suspicion: np.ndarray, wrong: np.ndarray, called: np.ndarray | None) -
     if called is not None:
         found["precision"] = wrong[called].mean() if called.any() else np.nan
         found["recall"] = called[wrong].mean()
-    return {name: 100 * float(value) for name, value in found.items()}
+    return {name: round(100 * float(value), 3) for name, value in found.items()}
 
 
 def out_of_sample(spec: Mapping[str, Any], rows: np.ndarray, given: np.ndarray, part: Any) -> Any:
@@ -222,17 +218,20 @@ def cleanlab_scores(
                 np.save(file, probability)
         found[name] = np.load(kept)
     return {
-        name: score(
-            -get_label_quality_scores(given, probability),
+        name + more: score(
+            -get_label_quality_scores(given, probability, method=method),
             wrong,
             find_label_issues(given, probability, n_jobs=1),
         )
         for name, probability in found.items()
+        for method, more in SCORES.items()
     }
 
 
 def run_scores(run: str, spec: Mapping[str, Any], results: Path) -> dict[str, float]:
-    """What an audit of a run finds: by confidence, and by what the method itself decided last."""
+    """What an audit of a run finds: by confidence, by what the method itself decided last, and by
+    the sum of the suspicion and the share of the judgements that left the sample out.
+    """
     layout = Results(results)
     labels = read_labels(run, layout.run(run))
     partition = noisy_partition.read(layout.partition(identity(spec["noisy_partition"])))
@@ -242,7 +241,14 @@ def run_scores(run: str, spec: Mapping[str, Any], results: Path) -> dict[str, fl
     relabelled = labels["learnt_label"] != labels["given_label"]
     decides = bool((labels["judged"] > 0).any() or relabelled.any())
     called = (left_out | relabelled).to_numpy() if decides else None
-    return score(1 - labels["given_probability"].to_numpy(dtype=float), wrong, called)
+    suspicion = 1 - labels["given_probability"].to_numpy(dtype=float)
+    found = score(suspicion, wrong, called)
+    judged = labels["judged"].to_numpy()
+    if (judged > 0).any():
+        share = 1 - labels["selected"].to_numpy() / np.maximum(judged, 1)
+        summed = score(suspicion + np.where(judged > 0, share, 0), wrong, None)
+        found |= {f"summed_{name}": value for name, value in summed.items()}
+    return found
 
 
 def main() -> None:
@@ -290,27 +296,42 @@ def main() -> None:
                 scores.append({"setting": name, "method": other, "seed": spec["seed"], **found})
         found = run_scores(identity(spec), spec, results)
         scores.append({"setting": name, "method": method, "seed": spec["seed"], **found})
-    frame = pd.DataFrame(scores)
     folder.mkdir(parents=True, exist_ok=True)
-    frame.to_csv(folder / "labels.csv", index=False)
-    text = "\n\n".join(f"**{name}**\n\n{_table(some)}" for name, some in frame.groupby("setting"))
+    frame = pd.DataFrame(scores)
+    if (kept := folder / "labels.csv").exists():
+        frame = pd.concat([pd.read_csv(kept), frame]).drop_duplicates(RUN, keep="last")
+    others = [name + more for name in (POOLED, ALONE) for more in SCORES.values()]
+    ranks = {name: number for number, name in enumerate([*SETTINGS, *others, *METHODS])}
+    frame = frame.sort_values(
+        RUN, key=lambda column: column.map(lambda name: ranks.get(name, name))
+    )
+    frame.to_csv(kept, index=False)
+    text = table(frame)
     (folder / "labels.md").write_text(text + "\n")
     print(text)
 
 
-def _table(scores: pd.DataFrame) -> str:
-    measures = ["average_precision", "at_k", "precision", "recall"]
-    cells = scores.groupby("method", sort=False)[measures]
-    means, spreads, counts = cells.mean(), cells.std(), scores.groupby("method").size()
-    lines = head(["method", "average precision", "precision at k", "own precision", "own recall"])
-    for method in means.sort_values("average_precision", ascending=False).index:
-        texts = []
-        for measure in measures:
-            mean, spread = means.loc[method, measure], spreads.loc[method, measure]
-            number = "" if np.isnan(mean) else f"{mean:.1f}"
-            texts.append(number + ("" if np.isnan(spread) else f" ± {spread:.1f}"))
-        label = f"`{method}`" if method in METHODS else method
-        lines.append(row([f"{label} ({counts[method]} seeds)", *texts]))
+def table(scores: pd.DataFrame) -> str:
+    """Average precision and precision at k in each setting, in percent, mean over the seeds: a
+    Markdown table with the best method first.
+
+    Args:
+        scores: the rows of ``labels.csv``.
+    """
+    cells = scores.groupby(["method", "setting"])
+    precision, at_k = (
+        cells[name].mean().unstack()[[*SETTINGS]] for name in ("average_precision", "at_k")
+    )
+    seeds = cells.size().unstack()
+    lines = head(["", *SETTINGS, "seeds"])
+    for method in precision.mean(axis=1).sort_values(ascending=False).index:
+        numbers = [
+            f"{precision.loc[method, name]:.1f}, {at_k.loc[method, name]:.1f}" for name in SETTINGS
+        ]
+        name = f"audit of `{method}`" if method in METHODS else method
+        lines.append(row([name, *numbers, f"{seeds.loc[method].min():.0f}"]))
+    spread = cells["average_precision"].var().groupby("setting").mean() ** 0.5
+    lines.append(row(["*deviation of a seed*", *(f"{spread[name]:.1f}" for name in SETTINGS), ""]))
     return "\n".join(lines)
 
 

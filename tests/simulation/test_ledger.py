@@ -15,7 +15,7 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.runs.job import TrainingJob
 from noisyfl.runs.kept_labels import read_labels
 from noisyfl.simulation.clients import Client
-from noisyfl.simulation.ledger import LOOKS, NONE, Ledger, rounds_to_look_at
+from noisyfl.simulation.ledger import LOOKS, NONE, Ledger, class_skew, rounds_to_look_at
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import canonical_run
 
@@ -93,6 +93,15 @@ def test_selections_and_new_labels_are_entered_when_a_round_is_closed(client):
     ledger.close_round(7, [client])
     assert ledger.state["label"].tolist() == [0, 2, 1, 0]
     assert ledger.state["relabelled_in"].tolist() == [0, 7, 7, 0]
+
+
+def test_a_class_that_a_client_has_more_often_is_more_probable_there():
+    alike = torch.tensor([0, 0, 1, 2])
+    assert torch.allclose(class_skew([alike, alike.repeat(3)], 4)[:, :3], torch.ones(2, 3))
+    skewed = class_skew([torch.full((97,), 0), torch.full((97,), 1)], 3)
+    # 97 of the 194 labels are of class 0, and client 0 gets 1.5 more of 3.
+    assert skewed[0].tolist() == pytest.approx([98.5 / 100 * 2, 1.5 / 100 * 2, 3 / 100])
+    assert skewed[1].tolist() == pytest.approx([1.5 / 100 * 2, 98.5 / 100 * 2, 3 / 100])
 
 
 @pytest.mark.slow

@@ -16,6 +16,9 @@ from noisyfl.simulation.ledger import Ledger
 if TYPE_CHECKING:
     import pandas as pd
 
+LABELS_REVISION = 2
+"""Increased if the same run would keep something else."""
+
 COLUMNS = {
     "client": pa.int64(),
     "sample": pa.int64(),
@@ -83,4 +86,9 @@ def read_labels(run: str, files: RunFiles) -> pd.DataFrame:
     table, metadata = read_table(files.labels)
     if metadata.get("run") != run or table.schema.names != list(COLUMNS):
         raise DamagedArtifact(f"{files.labels}: not the labels of the run {run}")
+    if (revision := metadata.get("revision", 1)) != LABELS_REVISION:
+        raise DamagedArtifact(
+            f"{files.labels}: it is of revision {revision}, and this version keeps revision "
+            f"{LABELS_REVISION}; delete it to have it made again"
+        )
     return table.to_pandas()

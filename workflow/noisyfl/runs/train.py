@@ -34,7 +34,7 @@ from noisyfl.data.datasets.dataset import DatasetPart, dataset
 from noisyfl.data.datasets.parts import read_part
 from noisyfl.models import CACHE_ONLY, MODELS, WeightFiles, build_model, fewest_images
 from noisyfl.runs import gpu, processor
-from noisyfl.runs.kept_labels import labels_table
+from noisyfl.runs.kept_labels import LABELS_REVISION, labels_table
 from noisyfl.runs.processor import device_name
 from noisyfl.runs.store import when_there_is_room
 from noisyfl.simulation import probes
@@ -213,7 +213,7 @@ def train_run(
     key, machine = _checkpoint_key(spec), _machine(device)
     if options.keep_labels:
         federation.records.ledger = Ledger(federation.clients, federation.classes)
-        key["ledger"] = "kept"
+        key["ledger"] = f"revision {LABELS_REVISION}"
     source_digest()  # which is kept, as the sources may be edited while the run is trained
     checkpoint = Checkpoint(checkpoint_path, key, options.checkpoint_seconds, log, machine)
     checkpoint.end_on_sigterm()
@@ -248,7 +248,7 @@ def train_run(
         log("kept the model" if saved else "no model kept: the clients' own ones are tested")
     if finished and (ledger := federation.records.ledger) is not None:
         table = labels_table(federation.clients, ledger)
-        about = {"run": identity(spec)}
+        about = {"run": identity(spec), "revision": LABELS_REVISION}
         when_there_is_room(lambda: write_table(files.labels, table, about), log, pause)
     when_there_is_room(lambda: write_run(spec, federation, provenance, files), log, pause)
     checkpoint.remove()

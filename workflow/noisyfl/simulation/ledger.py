@@ -8,6 +8,7 @@ its own, so that a run with a ledger has the same results as one without.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -57,6 +58,7 @@ class Ledger:
     def __init__(self, clients: list[Client], classes: int) -> None:
         self.sizes = [len(client) for client in clients]
         given = torch.cat([client.given.cpu() for client in clients])
+        self.skew = class_skew([client.given.cpu() for client in clients], classes)
         zero = torch.zeros_like(given)
         self.state = {
             "probability": torch.zeros(len(given), classes),
@@ -117,13 +119,13 @@ class Ledger:
             for client in federation.clients:
                 # A model of the client's own was trained on its labels in any round.
                 if client.id not in inside and _model_of(client, models).client is None:
-                    self._seen[client.id] = _predicted(client, models, side, federation, round)
+                    self._seen[client.id] = self._predicted(client, models, side, federation, round)
         if round == total - 1:
             models = server.predictors(federation)
             looked = torch.split(self.state["looks"], self.sizes)
             for client, looks in zip(federation.clients, looked, strict=True):
                 if client.id not in self._seen and not bool(looks.any()):
-                    self._seen[client.id] = _predicted(client, models, side, federation, round)
+                    self._seen[client.id] = self._predicted(client, models, side, federation, round)
                     self._inside.add(client.id)
 
     def close_round(self, round: int, clients: list[Client]) -> None:
@@ -150,25 +152,48 @@ class Ledger:
         self.state = {name: torch.cat(values) for name, values in parts.items()}
         self.forget()
 
+    def _predicted(
+        self,
+        client: Client,
+        models: list[Predictor],
+        side: ClientSide,
+        federation: Federation,
+        round: int,
+    ) -> Tensor:
+        """The probabilities that a model predicts for a client's samples, [samples, classes].
+
+        The federation's model has learnt how frequent each class is among all clients. These
+        frequencies are replaced by the client's own (Saerens, Latinne and Decaestecker, Neural
+        Computation 2002).
+        """
+        model = _model_of(client, models)
+        requests = [
+            Pass(client, model.weights, "ledger", number, view="plain")
+            for number in range(side.networks)
+        ]
+        outputs = federation.executor.passes(requests, round)
+        probability = side.predict(outputs, model.client).softmax(1).float().cpu()
+        if model.client is not None:
+            return probability
+        weighted = probability * self.skew[client.id]
+        return weighted / weighted.sum(1, keepdim=True)
+
+
+def class_skew(given: Sequence[Tensor], classes: int) -> Tensor:
+    """The frequency of each class among a client's given labels, divided by that among all clients'
+    labels, [clients, classes]. So that no ratio is zero, as many samples as there are classes are
+    added to each client, with the frequencies of all clients.
+
+    Args:
+        given: the given labels of each client, int64 [samples].
+    """
+    counts = torch.stack([torch.bincount(labels, minlength=classes) for labels in given]).float()
+    pooled = counts.sum(0) / counts.sum()
+    ratio = counts / pooled.where(pooled > 0, 1)
+    return (ratio + classes) / (counts.sum(1, keepdim=True) + classes)
+
 
 def _model_of(client: Client, models: list[Predictor]) -> Predictor:
     """The model that predicts a client's samples: its own, or the federation's."""
     own = [model for model in models if model.client is not None and model.client.id == client.id]
     return (own or [model for model in models if model.client is None] or models)[0]
-
-
-def _predicted(
-    client: Client,
-    models: list[Predictor],
-    side: ClientSide,
-    federation: Federation,
-    round: int,
-) -> Tensor:
-    """The probabilities that a model predicts for a client's samples, [samples, classes]."""
-    model = _model_of(client, models)
-    requests = [
-        Pass(client, model.weights, "ledger", number, view="plain")
-        for number in range(side.networks)
-    ]
-    outputs = federation.executor.passes(requests, round)
-    return side.predict(outputs, model.client).softmax(1).float().cpu()
