@@ -3,11 +3,10 @@
 ``specs FOLDER`` writes the spec of every run, for ``noisyfl train FOLDER/*.json --keep-labels``.
 ``train`` trains those that are missing, one after the other. ``score`` compares those that there
 are with cleanlab and writes a CSV and a Markdown table; what the CSV has of other runs is kept.
-Cleanlab has out-of-sample probabilities of
-the same network: five folds, each predicted by a network that was trained on the other four, with
-early stopping: after the epoch in which it fits the given labels of its fold best. With ``--alone``
-it also has them of each client alone. They are kept, so that every step goes on where it was
-stopped.
+
+Cleanlab has out-of-sample probabilities of the same network: five folds, each predicted by a
+network that was trained on the other four, with early stopping: after the epoch in which it fits
+the given labels of its fold best. They are kept, so that every step goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ from noisyfl.pages.markdown import head, row
 from noisyfl.runs.kept_labels import read_labels
 from noisyfl.runs.train import choose_device
 from noisyfl.simulation.executor import NO_DRAWS
+from noisyfl.simulation.ledger import class_skew
 from noisyfl.specs.identity import identity
 from noisyfl.specs.run_words import describe_run
 
@@ -90,10 +90,16 @@ SEEDS = (1, 2, 3)
 
 FOLDS, EPOCHS = 5, 15
 
-POOLED, ALONE = "cleanlab, pooled data", "cleanlab, each client alone"
+CLEANLAB = "cleanlab, pooled data"
 
-SCORES = {"self_confidence": "", "normalized_margin": ", normalized margin"}
-"""Of cleanlab, and what is added to the method's name; the first is its default."""
+VARIANTS = {
+    "": ("self_confidence", False),
+    ", normalized margin": ("normalized_margin", False),
+    ", class frequencies of clients": ("self_confidence", True),
+}
+"""Of cleanlab: what is added to its name, its score (the first is its default), and whether the
+probabilities are given the class frequencies of the sample's client, as an audit's are.
+"""
 
 RUN = ["setting", "method", "seed"]
 """The columns that say what was scored."""
@@ -154,10 +160,7 @@ def out_of_sample(spec: Mapping[str, Any], rows: np.ndarray, given: np.ndarray, 
     found = np.zeros((len(rows), classes), dtype=np.float32)
     generator = torch.Generator().manual_seed(spec["seed"])
     split = StratifiedKFold(FOLDS, shuffle=True, random_state=spec["seed"])
-    strata = given.copy()
-    rare = np.bincount(given, minlength=classes) < FOLDS
-    strata[rare[given]] = -1
-    for inside, outside in split.split(rows, strata):
+    for inside, outside in split.split(rows, given):
         network = build_model(spec["model"], facts.shape, classes, spec["seed"], 0)
         optimizer = torch.optim.SGD(
             network.parameters(),
@@ -185,9 +188,9 @@ def out_of_sample(spec: Mapping[str, Any], rows: np.ndarray, given: np.ndarray, 
 
 
 def cleanlab_scores(
-    spec: Mapping[str, Any], data: Path, results: Path, with_alone: bool
+    spec: Mapping[str, Any], data: Path, results: Path
 ) -> dict[str, dict[str, float]]:
-    """What cleanlab finds in a noisy partition, with pooled data and maybe with each client alone.
+    """What cleanlab finds in a noisy partition whose data are pooled.
 
     Its probabilities are kept in ``results/benchmarks/labels``.
     """
@@ -200,32 +203,26 @@ def cleanlab_scores(
     wrong = np.concatenate([client.true_label for client in clients]) != given
     rows = np.concatenate([client.samples for client in clients])
     owner = np.repeat(np.arange(len(clients)), [len(client.samples) for client in clients])
-    folder = results / "benchmarks" / "labels" / identity(spec["noisy_partition"])
-    everybody = np.zeros_like(owner)
-    groups = {POOLED: ("pooled", everybody), **({ALONE: ("alone", owner)} if with_alone else {})}
-    found = {}
-    for name, (stem, group) in groups.items():
-        kept = folder / f"{stem}.npy"
-        if not kept.exists():
-            own = OwnFiles(data, results)
-            part = read_part(prepared(spec["noisy_partition"]["dataset"], own, False)[0])
-            parts = [np.flatnonzero(group == number) for number in np.unique(group)]
-            there = [out_of_sample(spec, rows[here], given[here], part) for here in parts]
-            probability = np.zeros((len(rows), there[0].shape[1]), dtype=np.float32)
-            for here, some in zip(parts, there, strict=True):
-                probability[here] = some
-            with replacing(kept) as draft, draft.open("wb") as file:
-                np.save(file, probability)
-        found[name] = np.load(kept)
-    return {
-        name + more: score(
+    kept = results / "benchmarks" / "labels" / f"{identity(spec['noisy_partition'])}.npy"
+    if not kept.exists():
+        own = OwnFiles(data, results)
+        part = read_part(prepared(spec["noisy_partition"]["dataset"], own, False)[0])
+        with replacing(kept) as draft, draft.open("wb") as file:
+            np.save(file, out_of_sample(spec, rows, given, part))
+    found = np.load(kept)
+    labels = [torch.from_numpy(client.given_label) for client in clients]
+    classes = len(dataset(spec["noisy_partition"]["dataset"]).classes)
+    skew = class_skew(labels, classes).numpy()[owner]
+    scores = {}
+    for more, (method, skewed) in VARIANTS.items():
+        probability = found * skew if skewed else found
+        probability = probability / probability.sum(1, keepdims=True)
+        scores[CLEANLAB + more] = score(
             -get_label_quality_scores(given, probability, method=method),
             wrong,
             find_label_issues(given, probability, n_jobs=1),
         )
-        for name, probability in found.items()
-        for method, more in SCORES.items()
-    }
+    return scores
 
 
 def run_scores(run: str, spec: Mapping[str, Any], results: Path) -> dict[str, float]:
@@ -259,7 +256,6 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--only", default="", help="settings and methods whose names have this")
-    parser.add_argument("--alone", action="store_true", help="score: each client alone, too")
     arguments = parser.parse_args()
     data, results, folder = arguments.data, arguments.results, arguments.folder
     wanted = [
@@ -292,7 +288,7 @@ def main() -> None:
         partition = identity(spec["noisy_partition"])
         if partition not in done:
             done.add(partition)
-            for other, found in cleanlab_scores(spec, data, results, arguments.alone).items():
+            for other, found in cleanlab_scores(spec, data, results).items():
                 scores.append({"setting": name, "method": other, "seed": spec["seed"], **found})
         found = run_scores(identity(spec), spec, results)
         scores.append({"setting": name, "method": method, "seed": spec["seed"], **found})
@@ -300,7 +296,7 @@ def main() -> None:
     frame = pd.DataFrame(scores)
     if (kept := folder / "labels.csv").exists():
         frame = pd.concat([pd.read_csv(kept), frame]).drop_duplicates(RUN, keep="last")
-    others = [name + more for name in (POOLED, ALONE) for more in SCORES.values()]
+    others = [CLEANLAB + more for more in VARIANTS]
     ranks = {name: number for number, name in enumerate([*SETTINGS, *others, *METHODS])}
     frame = frame.sort_values(
         RUN, key=lambda column: column.map(lambda name: ranks.get(name, name))
