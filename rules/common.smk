@@ -9,7 +9,6 @@ import yaml
 from snakemake.utils import update_config
 
 from noisyfl.core.checked_yaml import changes, read_yaml
-from noisyfl.core.disk_space import check_room
 from noisyfl.experiments.config import check_config, load_config, published_files
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.plan_file import PlanFile
@@ -26,8 +25,6 @@ OWN_SIZE = ROOT / "config" / "own_size.yaml"
 IN_A_JOB = "--target-jobs" in sys.argv
 
 try:
-    if not IN_A_JOB:
-        check_room(Path(".snakemake").absolute())
     CONFIG_NAME = f"the configuration of module {__name__}"
     ON_COMMAND_LINE = {}
     if not IMPORTED:

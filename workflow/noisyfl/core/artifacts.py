@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from noisyfl.core.text import printable
+from noisyfl.core.text import printable, reason
 
 METADATA_KEY = b"noisyfl"
 METADATA_CHECKSUM = "metadata_checksum"
@@ -48,7 +48,7 @@ def is_transient(error: Exception) -> bool:
 
 def why_not_loaded(error: Exception) -> str:
     """Why torch has not loaded a file, without its advice to let the file run code."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = reason(error)
     if "weights_only" not in text and "Weights" not in text:
         return text
     named = re.search(r"GLOBAL (\S+)", text)
@@ -151,8 +151,6 @@ def write_table(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
     """Write a table with its metadata and a checksum of each, atomically.
 
     Args:
-        path: of the file; missing folders are created.
-        table: the content.
         metadata: stored with the table; its values must be representable in JSON.
     """
     content = {**metadata, "checksum": checksum(table)}

@@ -125,12 +125,6 @@ def option(
     """Declare a field as an option: its default, its meaning and its bounds.
 
     Args:
-        default: of the option; without one it is required.
-        doc: what the option means; printed in the tables of options.
-        at_least: the smallest value.
-        above: values must be greater than this.
-        at_most: the largest value.
-        below: values must be less than this.
         share_of: the measure of a run that the default scales with, and the amount of it for which
             the default is given: with ``("rounds", 500)`` a default of 100 is 20 in a run of 100
             rounds.

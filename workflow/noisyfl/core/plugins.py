@@ -41,12 +41,9 @@ class Plugin:
     """An installed package or a file.
 
     Attributes:
-        name: of the package, or of the file without its folder.
-        version: of the package; empty for a file.
         sha256: of its sources.
         modules: the top-level modules that its components are in.
         path: of the file; None for a package.
-        entries: of the package; empty for a file.
     """
 
     name: str
@@ -104,9 +101,6 @@ def find_plugins(files: Iterable[str]) -> list[Plugin]:
 def load(files: Iterable[str]) -> None:
     """Import the plugins that are installed, and those in files, each once in a process.
 
-    Args:
-        files: as :func:`find_plugins` takes them.
-
     Raises:
         BadInput: a plugin cannot be found or imported, or takes a name that is taken; names the
             line of it. Or its file has changed since it was imported here.
@@ -124,11 +118,7 @@ def load(files: Iterable[str]) -> None:
 
 @contextmanager
 def naming_the_line(is_own: Callable[[str], bool], of: str = "") -> Iterator[None]:
-    """Raise a :class:`BadInput` of one line for any error that occurs while code is imported.
-
-    Args:
-        is_own: whether a file is of that code.
-    """
+    """Raise a :class:`BadInput` of one line for any error that occurs while code is imported."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -136,12 +126,7 @@ def naming_the_line(is_own: Callable[[str], bool], of: str = "") -> Iterator[Non
 
 
 def with_line(error: Exception | SystemExit, is_own: Callable[[str], bool]) -> str:
-    """An error in one line: the innermost file and line of the user, its type, and what it says.
-
-    Args:
-        error: what was raised.
-        is_own: whether a file belongs to the user.
-    """
+    """An error in one line: the innermost file and line of the user, its type, and what it says."""
     if isinstance(error, SyntaxError):
         place, why = f"{error.filename}, line {error.lineno}: ", str(error.msg)
     else:
@@ -277,7 +262,6 @@ def add(known: MutableMapping[str, Any], kind: str, name: str, component: Any) -
     Args:
         kind: what it is, in the words of the error messages.
         name: small letters, digits and underscores.
-        component: a class, or a dataset.
 
     Raises:
         BadInput: the name is none; or it is taken, and who has it is named.

@@ -222,7 +222,6 @@ def check_hooks(cls: type, bases: Sequence[type], of: str) -> None:
 
     Args:
         bases: the classes whose public functions are hooks; ``cls`` is a subclass of one.
-        of: begins the error.
 
     Raises:
         BadInput: a function would never be called, as its name is nearly that of a hook, or that of
@@ -313,7 +312,6 @@ def split_component(raw: Any, kind: str, where: str = "") -> tuple[str, dict[str
 
     Args:
         raw: ``name(key=value)``, or a mapping with a ``name``.
-        where: what the error messages call it.
     """
     mapping = parse_component(raw, where) if isinstance(raw, str) else raw
     if not isinstance(mapping, Mapping) or not isinstance(mapping.get("name"), str):
@@ -327,7 +325,6 @@ def split_method(raw: str | Mapping[str, Any], where: str = "") -> list[dict[str
     Args:
         raw: ``fedavg``, ``fedprox(mu=0.1)``, ``krum(byzantine=1)+dividemix``; or a mapping, of
             one method's name and options, or of two methods under ``parts``.
-        where: what the error messages call it.
 
     Raises:
         BadInput: it is none of these.

@@ -17,6 +17,11 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+def reason(error: Exception) -> str:
+    """What an error says, in one line; its type if it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def aligned(lines: Iterable[list[object]]) -> list[str]:
     """Lines of cells in columns: the first column aligned left, the others right."""
     texts = [[str(cell) for cell in line] for line in lines]

@@ -33,11 +33,7 @@ Snakemake takes none for newer than what was printed of it."""
 
 @dataclass(frozen=True)
 class Tracked(Results):
-    """The layout of tracked runs and noisy partitions; each is there once it was asked for.
-
-    Attributes:
-        packed: the folder with the batches.
-    """
+    """The layout of tracked runs and noisy partitions; each is there once it was asked for."""
 
     packed: Path = field(kw_only=True)
 

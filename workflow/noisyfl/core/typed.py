@@ -53,7 +53,6 @@ class Typed(BaseModel):
         """Check what a user gave.
 
         Args:
-            raw: keys and values.
             where: what the error messages call it; a file's name ends with ``": "``.
             context: what :meth:`prepare` and :meth:`verify` are given; with ``partial``, keys may
                 be missing, and the model is good for nothing but to have been checked.
@@ -157,10 +156,6 @@ def bad_input(
 ) -> BadInput:
     """The first of pydantic's errors, with the value and the closest name; those about unknown keys
     come first.
-
-    Args:
-        cls: what was validated.
-        partial: whether keys may be missing.
     """
     problems = error.errors(include_url=False)
     problems = [p for p in problems if not (partial and p["type"] == "missing")]

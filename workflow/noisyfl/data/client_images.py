@@ -46,8 +46,6 @@ class LabelledImages(Dataset[tuple[Any, ...]]):
         return len(self._rows)
 
     def __getitem__(self, item: int) -> tuple[Any, ...]:
-        if not -len(self) <= item < len(self):
-            raise IndexError(item)
         images, row = self._part.images, int(self._rows[item])
         if isinstance(images, np.ndarray):
             pixels = torch.from_numpy(images[row].transpose(2, 0, 1).copy())
@@ -61,13 +59,7 @@ class LabelledImages(Dataset[tuple[Any, ...]]):
 
 @dataclass(frozen=True)
 class FederatedData:
-    """A noisy partition with the images of its dataset.
-
-    Attributes:
-        partition: which sample is on which client, with its labels.
-        train: the training part.
-        test_part: the test part.
-    """
+    """A noisy partition with the images of its dataset."""
 
     partition: NoisyPartition
     train: DatasetPart
@@ -90,10 +82,6 @@ class FederatedData:
     def client(self, number: int, transform: Transform | None = None) -> LabelledImages:
         """The samples of a client, with the labels that it is given and the true ones.
 
-        Args:
-            number: of the client, from 0.
-            transform: of an image.
-
         Raises:
             BadInput: there is no such client.
         """
@@ -103,10 +91,6 @@ class FederatedData:
         return LabelledImages(self.train, one.samples, (one.given_label, one.true_label), transform)
 
     def test(self, transform: Transform | None = None) -> LabelledImages:
-        """The test part, with its labels.
-
-        Args:
-            transform: of an image.
-        """
+        """The test part, with its labels."""
         part = self.test_part
         return LabelledImages(part, np.arange(len(part.labels)), (part.labels,), transform)

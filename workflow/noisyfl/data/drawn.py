@@ -11,18 +11,14 @@ from noisyfl.core.options import BadInput, kind_of
 
 
 def check_dealt(
-    rows: Sequence[np.ndarray], clients: int | None, samples: int, where: str
+    rows: Sequence[np.ndarray], clients: int, samples: int, where: str
 ) -> list[np.ndarray]:
     """The rows that are dealt to each client, int64 [samples of the client].
-
-    Args:
-        clients: how many there are to be; None if a file says so.
-        where: what the error message calls them.
 
     Raises:
         BadInput: a client has none, or a row is on two clients, negative, or beyond the last one.
     """
-    if clients is not None and len(rows) != clients:
+    if len(rows) != clients:
         raise BadInput(f"{where}: got rows of {len(rows)} clients, expected {clients}")
     for client, part in enumerate(rows):
         if not len(part):
@@ -45,30 +41,20 @@ def check_dealt(
 
 
 def check_levels(levels: Any, clients: int, where: str) -> None:
-    """Raise :class:`BadInput` unless there is a share from 0 to 1 for each client.
-
-    Args:
-        levels: what should be float64 [clients].
-        where: what the error message calls them.
-    """
-    if np.shape(levels) != (clients,) or not ((levels >= 0) & (levels <= 1)).all():
-        got = (
-            kind_of(levels)
-            if np.shape(levels) != (clients,)
-            else f"{levels.min():g} to {levels.max():g}"
-        )
-        raise BadInput(f"{where}: got {got}, expected {clients} shares from 0 to 1, an array")
+    """Raise :class:`BadInput` unless there is a share from 0 to 1 for each client."""
+    if np.shape(levels) != (clients,):
+        got = kind_of(levels)
+    elif not ((levels >= 0) & (levels <= 1)).all():
+        got = f"{levels.min():g} to {levels.max():g}"
+    else:
+        return
+    raise BadInput(f"{where}: got {got}, expected {clients} shares from 0 to 1, an array")
 
 
 def check_flipped(
     flipped: Sequence[np.ndarray], true: Sequence[np.ndarray], classes: int, where: str
 ) -> None:
-    """Raise :class:`BadInput` unless there is a label of a class for each sample of each client.
-
-    Args:
-        flipped: what should be an int64 array for each client.
-        where: what the error message calls the labels.
-    """
+    """Raise :class:`BadInput` unless there is a label of a class for each sample of each client."""
     for client, (given, before) in enumerate(zip(flipped, true, strict=True)):
         if given.shape != before.shape or given.dtype.kind not in "iu":
             raise BadInput(
@@ -86,9 +72,6 @@ def check_shown(
 ) -> list[np.ndarray]:
     """The rows of the images that each client has, int64: as many as the client was dealt, and each
     image on one client at most, or :class:`BadInput`.
-
-    Args:
-        where: what the error message calls the rows.
     """
     whole = check_dealt(shown, len(dealt), samples, where)
     for client, (found, before) in enumerate(zip(whole, dealt, strict=True)):
@@ -97,10 +80,3 @@ def check_shown(
                 f"{where}: client {client}: got {len(found)} rows, expected {len(before)}"
             )
     return whole
-
-
-def repetitions(samples: np.ndarray) -> np.ndarray:
-    """Whether a sample is in an earlier row too, bool [n]."""
-    again = np.ones(len(samples), dtype=bool)
-    again[np.unique(samples, return_index=True)[1]] = False
-    return again

@@ -41,11 +41,6 @@ def export(
 ) -> list[Path]:
     """Write a noisy partition with its images.
 
-    Args:
-        partition: which sample is on which client, with its labels.
-        train: the training part of its dataset.
-        folder: where it goes, which must be empty or not be there.
-
     Returns:
         The files.
 

@@ -25,7 +25,7 @@ from noisyfl.core.typed import Typed
 from noisyfl.data.datasets.dataset import Dataset, dataset
 from noisyfl.data.datasets.own_images import RequestedImages
 from noisyfl.data.datasets.shards import Encoded
-from noisyfl.data.drawn import check_dealt, check_flipped, check_levels, check_shown, repetitions
+from noisyfl.data.drawn import check_flipped, check_levels, check_shown
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Clean, Context, LabelNoise
 from noisyfl.data.noise.noise_level import NOISE_LEVELS, NoiseLevel, NoNoise
 from noisyfl.data.own_files import OwnFiles
@@ -36,9 +36,6 @@ REVISION = 2
 """Increased when the arithmetic of a partition, a noise level or a label noise changes."""
 
 COLUMNS = ("client", "sample", "true_label", "given_label")
-
-METADATA = ("spec", "revision", "noise_levels", "realised_noise")
-"""The keys of a noisy partition's metadata."""
 
 UNKNOWN = -1
 """Stands for a true label that is not known; null in the file."""
@@ -53,7 +50,6 @@ class ClientSamples:
             go through them.
         true_label: the dataset's label; :data:`UNKNOWN` if the dataset's own labels are noisy, and
             the number of classes if the image is of none of them.
-        given_label: the label that the client is given.
     """
 
     samples: np.ndarray
@@ -66,8 +62,6 @@ class NoisyPartition:
     """A noisy partition as read from its file.
 
     Attributes:
-        spec: the canonical spec that it was made from.
-        clients: the samples of each client, indexed by the client's number.
         noise_levels: the intended level of each client, [clients]; NaN if there is none, for human
             labels and for datasets whose own labels are noisy.
         realised: the share of each client's given labels that are wrong, [clients]; NaN if the true
@@ -232,8 +226,6 @@ def make(
         )
     dealt = labels[: facts.task_size]
     rows = parts.partition.assign(dealt, len(facts.classes), stream(seed, "partition"), own)
-    where = f"partition.{parts.partition.name}"
-    rows = check_dealt(rows, parts.partition.clients, len(dealt), where)
     levels = parts.level.draw(len(rows), stream(seed, "noise level"))
     check_levels(levels, len(rows), f"noise_level.{parts.level.name}.draw")
     unsplit = noise.whole or parts.level.before_split
@@ -304,13 +296,7 @@ def write(
     own: OwnFiles | None = None,
     images: np.ndarray | Encoded | None = None,
 ) -> None:
-    """Make a noisy partition and write it; the arguments are those of :func:`make`.
-
-    Args:
-        labels: the training part's labels, int64 [n].
-        own: see :func:`make`.
-        images: the same.
-    """
+    """Make a noisy partition and write it; the arguments are those of :func:`make`."""
     table, metadata = make(spec, labels, own, images)
     write_table(path, table, metadata)
 
@@ -319,21 +305,17 @@ def read(path: Path) -> NoisyPartition:
     """A noisy partition that :func:`write` wrote, verified against its checksum.
 
     Raises:
-        DamagedArtifact: the file is truncated, altered, not a noisy partition, or of a revision
-            that its spec or this version does not know.
+        DamagedArtifact: the file is truncated, altered, not a noisy partition, or of another
+            revision.
         FileNotFoundError: there is none.
     """
     table, metadata = read_table(path)
     if tuple(table.column_names) != COLUMNS:
         raise DamagedArtifact(f"{path}: not a noisy partition (columns {table.column_names})")
-    lacking = [key for key in METADATA if key not in metadata]
-    if lacking:
-        raise DamagedArtifact(f"{path}: not a noisy partition (metadata without {lacking[0]!r})")
-    says, spec = metadata["revision"], metadata["spec"].get("revision")
-    if says != spec or says != REVISION:
+    if (revision := metadata.get("revision")) != REVISION:
         raise DamagedArtifact(
-            f"{path}: its metadata say revision {says}, its spec revision {spec}, and this version "
-            f"makes revision {REVISION}; delete it to have it made again"
+            f"{path}: it is of revision {revision}, and this version makes revision {REVISION}; "
+            "delete it to have it made again"
         )
     client, *columns = (_filled(table[name].combine_chunks()) for name in COLUMNS)
     ends = np.searchsorted(client, np.arange(1, len(metadata["noise_levels"])))
@@ -353,33 +335,14 @@ def _filled(column: pa.Array) -> np.ndarray:
     return found
 
 
-def check_content(
-    partition: NoisyPartition, labels: np.ndarray, classes: int, where: object
-) -> None:
-    """Check that a noisy partition fits the training part of its dataset.
-
-    Args:
-        partition: as :func:`read` returns it.
-        labels: of the training part, int64 [n].
-        where: what the error messages call the partition.
-
-    Raises:
-        DamagedArtifact: the training part does not have a sample; a sample is listed twice; a true
-            label differs from the training part's; a given label is not a class.
+def check_content(partition: NoisyPartition, labels: np.ndarray, where: object) -> None:
+    """Raise :class:`DamagedArtifact` unless a noisy partition is one of the training part with
+    these labels, int64 [n].
     """
-    samples, true, given = (
-        np.concatenate([getattr(client, name) for client in partition.clients])
-        for name in ("samples", "true_label", "given_label")
-    )
-
-    def reject(wrong: np.ndarray, words: str) -> None:
-        if wrong.any():
-            raise DamagedArtifact(
-                f"{where}: {words} (row {int(np.argmax(wrong))}, sample "
-                f"{samples[np.argmax(wrong)]}); delete it to have it made again"
-            )
-
-    reject((samples < 0) | (samples >= len(labels)), f"its dataset has {len(labels)} samples")
-    reject(repetitions(samples), "a sample is there twice")
-    reject((true != UNKNOWN) & (true != labels[samples]), "a true label is not the dataset's")
-    reject((given < 0) | (given >= classes), f"a given label is none of {classes} classes")
+    samples = np.concatenate([client.samples for client in partition.clients])
+    true = partition.true_labels
+    if samples.max() >= len(labels) or ((true != UNKNOWN) & (true != labels[samples])).any():
+        raise DamagedArtifact(
+            f"{where}: its samples or true labels are not those of its dataset; delete it to have "
+            "it made again"
+        )

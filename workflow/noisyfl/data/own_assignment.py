@@ -8,7 +8,6 @@ import numpy as np
 
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import Dataset
-from noisyfl.data.drawn import repetitions
 from noisyfl.data.own_table import OwnTable
 from noisyfl.data.roots import Roots, located
 
@@ -31,13 +30,14 @@ def read_assignment(file: str, roots: Roots, facts: Dataset) -> tuple[np.ndarray
         if values.dtype.kind != "i":
             raise BadInput(f"{table.path}: {name!r} has names, expected whole numbers", "path")
     client, sample = columns.values()
+    first_rows = np.unique(sample, return_index=True)[1]
     for wrong, words in (
         (client < 0, "client is negative"),
         (
             (sample < 0) | (sample >= facts.task_size),
             f"sample is none of the {facts.task_size:,} training samples of {facts.title}",
         ),
-        (repetitions(sample), "sample is there twice"),
+        (~np.isin(np.arange(len(sample)), first_rows), "sample is there twice"),
     ):
         if wrong.any():
             row = int(np.argmax(wrong))

@@ -90,9 +90,6 @@ class OwnFiles:
     def images(self, wanted: RequestedImages) -> Dataset:
         """What is known of a user's own dataset, with the digest of its given labels if it names
         some; it is read and prepared if it is new.
-
-        Raises:
-            BadInput: see :func:`noisyfl.data.datasets.own_images.read_images`.
         """
         options = json.dumps(wanted.options(), sort_keys=True)
         if ("images", options) not in self._known:
@@ -214,7 +211,6 @@ class OwnFiles:
             path: of the file in a data folder; None: the human labels that are known of the
                 dataset, which are not kept.
             key: name of the array or column; None if the file is a single array.
-            facts: about the dataset.
             title: what people are shown; None: as the file is called.
 
         Raises:
@@ -250,11 +246,7 @@ class OwnFiles:
         return None
 
     def remarks_on(self, spec: Mapping[str, Any]) -> list[str]:
-        """What a user should know of the images and labels that a noisy partition is made from.
-
-        Args:
-            spec: of the noisy partition, canonical.
-        """
+        """What a user should know of the images and labels that a noisy partition is made from."""
         parts = [spec[key] for key in ("dataset", "label_noise")]
         digests = [part.get("sha256", "") for part in parts if isinstance(part, Mapping)]
         return [remark for one in digests for remark in self.remarks.get(one, [])]
@@ -266,7 +258,6 @@ class OwnFiles:
 
         Args:
             path: of the file in a data folder.
-            facts: about the dataset.
             title: what people are shown; None: as the file is called.
 
         Raises:

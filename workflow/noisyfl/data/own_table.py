@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from noisyfl.core.options import BadInput, did_you_mean
-from noisyfl.data.datasets.images import RawImage, reason
+from noisyfl.core.text import reason
+from noisyfl.data.datasets.images import RawImage
 from noisyfl.data.pickled_arrays import array_of, load_pt, unpickled
 
 MOST_GB = 16
@@ -72,11 +73,7 @@ class OwnTable:
             self.names, self._read = openers[path.suffix]()
 
     def check(self, name: str, option: str) -> None:
-        """Raise :class:`BadInput` unless there is one column of a name.
-
-        Args:
-            option: that gives the name.
-        """
+        """Raise :class:`BadInput` unless there is one column of a name."""
         if self.names.count(name) != 1:
             once = " once" if name in self.names else did_you_mean(name, self.names)
             raise BadInput(

@@ -45,7 +45,6 @@ def first(roots: Roots, look: Callable[[Path], Found]) -> Found:
     """What ``look`` returns for the first folder that has what it looks for.
 
     Args:
-        roots: at least one.
         look: searches one folder; raises :class:`NotFound` if nothing suitable is in it.
 
     Raises:
@@ -66,9 +65,6 @@ def first(roots: Roots, look: Callable[[Path], Found]) -> Found:
 
 def located(path: str, roots: Roots, option: str) -> Path:
     """Where a user's own file or folder is: in the first data folder that has it.
-
-    Args:
-        option: that names it, which an error names.
 
     Raises:
         BadInput: no data folder has it.

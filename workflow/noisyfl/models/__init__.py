@@ -125,9 +125,7 @@ def build_model(
     own generators are left as they were.
 
     Args:
-        spec: the model's name and options.
         shape: of an image: height, width, channels.
-        seed: the trial's seed.
         network: the number of the network, for methods that train several.
         files: where published weights are looked for, if the model starts from them.
 

@@ -12,6 +12,7 @@ from torch import nn
 from torchvision.models import ResNet50_Weights
 
 from noisyfl.core.options import BadInput
+from noisyfl.core.text import reason
 from noisyfl.data.datasets.download import NotDownloaded
 from noisyfl.data.roots import each
 from noisyfl.models.model import WeightFiles
@@ -60,10 +61,9 @@ def _path(files: WeightFiles) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         torch.hub.download_url_to_file(IMAGENET.url, str(path), _digest(name), progress=False)
     except (OSError, RuntimeError, http.client.HTTPException) as error:
-        reason = " ".join(str(error).split())
         raise NotDownloaded(
-            f"model.pretrained: {IMAGENET.url} could not be downloaded ({reason}); get it, and "
-            f"put it into {places}"
+            f"model.pretrained: {IMAGENET.url} could not be downloaded ({reason(error)}); get it, "
+            f"and put it into {places}"
         ) from error
     return path
 

@@ -38,12 +38,7 @@ class ResNet(torchvision_resnet.ResNet):
 
 
 def cifar_resnet(layers: list[int], shape: Shape, classes: int) -> ResNet:
-    """A ResNet of basic blocks for small images: a 3x3 stem of stride 1 and no first pooling.
-
-    Args:
-        layers: number of blocks in each of the four stages.
-        shape: of an image: height, width, channels.
-    """
+    """A ResNet of basic blocks for small images: a 3x3 stem of stride 1 and no first pooling."""
     network = ResNet(torchvision_resnet.BasicBlock, layers, classes)
     network.conv1 = nn.Conv2d(shape[2], 64, 3, padding=1, bias=False)
     network.maxpool = nn.Identity()

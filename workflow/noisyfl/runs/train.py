@@ -131,7 +131,7 @@ class Inputs:
             )
         name = dataset(partition.spec["dataset"]).name
         train = _part_of(name, self.train)
-        noisy_partition.check_content(partition, train.labels, len(train.classes), self.partition)
+        noisy_partition.check_content(partition, train.labels, self.partition)
         return train, _part_of(name, self.test), partition
 
 

@@ -125,18 +125,11 @@ def crop_flip(images: Tensor, draws: Tensor) -> Tensor:
     Returns:
         uint8 [n, channels, height, width].
     """
-    import torch
     from torch.nn.functional import pad
 
-    n, channels, height, width = images.shape
-    down, right, mirrored = draws[:, :, None].unbind(1)
-    rows = PADDING + down + torch.arange(height, device=images.device)
-    columns = PADDING + right + torch.arange(width, device=images.device)
-    columns = torch.where(mirrored > 0, columns.flip(1), columns)
-    pixels = rows[:, :, None] * (width + 2 * PADDING) + columns[:, None, :]
-    padded = pad(images, (PADDING,) * 4).flatten(2)
-    taken = padded.gather(2, pixels.view(n, 1, -1).expand(-1, channels, -1))
-    return taken.view(images.shape)
+    _, channels, height, width = images.shape
+    padded = pad(images, (PADDING,) * 4)
+    return window(padded, PADDING + draws[:, :2], draws[:, 2] > 0, (height, width, channels))
 
 
 def apply_moves(
@@ -205,7 +198,6 @@ def channel_statistics(
 
     Args:
         normalization: a name in :data:`NORMALIZATIONS`.
-        dataset: what is to be normalised.
 
     Raises:
         BadInput: the normalisation is for another number of channels than the dataset has, or the

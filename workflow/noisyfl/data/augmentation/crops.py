@@ -67,7 +67,6 @@ def window(images: Tensor, corners: Tensor, mirrored: Tensor, shape: Shape) -> T
     Args:
         images: uint8 [n, channels, height, width].
         corners: int64 [n, 2], the rows and columns where they begin.
-        mirrored: bool [n].
 
     Returns:
         uint8 [n, channels, height, width].

@@ -51,9 +51,6 @@ def draw_mild(
 ) -> np.ndarray:
     """Draw the mild augmentation of batches of images of a shape (height, width, channels).
 
-    Args:
-        shape: of an image, in pixels.
-
     Returns:
         :data:`DRAWS` [images], alike for the images of a batch.
     """

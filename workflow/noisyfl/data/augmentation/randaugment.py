@@ -140,10 +140,6 @@ def draw_torchssl(
 ) -> np.ndarray:
     """Draw TorchSSL's augmentation of ``n`` images of a shape (height, width, channels).
 
-    Args:
-        shape: of each, in pixels.
-        cutout: whether a square is cut out.
-
     Returns:
         :attr:`TORCHSSL.draws <Recipe.draws>` [n]; may be sliced and concatenated like the images.
     """

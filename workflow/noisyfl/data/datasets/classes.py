@@ -141,7 +141,6 @@ def numbers_of(
     Args:
         numbered: whether the order of the names is given: by an official dataset, the format or an
             option. If not, it is the alphabetical one, which the labels need not follow.
-        place: what an error message calls a label, by its row.
 
     Raises:
         BadInput: a label is of no class.

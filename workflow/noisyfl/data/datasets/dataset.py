@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from noisyfl.core.options import BadInput, find
+from noisyfl.core.options import find
 from noisyfl.core.plugins import COMPONENTS, add
 from noisyfl.core.typed import Typed, bad_input
 from noisyfl.data.datasets import open_set
@@ -43,9 +43,6 @@ class Dataset:
 
     Attributes:
         shape: of an image as a network sees it: height, width, channels.
-        classes: names of the classes, indexed by label.
-        train_size: number of training samples.
-        test_size: number of test samples.
         mean: of each channel over the training pixels, scaled to 0 to 1; empty where nobody has
             published it.
         std: standard deviation of the same pixels.
@@ -124,7 +121,6 @@ class OwnImages(Typed):
     Attributes:
         sha256: of its content (:func:`noisyfl.data.datasets.own_images.content_digest`); its first
             digits are in the dataset's name.
-        shape: of an image: height, width, channels.
         mean: of each channel over the training pixels, scaled to 0 to 1.
     """
 
@@ -164,10 +160,8 @@ class DatasetPart:
     """The training or the test part of a dataset.
 
     Attributes:
-        name: the dataset's.
         images: uint8 [n, height, width, channels]; or where they lie, if they are kept encoded.
         labels: int64 [n].
-        own: as :class:`Dataset` has it.
     """
 
     name: str
@@ -315,13 +309,10 @@ def dataset(raw: str | Mapping[str, Any], where: str = "") -> Dataset:
 
     Args:
         raw: as a spec has it: a name, or what is known of a user's own dataset.
-        where: what the error messages call it.
 
     Raises:
         BadInput: there is none of that name, or something is missing.
     """
     if isinstance(raw, Mapping):
         return OwnImages.read(raw, where).facts()
-    if not isinstance(raw, str):
-        raise BadInput(f"got {raw!r}, expected the name of a dataset", where=where)
     return find(DATASETS, raw, "dataset", where)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from noisyfl.core.artifacts import NO_ROOM
+from noisyfl.core.text import reason
 
 CHUNK = 2**20
 """Bytes that are read at once."""
@@ -26,8 +27,6 @@ ROUNDS = 3
 
 PAUSE_SECONDS = 5.0
 """The pause before the second of these rounds; it is twice as long before the third."""
-
-RANGE_NOT_SATISFIABLE = 416
 
 
 class NotDownloaded(OSError):
@@ -55,7 +54,7 @@ def fetch(addresses: Sequence[str], path: Path, md5: str) -> None:
             try:
                 _complete(address, part)
             except (OSError, http.client.HTTPException) as error:
-                problems.append(f"{address}: {' '.join(str(error).split())}")
+                problems.append(f"{address}: {reason(error)}")
                 passing |= _is_transient(error)
                 continue
             with part.open("rb") as file:
@@ -98,7 +97,7 @@ def _go_on(address: str, part: Path, begin: int) -> int | None:
             urllib.request.Request(address, headers=headers), timeout=TIMEOUT
         )
     except urllib.error.HTTPError as error:
-        if error.code == RANGE_NOT_SATISFIABLE:  # There is nothing left to ask for.
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:  # nothing is left to ask for
             return None
         raise
     with response:

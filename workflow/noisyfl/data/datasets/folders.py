@@ -95,12 +95,7 @@ def walk(place: Path) -> Tree:
 
 
 def skipped(tree: Tree, parts: Sequence[str], files: Sequence[Path]) -> list[str]:
-    """A note of what is not read of a folder; none if all of it is.
-
-    Args:
-        parts: names of the parts that are not read.
-        files: that are not read.
-    """
+    """A note of what is not read of a folder; none if all of it is."""
     suffixes = Counter(file.suffix.lower() or "without a suffix" for file in files)
     found = [f"{count:,} {what}" for what, count in sorted(tree.skipped.items())]
     found += [f"{count:,} files {suffix}" for suffix, count in sorted(suffixes.items())]
@@ -144,9 +139,6 @@ def by_part(
 
 def both_parts(place: Path, there: Collection[str], kind: str) -> tuple[str, str] | None:
     """Which parts of a dataset are for training and for testing: of test and validation, test is.
-
-    Args:
-        place: the folder that has the parts.
 
     Returns:
         None if there is no part, or a single one.

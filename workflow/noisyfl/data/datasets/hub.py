@@ -86,10 +86,6 @@ def find_parquet(name: str, folder: Path) -> dict[str, list[Path]] | None:
 def load_parquet(name: str, part: str, files: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     """A part's images, uint8 [n, height, width, channels], and labels, int64 [n].
 
-    Args:
-        part: ``train`` or ``test``.
-        files: the part's, in order.
-
     Raises:
         BadInput: a file cannot be read, or does not hold what the official files hold.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from noisyfl.core.artifacts import read_json, write_json
 from noisyfl.core.options import BadInput
-from noisyfl.data.datasets.images import reason
+from noisyfl.core.text import reason
 from noisyfl.data.roots import Roots, each
 
 NEWEST = "main"
@@ -88,11 +88,6 @@ def _fetch(hub: str, wanted: str, place: Path) -> tuple[Path, str]:
 
 def files_of_split(folder: Path, split: str, option: str) -> list[Path]:
     """The Parquet files of a split: those whose name begins with it, or that lie in its folder.
-
-    Args:
-        folder: of the dataset.
-        split: the name.
-        option: that has it, which an error names.
 
     Raises:
         BadInput: there is none.

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 
 import numpy as np
 
+from noisyfl.core.text import reason
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -36,8 +38,6 @@ class Fit(NamedTuple):
     """How an image is brought to its size, by antialiased bilinear interpolation.
 
     Attributes:
-        height: final height in pixels.
-        width: final width in pixels.
         shorter: length to which the shorter side is scaled before the middle is cut out; None: the
             image is stretched to the final size, without keeping its aspect ratio.
     """
@@ -52,10 +52,8 @@ class Files:
     """A part of a dataset as image files, in the part's order.
 
     Attributes:
-        folder: the folder in which the images lie.
         names: paths of the images, relative to the folder.
         labels: int64 [n].
-        fit: how the images are brought to one size.
     """
 
     folder: Path
@@ -240,7 +238,6 @@ def in_order(
 
     Args:
         work: what is done; should release Python's global interpreter lock, as decoding does.
-        items: taken only as they are needed.
         workers: number of threads; by default one per core.
     """
     workers = workers or threads()
@@ -257,8 +254,3 @@ def in_order(
         finally:
             for future in under_way:
                 future.cancel()
-
-
-def reason(error: Exception) -> str:
-    """Why an image cannot be read, in one line."""
-    return " ".join(str(error).split()) or type(error).__name__

@@ -37,9 +37,7 @@ def load_with_others(
     """A dataset whose training part also has the training images of another dataset.
 
     Args:
-        load: reads the task's dataset.
         other: reads the other dataset, of images of the same shape.
-        folder: of the official files of both.
     """
     train, test = _pixels(load, folder, download)
     images, labels = _pixels(other, folder, download)[0]

@@ -44,7 +44,6 @@ class Listing:
     """Images and their labels, as a file or folder lists them.
 
     Attributes:
-        images: in order.
         names: what messages call each image: its path, or its file and its row there.
         labels: the number or the name of each one's class.
         given: its given label; None if there are none.
@@ -123,7 +122,6 @@ def list_images(place: Path, columns: ImageColumns) -> tuple[Parts, list[str]]:
 
     Args:
         place: a folder of images or of Parquet files, a .csv, .npz or .parquet.
-        columns: what is to be read; no given labels of the test part.
 
     Raises:
         BadInput: it cannot be read, or lacks a column or array; the path of the error is the option
@@ -139,7 +137,8 @@ def list_images(place: Path, columns: ImageColumns) -> tuple[Parts, list[str]]:
             f"got {place.name!r}, expected a folder or a {', '.join(SUFFIXES)} file", "path"
         )
     table = _table(place, columns)
-    if place.suffix == ".npz" and columns.image not in table.names:
+    has_parts = any(name.startswith("train_") for name in table.names)
+    if place.suffix == ".npz" and has_parts and columns.image not in table.names:
         return _npz_parts(table, columns)
     return {"all": _listed(table, columns)}, []
 
@@ -189,15 +188,6 @@ def _npz_parts(table: OwnTable, columns: ImageColumns) -> tuple[Parts, list[str]
         )
         for part, given in (("train", columns.given), ("test", None))
     }
-    for part in parts.values():
-        for option, name in part._asdict().items():
-            if name and name not in table.names:
-                either = " and ".join(repr(name) for name in columns if name)
-                names = ", ".join(repr(name) for one in parts.values() for name in one if name)
-                raise BadInput(
-                    f"{table.path} has {', '.join(table.names)}; expected {either}, or {names}",
-                    option,
-                )
     unread = [name for name in table.names if not name.startswith(("train_", "test_"))]
     notes = [f"of {table.path.name}, {', '.join(unread)} not read"] if unread else []
     listed = {part: _listed(table, wanted) for part, wanted in parts.items()}

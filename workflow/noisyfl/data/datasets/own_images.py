@@ -138,8 +138,6 @@ class OwnContent:
 
     Attributes:
         known: what specs have of it (:class:`noisyfl.data.datasets.dataset.OwnImages`).
-        train: the training part's images and labels.
-        test: the test part's.
         given: the given labels of the training part, int64 [n]; None if it has none.
         numbered: whether the format or an option says which number each class has.
         remarks: what a user should know of the images, and of how their files were read.
@@ -155,10 +153,6 @@ class OwnContent:
 
 def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
     """Read a user's own dataset.
-
-    Args:
-        wanted: where it is, and what of it is meant.
-        roots: the data folders.
 
     Raises:
         BadInput: a file is missing or cannot be read; images differ in size, and none is wanted; a
@@ -193,9 +187,6 @@ def read_images(wanted: RequestedImages, roots: Roots) -> OwnContent:
 def training_names(wanted: RequestedImages, roots: Roots) -> list[str]:
     """What the images of the training part are called, in its order: their paths, or the file that
     has them and the row in it.
-
-    Raises:
-        BadInput: see :func:`read_images`.
     """
     return list(_numbered_parts(wanted, roots)[0].names)
 
@@ -303,11 +294,7 @@ def _listed_parts(
 
 
 def _check_test(wanted: RequestedImages, is_said: bool) -> None:
-    """Raise :class:`BadInput` unless the test part is named in exactly one way.
-
-    Args:
-        is_said: whether the dataset's files say the test part.
-    """
+    """Raise :class:`BadInput` unless the test part is named in exactly one way."""
     ways = {
         "test": wanted.test is not None,
         "test_share": wanted.test_share is not None,

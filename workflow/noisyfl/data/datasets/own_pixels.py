@@ -48,7 +48,6 @@ def decode(
     """The pixels of all images, uint8 [n, height, width, channels]: one channel if all are grey.
 
     Args:
-        names: what an error calls each image.
         size: height and width that they are brought to; None: they have one size.
 
     Raises:

@@ -80,7 +80,6 @@ def metadata_of(facts: Dataset, part: str, shape: tuple[int, int, int]) -> dict[
     """The metadata of a part's file.
 
     Args:
-        part: ``train`` or ``test``.
         shape: of an image as it is kept: height, width, channels.
     """
     return {

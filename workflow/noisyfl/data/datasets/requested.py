@@ -24,9 +24,7 @@ class Request:
     """How to obtain a dataset.
 
     Attributes:
-        name: of the dataset.
         folders: names that its folder may have in the data folder; the first is the one to use.
-        content: what must be in the folder.
         giver: who gives it, and where to ask.
         needed: the papers' tables that need it.
     """

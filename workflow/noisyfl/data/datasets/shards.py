@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from noisyfl.core.artifacts import METADATA_KEY, DamagedArtifact, is_transient, replacing, to_numpy
-from noisyfl.data.datasets.images import JPEG_QUALITY, Files, Unreadable, in_order, jpeg, reason
+from noisyfl.core.text import reason
+from noisyfl.data.datasets.images import JPEG_QUALITY, Files, Unreadable, in_order, jpeg
 
 SHARD_SIZE = 4_096
 """Images per shard, which is some 100 MB for images of 256x256 pixels."""
@@ -31,9 +32,7 @@ INDEX = ["label", "crc32"]
 """The columns of a part's own file, with one row per image."""
 
 
-def write_shards(
-    files: Files, folder: Path, size: int = SHARD_SIZE
-) -> tuple[list[Path], list[Unreadable]]:
+def write_shards(files: Files, folder: Path) -> tuple[list[Path], list[Unreadable]]:
     """Write a part's images as shards; intact shards made from the same files are kept.
 
     Returns:
@@ -41,9 +40,9 @@ def write_shards(
         contain such a file is not written; all others are.
     """
     shards, unreadable = [], []
-    for first in range(0, len(files), size):
-        piece = files.part(first, first + size)
-        path = folder / f"{first // size:05d}.arrow"
+    for number, first in enumerate(range(0, len(files), SHARD_SIZE)):
+        piece = files.part(first, first + SHARD_SIZE)
+        path = folder / f"{number:05d}.arrow"
         digest = _digest(piece)
         if _source_digest(path) != digest:
             unreadable += _write_shard(path, piece, digest)

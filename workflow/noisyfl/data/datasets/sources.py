@@ -81,7 +81,6 @@ def load_idx(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]:
     the dataset's name, in the folder itself, or where Debian's package puts them.
 
     Args:
-        name: ``mnist`` or ``fashion_mnist``.
         download: fetch the files that are missing or damaged, unless there is Parquet.
 
     Raises:
@@ -117,7 +116,6 @@ def load_cifar(name: str, folder: Path, download: bool) -> tuple[Arrays, Arrays]
     or from the Parquet files of a hub (:mod:`noisyfl.data.datasets.hub`).
 
     Args:
-        name: ``cifar10`` or ``cifar100``.
         download: fetch the archive if the files are missing or damaged and there is no Parquet.
 
     Raises:

@@ -42,8 +42,6 @@ def load_validation(
 
     Args:
         load: reads both parts of the dataset; its training part is kept as pixels.
-        folder: of the official files.
-        download: fetch missing ones.
     """
     train, _ = load(folder, download)
     assert not isinstance(train, Files)

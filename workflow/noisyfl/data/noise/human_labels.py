@@ -68,8 +68,6 @@ def load_columns(
     Args:
         file: path within a data folder; None: any known file of the dataset's human labels.
         key: name of the array or column; None if the file is a single array.
-        dataset: facts about it.
-        roots: the data folders.
 
     Raises:
         BadInput: there is no such file or key, or its labels are not as many as there are samples,
@@ -92,14 +90,7 @@ def load_columns(
 
 
 def check_order(clean: np.ndarray, true: np.ndarray, where: Path | str, dataset: str) -> None:
-    """Raise :class:`BadInput` if the true labels of a file are not a dataset's, in its order.
-
-    Args:
-        clean: the file's, int64 [n].
-        true: the dataset's, int64 [n].
-        where: what the error message calls the file.
-        dataset: its name.
-    """
+    """Raise :class:`BadInput` if the true labels of a file are not a dataset's, in its order."""
     if (clean != true).any():
         ordered = (
             " (of CIFAR-N, the files called 'ordered' have the order of TensorFlow Datasets; take "
@@ -114,11 +105,6 @@ def check_order(clean: np.ndarray, true: np.ndarray, where: Path | str, dataset:
 
 def find_file(file: str | None, dataset: str, roots: Roots) -> Path:
     """The file of human labels that :func:`load_columns` reads, in the first folder that has it.
-
-    Args:
-        file: path within a data folder; None: any known file of the dataset's human labels.
-        dataset: its name.
-        roots: the data folders.
 
     Raises:
         LabelsMissing: there is none. The path is ``file``, as is that of the next.

@@ -33,8 +33,6 @@ class Context:
     """What a label noise may know besides labels and levels.
 
     Attributes:
-        dataset: facts about the dataset.
-        seed: the trial's.
         own: a user's own files, and the data folders.
         images: the images of a client's samples, uint8 [samples, height, width, channels], by the
             client's number; nothing is decoded unless it is called.
@@ -89,7 +87,6 @@ class LabelNoise(Component, ABC):
         Args:
             clients: true labels of each client, int64 [samples].
             levels: noise level of each client, [clients].
-            context: what else the noise may depend on.
 
         Returns:
             The given labels of each client, int64 [samples].
@@ -98,12 +95,8 @@ class LabelNoise(Component, ABC):
     def replace(
         self, clients: Sequence[np.ndarray], levels: np.ndarray, context: Context
     ) -> list[np.ndarray]:
-        """Return the rows of the images that each client has; by default those that it was dealt.
-
-        Args:
-            clients: the rows in the training part that each client was dealt, int64 [samples].
-            levels: noise level of each client, [clients].
-            context: what else the noise may depend on.
+        """Return the rows of the images that each client has, int64 [samples]; by default those of
+        the training part that it was dealt, ``clients``.
         """
         return list(clients)
 
@@ -136,7 +129,6 @@ class Flipping(LabelNoise):
 
         Args:
             labels: the client's true ones, int64 [samples].
-            level: the share to be flipped.
         """
         n = len(labels)
         if self.count == "bernoulli":

@@ -97,10 +97,10 @@ class Partition(Component, ABC):
         """
         with within("partition", self.name):
             self.check(len(labels))
-        known = np.arange(len(labels))
-        if self.samples is not None:
-            known = np.sort(_balanced_subset(labels, classes, self.samples, rng))
-        drawn = self._draw(labels[known], classes, rng)
+            known = np.arange(len(labels))
+            if self.samples is not None:
+                known = np.sort(_balanced_subset(labels, classes, self.samples, rng))
+            drawn = self._draw(labels[known], classes, rng)
         dealt = check_dealt(drawn, self.clients, len(known), f"partition.{self.name}")
         return [np.sort(known[part]) for part in dealt]
 
@@ -209,8 +209,7 @@ class Dirichlet(Partition):
         if self.per_client is not None:
             rows = _balanced_subset(labels, classes, self.clients * self.per_client, rng)
         groups = [rows[labels[rows] == label] for label in range(classes)]
-        blame = f"partition.dirichlet(alpha={self.alpha}, clients={self.clients})"
-        return share_out(groups, self.clients, self.alpha, self.min_size, self.cap, rng, blame)
+        return share_out(groups, self.clients, self.alpha, self.min_size, self.cap, rng)
 
 
 @PARTITIONS.register("dirichlet_official")
@@ -230,8 +229,7 @@ class DirichletOfficial(Partition):
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         blocks = np.array_split(np.arange(len(labels)), classes)
-        blame = f"partition.dirichlet_official(beta={self.beta}, clients={self.clients})"
-        return share_out(blocks, self.clients, self.beta, self.min_size, True, rng, blame)
+        return share_out(blocks, self.clients, self.beta, self.min_size, True, rng)
 
 
 @PARTITIONS.register("bernoulli_dirichlet")
@@ -269,8 +267,8 @@ class BernoulliDirichlet(Partition):
                 return drawn
             drawn[empty] = rng.random((int(empty.sum()), columns)) < self.p
         raise BadInput(
-            f"partition.bernoulli_dirichlet: p={self.p} is so small that in {TRIES} tries some "
-            "client had no class, or some class no client"
+            f"p={self.p} is so small that in {TRIES} tries some client had no class, or some class "
+            "no client"
         )
 
 
@@ -340,15 +338,11 @@ def share_out(
     min_size: int,
     cap: bool,
     rng: np.random.Generator,
-    blame: str,
 ) -> list[np.ndarray]:
     """Share out each group of rows in Dirichlet proportions; repeat until all clients have enough.
 
     Args:
-        min_size: rows that every client has at least.
         cap: a client that holds its even share of all rows gets nothing of the groups that follow.
-        rng: where the draws come from.
-        blame: what the error message names.
     """
     total = sum(map(len, groups))
     even = total / clients if cap else np.inf
@@ -366,6 +360,6 @@ def share_out(
                 parts = [np.split(rng.permutation(g), c) for g, c in zip(groups, cuts, strict=True)]
                 return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
     raise BadInput(
-        f"{blame}: not one of {TRIES} draws gave every client min_size={min_size} of {total} "
-        "samples; raise the concentration, or lower min_size or clients"
+        f"not one of {TRIES} draws gave each of {clients} clients min_size={min_size} of {total} "
+        f"samples with the concentration {alpha}; raise it, or lower min_size or clients"
     )

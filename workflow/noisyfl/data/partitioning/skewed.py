@@ -63,8 +63,8 @@ class LabelQuantity(Partition):
             if holds.any(axis=0).all():
                 return holds
         raise BadInput(
-            f"partition.label_quantity(classes={self.classes}, clients={self.clients}): in each of "
-            f"{TRIES} draws one of {classes} classes was on no client; use more clients or classes"
+            f"in each of {TRIES} draws one of {classes} classes was on none of {self.clients} "
+            f"clients with {self.classes} each; use more clients or classes"
         )
 
 
@@ -83,5 +83,4 @@ class QuantitySkew(Partition):
 
     def _draw(self, labels: np.ndarray, classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         rows = [np.arange(len(labels))]
-        blame = f"partition.quantity_skew(beta={self.beta}, clients={self.clients})"
-        return share_out(rows, self.clients, self.beta, self.min_size, False, rng, blame)
+        return share_out(rows, self.clients, self.beta, self.min_size, False, rng)
