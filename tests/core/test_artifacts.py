@@ -191,13 +191,6 @@ def test_after_an_error_the_old_file_stands_and_no_draft_is_left(tmp_path):
     assert path.read_text() == '{\n  "old": true\n}\n'
 
 
-def test_layout_of_results(tmp_path):
-    results = Results(tmp_path)
-    assert results.data("digits", "train") == tmp_path / "data" / "digits" / "train.parquet"
-    assert results.partition("ab") == tmp_path / "partitions" / "ab.parquet"
-    assert {path.parent for path in results.run("cd").all()} == {tmp_path / "runs" / "cd"}
-
-
 def test_altered_metadata_are_refused(tmp_path, table):
     path = tmp_path / "table.parquet"
     write_table(path, table, {"spec": {"seed": 1}})
@@ -257,15 +250,6 @@ def test_a_damaged_tracked_file_is_unpacked_again_and_not_deleted_alone(tmp_path
         with pytest.raises(DamagedArtifact) as refused:
             read(path)
         assert str(refused.value).endswith(f"; delete {gone}")
-
-
-def test_altered_content_of_a_tracked_file_says_so_too(tmp_path, table):
-    path = Results(tmp_path / "reproduced").run("ab").rounds
-    write_table(path, table, {"run": "ab"})
-    metadata = pq.read_schema(path).metadata
-    pq.write_table(table.slice(1).replace_schema_metadata(metadata), path)
-    with pytest.raises(DamagedArtifact, match=r"it was altered; delete the folder"):
-        read_table(path)
 
 
 def test_a_full_disk_is_said_in_a_line_that_names_the_file(tmp_path):

@@ -25,8 +25,6 @@ def folder(tmp_path, monkeypatch):
         "--config=scale=desk fedcorr_table2",
         "-n --config scale=desk trials=2 -- fedcorr_table2",
         "--cores 1 --configfile",
-        "--configfile=config/desk.yaml --config=scale=desk",
-        "-Cscale=desk fedcorr_table2",
         "-C scale=desk device=cpu -- --config=scale=quick",
     ],
 )
@@ -38,7 +36,6 @@ def test_what_snakemake_can_read_passes(folder, words):
     ("words", "expected"),
     [
         ("--configfile config/dsek.yaml", "no file 'config/dsek.yaml'; did you mean 'config/desk"),
-        ("--configfile=mine.yaml", "no file 'mine.yaml' (there are: config/desk.yaml)"),
         ("-n --configfiles config -p", "config: cannot be read (Is a directory)"),
         ("--configfile=notes.md", "notes.md, line 2: did not find"),
         (
@@ -47,14 +44,11 @@ def test_what_snakemake_can_read_passes(folder, words):
             "--configfile=config/desk.yaml",
         ),
         ("--config scale=desk fedcorr_table2 -n", "got 'fedcorr_table2', expected key=value"),
-        ("-C scale=desk fedcorr_table2", f"{ADVICE.format('--config')}"),
-        ("--config trials", "--config: got 'trials', expected key=value"),
         (
             "--config=scale=desk -n --config=device=cpu",
             "--config: given 2 times, and Snakemake takes only the last; give all values behind "
             "one, before other options or `--`: --config scale=desk device=cpu",
         ),
-        ("-Cscale=desk --config trials=2 -C device=cpu", "--config: given 3 times"),
         ("-C=scale=desk -Cdevice=cpu", "`--`: --config scale=desk device=cpu"),
         (
             "--configfile=config/desk.yaml --configfiles config/desk.yaml",

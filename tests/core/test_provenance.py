@@ -39,13 +39,8 @@ def test_what_is_written_is_read(path):
     [
         ({"status": "diverged"}, "the content does not fit its checksum, so it was altered"),
         ({"status": "done"}, "status: Input should be 'finished' or 'diverged' .got 'done'"),
-        ({"status": None}, "status: Input should be 'finished' or 'diverged' .got None"),
-        ({"training_seconds": "x"}, "training_seconds: Input should be a valid number .got 'x'"),
-        ({"training_seconds": True}, "training_seconds: Input should be a valid number .got True"),
-        ({"device": ["a"]}, "device: Input should be a valid string .got"),
         ({"run": "f" * 16}, f"expected the run {RUN}, found '{'f' * 16}'"),
         ({"note": "more"}, "the content does not fit its checksum"),
-        ({"rounds": 2.5}, "rounds: Input should be a valid integer .got 2.5"),
     ],
 )
 def test_what_is_altered_is_refused(path, changes, message):
@@ -54,29 +49,9 @@ def test_what_is_altered_is_refused(path, changes, message):
         read_provenance(path, RUN)
 
 
-def test_another_runs_is_refused(path):
-    with pytest.raises(DamagedArtifact, match=f"expected the run {'f' * 16}, found '{RUN}'"):
-        read_provenance(path, "f" * 16)
-
-
-@pytest.mark.parametrize("key", [*CONTENT, "checksum"])
-def test_a_missing_key_is_named(path, key):
+def test_a_missing_key_is_named(path):
     content = json.loads(path.read_text())
-    del content[key]
+    del content["rounds"]
     write_json(path, content)
-    with pytest.raises(DamagedArtifact, match=f"{key}: Field required"):
-        read_provenance(path, RUN)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "3", "[" * 100_000, "\x00", '{"status": "fin'])
-def test_what_is_no_mapping_is_refused(path, text):
-    path.write_text(text)
-    with pytest.raises(DamagedArtifact, match=r"provenance\.json"):
-        read_provenance(path, RUN)
-
-
-def test_a_folder_in_its_place_is_refused(path):
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(DamagedArtifact, match="a folder, where a file should be"):
+    with pytest.raises(DamagedArtifact, match="rounds: Field required"):
         read_provenance(path, RUN)

@@ -37,7 +37,7 @@ IID, SYMMETRIC, UNIFORM = (
         (IID, "_draw", [*THREE[:2], np.ones(9, bool)], "client 2: got bool"),
         (IID, "_draw", [*THREE[:2], [1437]], "got rows 0 to 1437, expected 0 to 1436"),
         (IID, "_draw", [[], *THREE[1:]], "client 0 of 3 has no sample; use fewer"),
-        (IID, "assign", [*THREE[:2], [-1]], "got rows -1 to 19, expected 0 to 1436"),
+        (IID, "_draw", [*THREE[:2], [-1]], "got rows -1 to 19, expected 0 to 1436"),
         (SYMMETRIC, "replace", [[-1], [0], [1]], "replace: got rows -1 to 1, expected"),
         (SYMMETRIC, "replace", THREE, "client 0: got 9 rows, expected 479"),
         (UNIFORM, "draw", np.full(3, 30.0), "got 30 to 30, expected 3 shares"),

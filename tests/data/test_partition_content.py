@@ -6,66 +6,24 @@ import numpy as np
 import pytest
 
 from noisyfl.core.artifacts import DamagedArtifact
-from noisyfl.data import noisy_partition
-from small_partitions import LABELS, canonical
-
-SPEC = canonical()
+from noisyfl.data.noisy_partition import UNKNOWN, check_content
+from small_partitions import LABELS, made
 
 
-@pytest.fixture(scope="module")
-def partition(tmp_path_factory):
-    path = tmp_path_factory.mktemp("partition") / "partition.parquet"
-    noisy_partition.write(path, SPEC, LABELS)
-    return noisy_partition.read(path)
+def test_a_partition_has_the_samples_and_the_true_labels_of_its_dataset(tmp_path):
+    partition = made(tmp_path)
+    check_content(partition, LABELS, "p.parquet")
+    for others in (np.roll(LABELS, 1), LABELS[:1000]):
+        with pytest.raises(DamagedArtifact, match=r"p\.parquet: its samples or true labels are"):
+            check_content(partition, others, "p.parquet")
 
 
-def altered(partition, name, value):
-    """The partition with another value in the first row of its third client."""
-    clients = list(partition.clients)
-    array = getattr(clients[2], name).copy()
-    array[0] = value
-    clients[2] = dataclasses.replace(clients[2], **{name: array})
-    return dataclasses.replace(partition, clients=tuple(clients))
-
-
-def check(partition, labels=LABELS):
-    noisy_partition.check_content(partition, labels, 10, "p.parquet")
-
-
-def test_what_was_made_from_the_data_set_fits(partition):
-    check(partition)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("samples", len(LABELS), "its dataset has 1437 samples"),
-        ("samples", -1, "its dataset has 1437 samples"),
-        ("given_label", 10, "a given label is none of 10 classes"),
-        ("given_label", -1, "a given label is none of 10 classes"),
-    ],
-)
-def test_what_the_data_set_cannot_have_is_refused(partition, name, value, words):
-    with pytest.raises(DamagedArtifact, match=rf"p\.parquet: {words} \(row \d+, sample -?\d+\)"):
-        check(altered(partition, name, value))
-
-
-def test_a_sample_on_two_clients_is_refused(partition):
-    twice = int(partition.clients[0].samples[3])
-    with pytest.raises(
-        DamagedArtifact, match=rf"a sample is there twice \(row \d+, sample {twice}"
-    ):
-        check(altered(partition, "samples", twice))
-
-
-def test_the_labels_of_other_data_are_refused(partition):
-    with pytest.raises(DamagedArtifact, match="a true label is not the dataset's"):
-        check(partition, np.roll(LABELS, 1))
-
-
-def test_true_labels_that_nobody_knows_are_not_compared(partition):
+def test_true_labels_that_nobody_knows_are_not_compared(tmp_path):
+    partition = made(tmp_path)
     unknown = [
-        dataclasses.replace(client, true_label=np.full_like(client.true_label, -1))
+        dataclasses.replace(client, true_label=np.full_like(client.true_label, UNKNOWN))
         for client in partition.clients
     ]
-    check(dataclasses.replace(partition, clients=tuple(unknown)), np.roll(LABELS, 1))
+    check_content(
+        dataclasses.replace(partition, clients=tuple(unknown)), np.roll(LABELS, 1), "p.parquet"
+    )

@@ -11,17 +11,7 @@ from noisyfl.core.options import BadInput
 from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.human_labels import load_columns
 from noisyfl.data.roots import NotFound, first
-from small_files import assert_holds, fill, md5, prepare_in, shrink
-
-
-def listing(*folders):
-    """All that is in some folders, with what would change if anything were written to it."""
-    there = [folder for folder in folders if folder.exists()]
-    return {
-        path: (path.lstat().st_mtime_ns, path.lstat().st_size)
-        for folder in there
-        for path in (folder, *folder.rglob("*"))
-    }
+from small_files import assert_holds, fill, listing, md5, prepare_in, shrink
 
 
 @pytest.fixture

@@ -36,13 +36,10 @@ def count(module: nn.Module) -> int:
         ("cnn", (8, 8, 1), 10, 13_706, 64),
         ("cnn2conv", FASHION, 10, 83_466, 64 * 7 * 7),
         ("cnn4conv", CIFAR, 10, 115_658, 256),
-        ("cnn4conv", CIFAR, 50, 125_938, 256),
         ("cnn4conv", CIFAR, 100, 138_788, 256),
-        ("cnn4conv", FASHION, 10, 112_586, 64),
         ("cnn4narrow", CIFAR, 10, 68_522, 256),
         ("cnn4pooled", CIFAR, 10, 94_346, 64),
         ("cnn9", CIFAR, 10, 4_434_570, 128),
-        ("cnn9", FASHION, 10, 4_432_266, 128),
         ("resnet18", CIFAR, 10, 11_173_962, 512),
         pytest.param("resnet34", CIFAR, 100, 21_328_292, 512, marks=pytest.mark.slow),
         pytest.param(
@@ -243,17 +240,6 @@ def test_imagenets_weights_from_the_data_folder(imagenet: tuple[Path, nn.Module]
 
 
 @pytest.mark.slow
-def test_imagenets_weights_from_torchvisions_cache(imagenet: tuple[Path, nn.Module]) -> None:
-    path, published = imagenet
-    cache = Path(torch.hub.get_dir()) / "checkpoints"
-    cache.mkdir(parents=True)
-    path.rename(cache / path.name)
-    assert_starts_from(
-        build_model("resnet50(pretrained='imagenet')", (64, 64, 3), 14, 0), published
-    )
-
-
-@pytest.mark.slow
 def test_imagenets_weights_are_fetched_only_where_that_is_allowed(
     imagenet: tuple[Path, nn.Module], tmp_path: Path
 ) -> None:
@@ -266,6 +252,7 @@ def test_imagenets_weights_are_fetched_only_where_that_is_allowed(
     assert not cache.exists()
     assert_starts_from(build_model(model, shape, 14, 0, files=WeightFiles(None, True)), published)
     assert cache.read_bytes() == path.read_bytes()
+    assert_starts_from(build_model(model, shape, 14, 0), published)
     path.write_bytes(path.read_bytes()[:-1])
     cache.unlink()
     with pytest.raises(NotDownloaded, match=r"could not be downloaded .*invalid hash value"):
@@ -305,10 +292,6 @@ def test_damaged_weights_are_refused(imagenet: tuple[Path, nn.Module]) -> None:
         )
 
 
-def test_the_file_of_imagenets_weights_is_the_one_of_the_papers_time() -> None:
-    assert pretrained.IMAGENET.url.endswith("/resnet50-0676ba61.pth")
-
-
 def test_pretrained_weights_need_three_channels() -> None:
     message = r"model.pretrained: got 'imagenet', but .* 3 channels .* have 1"
     with pytest.raises(BadInput, match=message):
@@ -316,24 +299,3 @@ def test_pretrained_weights_need_three_channels() -> None:
     build_model("resnet50", (64, 64, 1), 10, seed=0)
     with pytest.raises(BadInput, match="should be 'none' or 'imagenet'"):
         build_model("resnet50(pretrained='cifar')", (64, 64, 3), 10, seed=0)
-
-
-@pytest.mark.slow
-def test_cnn_learns_digits() -> None:
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    images = torch.tensor(digits.images, dtype=torch.float32)[:, None]
-    images = (images - images.mean()) / images.std()
-    labels = torch.tensor(digits.target)
-    module = build_model("cnn", (8, 8, 1), 10, seed=0)
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.5)
-    rng = torch.Generator().manual_seed(0)
-    order = torch.randperm(len(labels), generator=rng)
-    train, test = order[:1400], order[1400:]
-    for _ in range(8):
-        for batch in train[torch.randperm(len(train), generator=rng)].split(32):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(module(images[batch]), labels[batch]).backward()
-            optimizer.step()
-    assert (module(images[test]).argmax(1) == labels[test]).double().mean() > 0.95

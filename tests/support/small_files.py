@@ -66,6 +66,16 @@ def fill(folder, contents, packed):
             (folder / file).write_bytes(content)
 
 
+def listing(*folders):
+    """All that is in some folders, with what would change if anything were written to it."""
+    there = [folder for folder in folders if folder.exists()]
+    return {
+        path: (path.lstat().st_mtime_ns, path.lstat().st_size)
+        for folder in there
+        for path in (folder, *folder.rglob("*"))
+    }
+
+
 def prepare_in(tmp_path, name, folder, download=False):
     paths = {part: tmp_path / "results" / f"{part}.parquet" for part in ("train", "test")}
     prepare(name, folder, download, paths["train"], paths["test"])

@@ -14,9 +14,7 @@ from noisyfl.data.augmentation.augment import (
     crop_flip,
     draw,
     normalize,
-    padding,
 )
-from noisyfl.data.augmentation.randaugment import FIXMATCH, apply_strong, draw_fixmatch
 
 SHAPES = [(8, 8, 1), (28, 28, 1), (32, 32, 3), (20, 36, 3)]
 
@@ -125,11 +123,6 @@ def test_draws() -> None:
     assert draw("crop_flip", 0, np.random.default_rng(0), (8, 8, 1)).shape == (0, 3)
 
 
-@pytest.mark.parametrize(("side", "expected"), [(8, 1), (28, 4), (32, 4), (64, 4), (224, 4)])
-def test_padding(side: int, expected: int) -> None:
-    assert padding(side) == expected
-
-
 def test_images_stay_as_they_are() -> None:
     images = pictures(5, (8, 8, 1))
     before = images.clone()
@@ -171,20 +164,3 @@ def test_statistics_that_nobody_has_published() -> None:
         "deviation of stripes; expected imagenet or none"
     )
     assert len(channel_statistics("imagenet", unknown)[0]) == 3
-
-
-@pytest.mark.parametrize("augmentation", ["none", "crop_flip"])
-def test_a_strong_view_is_the_weak_one_and_more(augmentation: str) -> None:
-    shape = (28, 28, 1)
-    view = View(facts(shape), augmentation, "dataset", torch.device("cpu"))
-    images = pictures(40, shape)
-    draws = view.draw("strong", 40, np.random.default_rng(1))
-    rng = np.random.default_rng(1)
-    moved = images
-    if augmentation == "crop_flip":
-        moved = crop_flip(images, torch.from_numpy(draw(augmentation, 40, rng, shape)))
-    strong = apply_strong(moved, draw_fixmatch(40, rng, shape), FIXMATCH)
-    seen = view.show("strong", images, draws)
-    assert torch.equal(seen, normalize(strong, view.mean, view.std))
-    assert torch.equal(seen[10:30], view.show("strong", images[10:30], draws.part(10, 30)))
-    assert not torch.equal(seen, view.show("weak", images, draws))

@@ -15,13 +15,13 @@ from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import KINDS, View, draw, normalize
 from noisyfl.data.augmentation.randaugment import FIXMATCH, apply_strong, draw_fixmatch
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.datasets.parts import prepare, read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.methods.fedavg import FedAvg
 from noisyfl.runs import train as training
 from noisyfl.simulation.executor import NO_DRAWS
 from noisyfl.simulation.outputs import Pass
 from noisyfl.simulation.updates import Task
-from noisyfl.specs.spec import canonical_run
+from small_runs import spec_of
 
 Shape = tuple[int, int, int]
 
@@ -244,33 +244,12 @@ def test_a_gpu_shows_the_same(augmentation: str) -> None:
 
 
 @pytest.mark.parametrize("augmentation", ["none", "crop", "resized_crop_flip"])
-def test_a_federation_trains_on_larger_images(tmp_path, monkeypatch, augmentation) -> None:
+def test_a_federation_trains_on_larger_images(data, tmp_path, monkeypatch, augmentation) -> None:
     """Digits of 8x8 of which a network sees 7x7: both executors train, pass and test alike."""
     facts = replace(DATASETS["digits"], shape=(7, 7, 1), train_shape=(8, 8, 1))
-    schedule = {
-        "rounds": 1,
-        "participation": 1.0,
-        "local_epochs": 1,
-        "batch_size": 20,
-        "learning_rate": 0.1,
-    }
-    spec = canonical_run(
-        {
-            "dataset": "digits",
-            "partition": "iid_subset(clients=3, per_client=50)",
-            "label_noise": "none",
-            "noise_level": "none",
-            "model": "cnn",
-            "augmentation": augmentation,
-            "normalization": "dataset",
-            "schedule": schedule,
-            "method": "fedavg",
-            "seed": 3,
-        },
-        "test",
-    )
-    prepare("digits", tmp_path, False, tmp_path / "train.parquet", tmp_path / "test.parquet")
-    train, test = (read_part(tmp_path / f"{part}.parquet") for part in ("train", "test"))
+    split = "iid_subset(clients=3, per_client=50)"
+    spec = spec_of("fedavg", partition=split, augmentation=augmentation)
+    train, test = (read_part(data.data("digits", part)) for part in ("train", "test"))
     test = replace(test, images=test.images[:, :7, :7])
     noisy_partition.write(tmp_path / "p.parquet", spec["noisy_partition"], train.labels)
     partition = noisy_partition.read(tmp_path / "p.parquet")

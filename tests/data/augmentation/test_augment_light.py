@@ -10,9 +10,8 @@ from PIL import Image, ImageEnhance
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.data.augmentation.augment import View, brighten, client_lights
-from noisyfl.data.datasets.parts import prepare, read_part
-from noisyfl.runs.train import build_federation
-from noisyfl.specs.spec import canonical_run
+from noisyfl.data.datasets.parts import read_part
+from small_runs import federation_of, spec_of
 
 FACTORS = [0.5, 0.505, 0.6, 0.7777, 0.9, 0.999, 1.0, 1.001, 1.1, 1.3, 1.45, 1.5]
 
@@ -90,36 +89,15 @@ def test_light_apart_it_is_a_crop() -> None:
 
 
 @pytest.mark.parametrize("augmentation", ["crop_client_light", "crop"])
-def test_a_federation_holds_the_images_as_its_clients_took_them(tmp_path, augmentation) -> None:
-    spec = canonical_run(
-        {
-            "dataset": "digits",
-            "partition": "iid(clients=6)",
-            "label_noise": "none",
-            "noise_level": "none",
-            "model": "cnn",
-            "augmentation": augmentation,
-            "normalization": "dataset",
-            "schedule": {
-                "rounds": 1,
-                "participation": 1.0,
-                "local_epochs": 1,
-                "batch_size": 20,
-                "learning_rate": 0.1,
-            },
-            "method": "fedavg",
-            "seed": 3,
-        },
-        "test",
-    )
-    prepare("digits", tmp_path, False, tmp_path / "train.parquet", tmp_path / "test.parquet")
-    train, test = (read_part(tmp_path / f"{part}.parquet") for part in ("train", "test"))
-    noisy_partition.write(tmp_path / "p.parquet", spec["noisy_partition"], train.labels)
-    partition = noisy_partition.read(tmp_path / "p.parquet")
-    federation = build_federation(spec, 1, train, test, partition, torch.device("cpu"))
+def test_a_federation_holds_the_images_as_its_clients_took_them(
+    data, tmp_path, augmentation
+) -> None:
+    federation, *_ = federation_of(spec_of("fedavg", augmentation=augmentation), data, tmp_path)
+    train, test = (read_part(data.data("digits", part)) for part in ("train", "test"))
     held = federation.executor.train.pixels.permute(0, 2, 3, 1).numpy()
     lights = client_lights(6, 3) if augmentation == "crop_client_light" else np.ones(6)
-    for client, light in zip(partition.clients, lights, strict=True):
+    clients = noisy_partition.read(tmp_path / "partition.parquet").clients
+    for client, light in zip(clients, lights, strict=True):
         for row in client.samples[:40]:
             np.testing.assert_array_equal(held[row], by_pillow(train.images[row], light))
     # What is tested is as it was.
@@ -127,24 +105,8 @@ def test_a_federation_holds_the_images_as_its_clients_took_them(tmp_path, augmen
     np.testing.assert_array_equal(tested, test.images)
 
 
-def test_a_dataset_that_is_kept_encoded_cannot_be_relit():
-    setting = {
-        "dataset": "clothing1m",
-        "partition": {"name": "iid", "clients": 10},
-        "label_noise": "none",
-        "noise_level": "none",
-        "model": "resnet18",
-        "augmentation": "crop_client_light",
-        "normalization": "imagenet",
-        "schedule": {
-            "rounds": 1,
-            "participation": 0.1,
-            "local_epochs": 1,
-            "batch_size": 16,
-            "learning_rate": 0.1,
-        },
-        "method": "fedavg",
-        "seed": 1,
-    }
-    with pytest.raises(BadInput, match=r"test\.augmentation: got 'crop_client_light', which needs"):
-        canonical_run(setting, "test")
+def test_a_dataset_that_is_kept_encoded_cannot_be_relit() -> None:
+    large = {"dataset": "clothing1m", "model": "resnet18", "normalization": "imagenet"}
+    large |= {"label_noise": "none"}
+    with pytest.raises(BadInput, match=r"augmentation: got 'crop_client_light', which needs"):
+        spec_of("fedavg", augmentation="crop_client_light", **large)

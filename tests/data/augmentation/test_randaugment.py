@@ -186,14 +186,6 @@ def test_memory_format() -> None:
     assert seen.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_a_device_is_not_waited_for() -> None:
-    """Tensors on ``meta`` have no values: whoever asks for one, or for a shape by values, fails."""
-    draws = draw_fixmatch(500, np.random.default_rng(1), (32, 32, 3))
-    assert set(draws["operation"].ravel()) == set(range(len(OPERATIONS)))
-    images = torch.empty(500, 3, 32, 32, dtype=torch.uint8, device="meta")
-    assert apply_strong(images, draws, FIXMATCH).shape == images.shape
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_gpu_gives_the_same() -> None:
     images = pictures((32, 32, 3)).repeat(50, 1, 1, 1)

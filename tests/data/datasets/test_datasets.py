@@ -1,11 +1,8 @@
 """Datasets: official files in, verified Parquet out."""
 
 import dataclasses
-import gzip
 import hashlib
-import http.server
-import threading
-from functools import partial
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -15,44 +12,9 @@ import pytest
 from noisyfl.core.artifacts import DamagedArtifact, read_table, write_table
 from noisyfl.core.options import BadInput
 from noisyfl.data.datasets import dataset as datasets
-from noisyfl.data.datasets.classes import CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
 from noisyfl.data.datasets.dataset import DATASETS, dataset
 from noisyfl.data.datasets.parts import read_part
-from small_files import assert_holds, fill, prepare_in, small_arrays
-
-NOBODY = "http://127.0.0.1:1/"
-"""An address that refuses connections."""
-
-
-@pytest.fixture
-def server(tmp_path, monkeypatch):
-    """A mirror on this machine: its folder, its address, and the files asked of it."""
-    folder = tmp_path / "mirror"
-    folder.mkdir()
-    asked = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path.lstrip("/"))
-            super().do_GET()
-
-        def log_message(self, *arguments):
-            pass
-
-    serving = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(Handler, directory=str(folder))
-    )
-    thread = threading.Thread(target=serving.serve_forever)
-    thread.start()
-    monkeypatch.setenv("no_proxy", "*")
-    yield folder, f"http://127.0.0.1:{serving.server_port}/", asked
-    serving.shutdown()
-    thread.join()
-    serving.server_close()
-
-
-def listing(folder):
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+from small_files import assert_holds, fill, listing, prepare_in, small_arrays
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -65,18 +27,9 @@ def test_the_facts_of_a_dataset_fit_together(name):
     assert all(0 < m < 1 and 0 < s < 1 for m, s in zip(facts.mean, facts.std, strict=True))
 
 
-def test_every_superclass_of_cifar100_has_five_classes():
-    assert len(CIFAR100_CLASSES) == 100
-    assert np.bincount(CIFAR100_SUPERCLASSES).tolist() == [5] * 20
-    trees = {c for c, s in zip(CIFAR100_CLASSES, CIFAR100_SUPERCLASSES, strict=True) if s == 17}
-    assert trees == {"maple_tree", "oak_tree", "palm_tree", "pine_tree", "willow_tree"}
-
-
 def test_an_unknown_dataset_is_refused_with_a_hint():
     with pytest.raises(BadInput, match=r"settings\.a\.dataset.*'cifar1'.*did you mean 'cifar10'"):
         dataset("cifar1", "settings.a.dataset")
-    with pytest.raises(BadInput, match="got 10, expected the name of a dataset"):
-        dataset(10, "dataset")
 
 
 def test_digits_are_split_once_and_for_all(tmp_path):
@@ -116,15 +69,6 @@ def test_official_files_are_read_where_they_lie_and_left_alone(tmp_path, mnist, 
     assert listing(folder) == before
 
 
-def test_files_packed_by_someone_else_are_the_same_files(tmp_path, mnist):
-    contents, arrays = mnist
-    raw = tmp_path / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for file, content in contents.items():
-        (raw / f"{file}.gz").write_bytes(gzip.compress(content, compresslevel=1, mtime=99))
-    assert_holds(prepare_in(tmp_path, "mnist", tmp_path), arrays)
-
-
 def test_a_missing_file_is_named_with_what_to_do(tmp_path, mnist):
     contents, _ = mnist
     fill(tmp_path / "MNIST" / "raw", contents, packed=True)
@@ -156,14 +100,15 @@ def test_a_truncated_archive_is_refused(tmp_path, mnist):
 
 
 def test_a_download_fetches_what_is_missing_and_repairs_what_is_damaged(
-    tmp_path, mnist, server, monkeypatch
+    tmp_path, mnist, monkeypatch
 ):
     from torchvision.datasets import MNIST
 
     contents, arrays = mnist
-    mirror, address, asked = server
-    fill(mirror, contents, packed=True)
-    monkeypatch.setattr(MNIST, "mirrors", [NOBODY, address])
+    mirror = tmp_path / "mirror"
+    asked = {"t10k-labels-idx1-ubyte", "train-images-idx3-ubyte"}
+    fill(mirror, {file: contents[file] for file in asked}, packed=True)
+    monkeypatch.setattr(MNIST, "mirrors", ["file:///nowhere/", f"{mirror.as_uri()}/"])
     folder = tmp_path / "data"
     raw = folder / "MNIST" / "raw"
     fill(raw, contents, packed=True)
@@ -172,25 +117,8 @@ def test_a_download_fetches_what_is_missing_and_repairs_what_is_damaged(
     (raw / "t10k-images-idx3-ubyte").write_bytes(b"not what was packed")
     (raw / "t10k-labels-idx1-ubyte.gz").unlink()
     assert_holds(prepare_in(tmp_path, "mnist", folder, download=True), arrays)
-    assert set(asked) == {"t10k-labels-idx1-ubyte.gz", "train-images-idx3-ubyte.gz"}
-    asked.clear()
+    shutil.rmtree(mirror)
     assert_holds(prepare_in(tmp_path, "mnist", folder, download=True), arrays)
-    assert asked == []
-
-
-def test_a_failed_or_corrupted_download_says_so(tmp_path, mnist, server, monkeypatch):
-    from torchvision.datasets import MNIST
-
-    contents, _ = mnist
-    mirror, address, _ = server
-    monkeypatch.setattr(MNIST, "mirrors", [NOBODY])
-    with pytest.raises(BadInput, match=r"mnist: could not be downloaded into .*data.* refused"):
-        prepare_in(tmp_path, "mnist", tmp_path / "data", download=True)
-    monkeypatch.setattr(MNIST, "mirrors", [address])
-    fill(mirror, contents, packed=True)
-    (mirror / "train-images-idx3-ubyte.gz").write_bytes(b"<html>please log in</html>")
-    with pytest.raises(BadInput, match=r"mnist: could not be downloaded into .*data.*corrupted"):
-        prepare_in(tmp_path, "mnist", tmp_path / "data", download=True)
 
 
 def test_cifar_is_read_from_its_batches_or_from_the_archive(tmp_path, cifar):
@@ -217,23 +145,19 @@ def test_cifar_names_the_file_that_is_missing_or_altered(tmp_path, cifar):
         prepare_in(tmp_path, "cifar10", archive.parent)
 
 
-def test_cifar_is_downloaded_and_a_broken_transfer_is_taken_up_again(
-    tmp_path, cifar, server, monkeypatch
-):
+def test_cifar_is_downloaded_and_a_file_cut_short_is_no_success(tmp_path, cifar, monkeypatch):
     from torchvision.datasets import CIFAR10
 
     archive, arrays = cifar
-    mirror, address, asked = server
-    monkeypatch.setattr(CIFAR10, "url", f"{address}{archive.name}")
-    folder = tmp_path / "data"
-    (mirror / archive.name).write_bytes(archive.read_bytes()[:-10])
+    mirror, folder = tmp_path / "mirror.tar.gz", tmp_path / "data"
+    monkeypatch.setattr(CIFAR10, "url", mirror.as_uri())
+    mirror.write_bytes(archive.read_bytes()[:-10])
     with pytest.raises(BadInput, match=r"cifar10: could not be downloaded into .*data"):
         prepare_in(tmp_path, "cifar10", folder, download=True)
-    (mirror / archive.name).write_bytes(archive.read_bytes())
+    shutil.copy(archive, mirror)
     assert_holds(prepare_in(tmp_path, "cifar10", folder, download=True), arrays)
-    asked.clear()
+    mirror.unlink()
     assert_holds(prepare_in(tmp_path, "cifar10", folder, download=True), arrays)
-    assert asked == []
 
 
 def with_load(monkeypatch, train):
@@ -255,12 +179,7 @@ def test_contents_that_are_not_the_dataset_are_refused(tmp_path, monkeypatch):
         prepare_in(tmp_path, "mnist", tmp_path)
 
 
-def test_damaged_or_foreign_parts_are_refused(tmp_path):
-    paths = prepare_in(tmp_path, "digits", tmp_path)
-    content = paths["test"].read_bytes()
-    paths["test"].write_bytes(content[: len(content) // 2])
-    with pytest.raises(DamagedArtifact, match="not a whole Parquet file"):
-        read_part(paths["test"])
+def test_foreign_parts_are_refused(tmp_path):
     write_table(tmp_path / "other.parquet", pa.table({"round": [1]}), {})
     with pytest.raises(DamagedArtifact, match="not a part of a dataset"):
         read_part(tmp_path / "other.parquet")

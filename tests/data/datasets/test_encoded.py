@@ -39,13 +39,11 @@ def part(tmp_path_factory):
         save(folder / name, natural(rng, *rng.integers(20, 50, size=2)))
     labels = np.arange(COUNT) % 4
     files = Files(folder, names, labels, Fit(SIDE, SIDE))
-    shards, unreadable = write_shards(files, folder / "shards", size=7)
-    assert unreadable == []
-    return DatasetPart("covidx", ("a", "b", "c", "d"), encoded(shards), labels)
-
-
-def encoded(shards):
-    return Encoded(shards, index_of(shards), (SIDE, SIDE, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("noisyfl.data.datasets.shards.SHARD_SIZE", 7)
+        shards, _ = write_shards(files, folder / "shards")
+    images = Encoded(shards, index_of(shards), (SIDE, SIDE, 3))
+    return DatasetPart("covidx", ("a", "b", "c", "d"), images, labels)
 
 
 def in_memory(part):

@@ -138,20 +138,19 @@ def test_a_palette_of_greys_counts_as_colours(tmp_path):
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("suffix", ["png", "tif", "webp"])
-def test_images_are_turned_as_their_exif_data_say(tmp_path, orientation, suffix):
+def test_images_are_turned_as_their_exif_data_say(tmp_path, orientation):
     from PIL import ImageOps
 
     exif = Image.Exif()
     exif[274] = orientation
     stored = Image.fromarray(COLOUR)
-    path = tmp_path / f"reference.{suffix}"
-    stored.save(path, exif=exif, lossless=True)
+    path = tmp_path / "reference.png"
+    stored.save(path, exif=exif)
     with Image.open(path) as image:
         expected = np.asarray(ImageOps.exif_transpose(image))
     for label in "ab":
         for number in range(2):
-            file = tmp_path / "data" / label / f"{number}.{suffix}"
+            file = tmp_path / "data" / label / f"{number}.png"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(path.read_bytes())
     found = known(tmp_path, "images(path='data', test_share=0.3)")
@@ -183,9 +182,7 @@ def bits(values):
         ),
         (bits(GREY.astype(np.int32) * 99), r"pixels of 32 bits \(mode I\) from 0 to 25245, exp"),
         (bits(GREY.astype(np.int32) - 1), r"pixels of 32 bits \(mode I\) from -1 to 254, exp"),
-        (bits(GREY.astype(np.int16) * -1), r"cannot be read: .*0\.tif: pixels of 32 bits"),
         (bits(GREY.astype(np.uint16)), r"16 bits per pixel, of which the brightest is 255, exp"),
-        (bits(GREY.astype(np.uint16) * 16), r"1 images have 16 bits.*0\.tif, and no pixel of them"),
         (tiff(GREY.astype(np.uint16) * 16, "0.png"), r"reaches 4,096, expected up to 65,535"),
         (
             tiff(SIXTEEN, tiffinfo={262: 0}),

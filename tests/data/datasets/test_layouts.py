@@ -108,18 +108,6 @@ def test_the_part_of_a_parquet_file_is_what_its_path_says(tmp_path):
     } == wanted
 
 
-def test_parquet_that_holds_no_images_is_refused(tmp_path, known):
-    known("cifar10", (32, 32, 3))
-    for part in ("train", "test"):
-        path = tmp_path / "cifar10" / f"{part}.parquet"
-        path.parent.mkdir(exist_ok=True)
-        pq.write_table(pa.table({"img": [{"bytes": b"?", "path": "a"}], "label": [1]}), path)
-    with pytest.raises(
-        BadInput, match=r"cifar10: .*1 images cannot be read: .*train\.parquet, row 0: cannot id"
-    ):
-        prepare_in(tmp_path, "cifar10", tmp_path)
-
-
 def test_official_files_go_before_parquet_and_parquet_before_a_download(tmp_path, mnist, known):
     contents, arrays = mnist
     other = known("mnist", (28, 28, 1))

@@ -1,12 +1,9 @@
 """A dataset of one's own: what is wrong with its files is said in one line."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 import own_sets
 from noisyfl.core.options import BadInput
@@ -52,7 +49,6 @@ def of_header(change):
 
 
 twice = of_header(lambda text: text.replace("given", "label", 1))
-header_only = of_header(lambda text: text.partition("\n")[0] + "\n")
 
 
 def missing_image(folder):
@@ -104,23 +100,9 @@ def empty_folder(folder):
     return "images(path='empty', test_share=0.5)"
 
 
-def a_folder_above(folder):
-    """The part of a set without its test part, whose classes are a folder further down."""
-    place = folder / "above" / "train" / "ant"
-    place.mkdir(parents=True)
-    for number in range(4):
-        Image.new("L", (4, 4)).save(place / f"{number}.png")
-    return "images(path='above', test_share=0.5)"
-
-
 def no_known_format(folder):
     (folder / "a.zip").write_bytes(b"")
     return "images(path='a.zip', test_share=0.5)"
-
-
-def the_same_test(folder):
-    own_sets.as_csv(folder)
-    return "images(path='train.csv', test='./train.csv')"
 
 
 def wrong_given_name(folder):
@@ -130,26 +112,9 @@ def wrong_given_name(folder):
     return text.replace(")", ", given='given')")
 
 
-def given_shares(folder):
-    text = own_sets.as_csv(folder)
-    path = folder / "train.csv"
-    header, *lines = path.read_text().splitlines()
-    path.write_text("\n".join([header, *(f"{line.rpartition(',')[0]},0.5" for line in lines)]))
-    return text.replace(")", ", given='given')")
-
-
 def latin(data):
     (data / "latin.csv").write_bytes("image,label\na.png,blå\nb.png,ant\n".encode("latin-1"))
     return "images(path='latin.csv')"
-
-
-def names_as_one_text(data):
-    said = {"info": {"features": {"label": {"names": "ab", "_type": "ClassLabel"}}}}
-    images = [own_sets.png(image) for image in own_sets.arrays()["train"][0]]
-    table = pa.table({"image": images, "label": [0, 1] * (own_sets.TRAIN // 2)})
-    table = table.replace_schema_metadata({"huggingface": json.dumps(said)})
-    pq.write_table(table, data / "odd.parquet")
-    return "images(path='odd.parquet')"
 
 
 @pytest.mark.parametrize(
@@ -168,10 +133,6 @@ def names_as_one_text(data):
         (cut_short, r"path: cannot read .*test-00000-of-00001\.parquet: "),
         (without_bytes, r"image: .*test-.*parquet: 'image' has no bytes of an image in row 0"),
         (only_one_part, r"test: got no test part, expected one of test, test_share, the parts in"),
-        (
-            asked(own_sets.as_folder, "test_share=0.5"),
-            r"test: got test_share and the parts in path, expected one of",
-        ),
         (no_folder, r"path: got 'nowhere', and there is neither file nor folder .*/nowhere"),
         (empty_folder, r"path: .*empty: expected a subfolder of images for each class"),
         (no_known_format, r"path: got 'a\.zip', expected a folder or a \.csv, \.npz, \.parquet"),
@@ -200,18 +161,6 @@ def names_as_one_text(data):
             r"is float64 .*expected uint8",
         ),
         (
-            edited(lambda a: a.update(train_label=a["train_label"][1:])),
-            r"holds int64 \(23,\), expected whole numbers or names of classes, one for each of 24",
-        ),
-        (
-            a_folder_above,
-            r"path: .*above has only the folder train, expected one for each class, or train and",
-        ),
-        (
-            the_same_test,
-            r"test: 25 files are in the training part and in the test part, such as .*train",
-        ),
-        (
             asked(own_sets.as_npz, "mean=[128]", 1),
             r"mean\[0\]: Input should be less than or equal to 1 \(got 128",
         ),
@@ -219,34 +168,19 @@ def names_as_one_text(data):
             asked(own_sets.as_npz, "std=[-0.5]", 1),
             r"std\[0\]: Input should be greater than or equal to 0\.0001 \(got -0\.5",
         ),
-        (
-            asked(own_sets.as_npz, "std=[1e-300]", 1),
-            r"std\[0\]: Input should be greater than or equal to 0\.0001 \(got 1e-300",
-        ),
         (twice, r"label: .*train\.csv has image, label, label, expected 'label' once"),
         (
             asked(latin, "test_share=0.5"),
             r"label: .*latin\.csv: 'label' holds bytes that are not text in UTF-8",
         ),
-        (
-            asked(names_as_one_text, "test_share=0.5"),
-            r"path: .*odd\.parquet: the metadata `huggingface` do not .*\(they are ab\)",
-        ),
-        (header_only, r"path: .*train\.csv: it has 0 rows, expected 1 to"),
-        (given_shares, r"given: .*train\.csv: 'given' holds double \(24,\), expected whole"),
         (wrong_given_name, r"given: .*\.png has the given label 'wasp', expected one of 3"),
         (
             asked(edited(lambda a: a.update(train_given=a["train_given"][1:])), "given='given'"),
             r"given: .*'train_given' holds int64 \(23,\), expected whole",
         ),
         (
-            asked(edited(lambda a: a.pop("train_given")), "given='given'"),
-            r"given: .*set\.npz has train_image, .*; expected 'image' and 'label' and 'given', or ",
-        ),
-        (
             edited(lambda a: a.pop("test_image")),
-            r"image: .*set\.npz has train_given, train_image, train_label, test_label; expected "
-            r"'image' and 'label', or 'train_image', 'train_label', 'test_image', 'test_label'",
+            r"image: .*set\.npz has train_given, .*, test_label, expected 'test_image'; did you",
         ),
     ],
 )

@@ -19,8 +19,8 @@ from noisyfl.data.datasets import shards
 from noisyfl.data.datasets.parts import prepare, read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.specs.identity import identity
-from noisyfl.specs.spec import canonical_run
 from small_files import shrink
+from small_runs import SETTING, spec_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
@@ -65,27 +65,15 @@ def counted(paths):
 
 
 def setting(dataset, rounds, epochs):
-    augmentation = "crop" if dataset == "digits" else "crop_flip"
-    return canonical_run(
-        {
-            "dataset": dataset,
-            "partition": "iid(clients=3)",
-            "label_noise": "symmetric",
-            "noise_level": "constant(level=0.4)",
-            "model": "cnn",
-            "augmentation": augmentation,
-            "normalization": "dataset" if dataset == "digits" else "imagenet",
-            "schedule": {
-                "rounds": rounds,
-                "participation": 1.0,
-                "local_epochs": epochs,
-                "batch_size": 4,
-                "learning_rate": 0.01,
-            },
-            "method": "fedavg",
-            "seed": 1,
-        },
-        "test",
+    is_digits = dataset == "digits"
+    schedule = {"rounds": rounds, "local_epochs": epochs, "participation": 1.0, "batch_size": 4}
+    return spec_of(
+        "fedavg",
+        dataset=dataset,
+        partition="iid(clients=3)",
+        augmentation="crop" if is_digits else "crop_flip",
+        normalization="dataset" if is_digits else "imagenet",
+        schedule={**SETTING["schedule"], **schedule},
     )
 
 
@@ -127,7 +115,7 @@ def test_the_counter_counts(tmp_path):
 @pytest.mark.slow
 def test_a_run_opens_its_data_as_often_however_long_it_trains(tmp_path, monkeypatch, dataset):
     if dataset == "covidx":
-        monkeypatch.setattr(shards.write_shards, "__defaults__", (6,))
+        monkeypatch.setattr(shards, "SHARD_SIZE", 6)
         shrink(monkeypatch, "covidx", 12, 6)
         trees.covidx(tmp_path / "data", 12, 6)
     results = Results(tmp_path / "results")

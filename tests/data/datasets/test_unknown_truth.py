@@ -7,16 +7,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import official_trees as trees
+import small_runs
 from noisyfl.core.artifacts import RunFiles
 from noisyfl.core.options import BadInput
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets import dataset as datasets
 from noisyfl.data.datasets.dataset import DATASETS
-from noisyfl.data.datasets.parts import prepare, read_part
+from noisyfl.data.datasets.parts import read_part
 from noisyfl.runs.train import Inputs, TrainingOptions, train_run
 from noisyfl.specs.run_words import describe_run
-from noisyfl.specs.spec import canonical_run
 from small_files import shrink
+from small_runs import SETTING
 
 OF_THE_TRUTH = {
     *("label_precision", "label_recall", "label_accuracy", "participants_noise_level"),
@@ -50,26 +51,20 @@ def webvision(tmp_path_factory):
         yield folder, trees.prepared(folder / "data", folder, "mini_webvision")
 
 
+AS_IT_COMES = {
+    "dataset": "mini_webvision",
+    "partition": "iid(clients=4)",
+    "label_noise": "none",
+    "noise_level": "none",
+    "augmentation": "resized_crop_flip",
+    "normalization": "imagenet",
+    "schedule": {**SETTING["schedule"], "rounds": 4, "batch_size": 10},
+    "seed": 1,
+}
+
+
 def spec_of(method, **changes):
-    given = {
-        "dataset": "mini_webvision",
-        "partition": "iid(clients=4)",
-        "label_noise": "none",
-        "noise_level": "none",
-        "model": "cnn",
-        "augmentation": "resized_crop_flip",
-        "normalization": "imagenet",
-        "schedule": {
-            "rounds": 4,
-            "participation": 0.5,
-            "local_epochs": 1,
-            "batch_size": 10,
-            "learning_rate": 0.05,
-        },
-        "method": method,
-        "seed": 1,
-    }
-    return canonical_run({**given, **changes}, "test")
+    return small_runs.spec_of(method, **{**AS_IT_COMES, **changes})
 
 
 def trained(folder, paths, spec, executor="fast"):
@@ -100,18 +95,10 @@ def test_what_compares_with_the_truth_is_null(webvision, name):
 
 
 @pytest.mark.slow
-def test_where_the_truth_is_known_those_columns_have_numbers(tmp_path):
-    paths = {part: tmp_path / f"{part}.parquet" for part in ("train", "test")}
-    prepare("digits", tmp_path, False, paths["train"], paths["test"])
-    spec = spec_of(
-        {"name": "selfie", **METHODS["selfie"]},
-        dataset="digits",
-        label_noise="symmetric",
-        noise_level="constant(level=0.3)",
-        augmentation="none",
-        normalization="dataset",
-    )
-    rounds, clients = trained(tmp_path, paths, spec)
+def test_where_the_truth_is_known_those_columns_have_numbers(tmp_path, data):
+    paths = {part: data.data("digits", part) for part in ("train", "test")}
+    method = {"name": "selfie", **METHODS["selfie"]}
+    rounds, clients = trained(tmp_path, paths, small_runs.spec_of(method))
     for name in ("label_accuracy", "participants_noise_level"):
         assert None not in rounds[name]
     assert any(value is not None for value in clients["refurbished_accuracy"])
@@ -127,12 +114,12 @@ def test_a_noise_level_that_nobody_knows_has_to_be_given(webvision, name):
 
 @pytest.mark.parametrize("method", ["oracle", "krum+oracle"])
 def test_the_oracle_is_refused_before_any_job(method):
-    with pytest.raises(BadInput, match=r"test\.method: got 'oracle', which has to know the true"):
+    with pytest.raises(BadInput, match=r"method: got 'oracle', which has to know the true"):
         spec_of(method)
 
 
 def test_noise_on_top_is_refused_before_any_job():
-    with pytest.raises(BadInput, match=r"test\.label_noise: got 'pair', expected 'none'"):
+    with pytest.raises(BadInput, match=r"label_noise: got 'pair', expected 'none'"):
         spec_of("fedavg", label_noise="pair", noise_level="constant(level=0.1)")
 
 

@@ -154,6 +154,9 @@ def test_a_wrong_key_is_answered_with_a_hint(tmp_path):
     torch.save(LABELS, tmp_path / "CIFAR-10_human.pt")
     with pytest.raises(BadInput, match=r"key: got 'worst_label'; did you mean 'worse_label'"):
         load_columns(None, "worst_label", FACTS, tmp_path)
+    np.savez(tmp_path / "a.npz", **LABELS)
+    with pytest.raises(BadInput, match=r"key: got null, expected the name of an array or column"):
+        load_columns("a.npz", None, FACTS, tmp_path)
 
 
 OF_CIFAR100 = dataclasses.replace(DATASETS["cifar100"], train_size=40)

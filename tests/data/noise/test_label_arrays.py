@@ -45,13 +45,11 @@ NO_FLAGS = (3, "|", None, None, None, -1, -1, 0)
 WITH_FIELDS = (3, "<", None, ("a",), {"a": (np.dtype("u8"), 0)}, 8, 8, 63)
 ATTACKS = {
     "objects that are said to be none": array(dtype("O8", *NO_FLAGS)),
-    "objects, by another name": array(dtype("object", *NO_FLAGS)),
     "objects": array(dtype("O8")),
     "fields": array(dtype("V8", *WITH_FIELDS)),
     "integers with the flags of objects": array(dtype("O", 3, "<", None, None, None, 8, 8, 63)),
     "texts": array(dtype("U2", 3, "<", None, None, None, 8, 4, 8)),
     "text as content": array(dtype("i8", *NO_FLAGS), content="A" * 320),
-    "a list as content": array(dtype("i8", *NO_FLAGS), content=[1] * 40),
     "too little": array(dtype("i8", *NO_FLAGS), content=b"A"),
     "another shape": array(dtype("i8", *NO_FLAGS), shape=(10**12,)),
     "an array from nothing": Pickled(np.ndarray, (10**12,)),
@@ -130,17 +128,10 @@ def test_python_2s_pickles_of_arrays_are_read(tmp_path):
 
 TENSORS = {
     "sparse": torch.ones(40, dtype=torch.int64).to_sparse(),
-    "bfloat16": torch.ones(40, dtype=torch.bfloat16),
-    "float": torch.ones(40),
-    "complex": torch.ones(40, dtype=torch.complex64),
-    "bool": torch.ones(40, dtype=torch.bool),
-    "meta": torch.ones(40, dtype=torch.int64, device="meta"),
     "expanded": torch.ones(1, dtype=torch.int64).expand(10**12),
     "ragged": [[1, 2], [3]],
     "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
     "text": "1" * 40,
-    "mapping": {"y": 1},
-    "list of texts": ["a"] * 40,
     "large": [2**70] * 40,
 }
 
@@ -166,14 +157,11 @@ def test_a_pt_file_without_names_is_refused(tmp_path, content):
 
 HEADERS = {
     "large": "{'descr': '<i8', 'fortran_order': False, 'shape': (10000000000000,), }",
-    "larger": "{'descr': '<i8', 'fortran_order': False, 'shape': (99999999999999999999999,), }",
     "negative": "{'descr': '<i8', 'fortran_order': False, 'shape': (-40,), }",
     "wide texts": "{'descr': '<U1000000000', 'fortran_order': False, 'shape': (40,), }",
-    "rows": "{'descr': ('<i8', (40,)), 'fortran_order': False, 'shape': (40,), }",
     "fields": "{'descr': [('a', 'O')], 'fortran_order': False, 'shape': (40,), }",
     "nonsense": "(" * 5000,
     "not closed": "{",
-    "short": "{'descr': '<i8', 'fortran_order': False, 'shape': (40,), }",
 }
 
 
@@ -188,8 +176,3 @@ def test_headers_are_checked_before_memory_is_allocated(tmp_path, header, versio
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
         file.writestr("x.npy", content)
     refused(tmp_path, "a.npz")
-
-
-def test_a_column_twice_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("x,x\n" + "1,2\n" * 40)
-    assert "a.csv has x, x, expected 'x' once" in refused(tmp_path, "a.csv")

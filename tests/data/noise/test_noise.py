@@ -1,8 +1,6 @@
 """Label noises: which labels are flipped, and into what."""
 
 import dataclasses
-import hashlib
-import struct
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from noisyfl.data.datasets.dataset import DATASETS
 from noisyfl.data.noise.label_noise import LABEL_NOISES, Context
 from noisyfl.data.noise.transitions import MAPS
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.data.roots import NotRead
 
 CIFAR10 = DATASETS["cifar10"]
 
@@ -103,11 +100,7 @@ def test_exact_and_floor_counts_are_what_they_say(n, level, seed):
     ("level", "n", "expected"),
     [
         (0.5, 1, 1),
-        (0.5, 5, 3),
-        (0.5, 7, 4),
-        (0.3, 5, 2),
         (0.1, 25, 3),
-        (0.29, 50, 14),
         (0.5, 357, 178),
     ],
 )
@@ -295,13 +288,6 @@ def test_class_noise_spoils_one_class_that_the_client_holds():
     ("text", "message"),
     [
         ("symmetric(count='some')", r"symmetric\.count: Input should be 'exact'"),
-        (
-            "symmetric(noise_classes=1)",
-            r"noise_classes: Input should be greater than or equal to 2",
-        ),
-        ("pair(direction=2)", r"pair\.direction: Input should be 1 or -1"),
-        ("asymmetric(map='clasic')", r"asymmetric\.map: Input should be 'classic'"),
-        ("asymmetric", "map: Field required"),
         ("symetric", "no label noise is called 'symetric'; did you mean 'symmetric'"),
     ],
 )
@@ -336,66 +322,13 @@ def test_four_maps_need_classes_to_differ_in():
         build_noise("pair4groups").check(DATASETS["covidx"], 20)
 
 
-@pytest.mark.parametrize("text", EVERY_FLIPPING)
-def test_noise_that_can_be_passes_the_check(text):
-    build_noise(text).check(CIFAR10, 20)
-
-
 SMALL = dataclasses.replace(CIFAR10, train_size=30)
-
-
-def human(text, folder):
-    own = OwnFiles(folder, folder / "results")
-    noise = build_noise(text).resolve(SMALL, own)
-    (labels,) = noise.flip([np.arange(30) % 10], np.zeros(1), Context(SMALL, 0, own))
-    return labels
-
-
-def test_human_labels_are_those_of_the_file(tmp_path):
-    labels = np.random.default_rng(0).integers(10, size=30)
-    np.savez(tmp_path / "a.npz", worse=labels.astype(np.uint8), other=labels[:3])
-    np.save(tmp_path / "a.npy", labels)
-    (tmp_path / "a.csv").write_text("row,worse\n" + "".join(f"0,{y}\n" for y in labels))
-    for text in ("file='a.npz', key='worse'", "file='a.npy'", "file='a.csv', key='worse'"):
-        got = human(f"human({text})", tmp_path)
-        assert got.dtype == np.int64
-        assert got.tolist() == labels.tolist()
-    digest = hashlib.sha256(struct.pack("<30q", *labels)).hexdigest()
-    for text in ("file='a.npy'", "file='a.csv', key='worse'"):
-        got = human(f"human({text}, sha256='{digest}')", tmp_path)
-        assert got.tolist() == labels.tolist()
-
-
-def test_bad_files_of_human_labels_are_refused(tmp_path):
-    labels = np.arange(30) % 10
-    np.savez(tmp_path / "a.npz", worse=labels, short=labels[:29], far=labels + 1, real=labels / 2)
-    (tmp_path / "a.csv").write_text("worse\n1\n,\n")
-    (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:100])
-    (tmp_path / "empty.npy").write_bytes(b"")
-    np.save(tmp_path / "object.npy", np.array([None] * 30), allow_pickle=True)
-    cases = {
-        "file='none.npz', key='worse'": r"file: cannot read .*none\.npz \(No such file",
-        "file='a.xz', key='x'": r"file: got 'a\.xz', expected a \.npz, .*, \.pt file",
-        "file='a.npz'": r"key: got null, expected the name of an array or column \(in .*short",
-        "file='a.npz', key='worst'": r"key: got 'worst'; did you mean 'worse'.*short",
-        "file='a.npz', key='short'": r"file: .*a\.npz: 'short' holds int64 \(29,\).*of 30 rows",
-        "file='a.npz', key='far'": r"gives sample 9 the label 10, expected 0 to 9",
-        "file='a.npz', key='real'": r"holds float64 \(30,\), expected whole numbers",
-        "file='a.csv', key='worse'": r"file: cannot read .*a\.csv",
-        "file='cut.npz', key='worse'": r"file: cannot read .*cut\.npz",
-        "file='empty.npy'": r"file: cannot read .*empty\.npy",
-        "file='object.npy'": r"file: .*object\.npy holds object \(30,\), expected whole",
-        "file='a.npz', key='worse', sha256='ab'": r"sha256: .*'worse' in .* expected ab",
-    }
-    for text, message in cases.items():
-        with pytest.raises(BadInput, match=message):
-            human(f"human({text})", tmp_path)
-    with pytest.raises(NotRead, match=r"got 'a\.npz', which has not been read yet"):
-        build_noise("human(file='a.npz', key='worse')").resolve(SMALL, None)
 
 
 def test_the_order_of_a_datasets_labels_that_were_not_known_before_is_checked_by_the_job(tmp_path):
     labels = np.arange(30) % 10
     np.savez(tmp_path / "a.npz", worse=labels, clean_label=labels[::-1])
+    own = OwnFiles(tmp_path, tmp_path / "results")
+    noise = build_noise("file(path='a.npz', key='worse')").resolve(SMALL, own)
     with pytest.raises(BadInput, match=r"^path: the file has its labels in another order than cif"):
-        human("file(path='a.npz', key='worse')", tmp_path)
+        noise.flip([labels], np.zeros(1), Context(SMALL, 0, own))

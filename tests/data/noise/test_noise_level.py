@@ -118,28 +118,11 @@ def test_a_share_rho_of_clients_is_noisy_from_tau_on():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("constant(level=1.2)", r"constant\.level: Input should be less than or equal to 1"),
-        ("constant(level=-0.1)", r"constant\.level: Input should be greater than or equal to 0"),
         ("constant(level=0.1, scope='server')", "scope: Input should be 'client'"),
-        (
-            "client_linear(low=0, high=1.4)",
-            r"client_linear\.high: Input should be less than or equal to 1",
-        ),
         (
             "groups(levels=[0.5, 1.5])",
             r"groups\.levels\[1\]: Input should be less than or equal to 1",
         ),
-        ("groups(levels=[])", r"groups\.levels: List should have at least 1 item"),
-        ("truncnorm(mu=0.2, sigma=0)", r"truncnorm\.sigma: Input should be greater than 0"),
-        (
-            "truncnorm(mu=0.2, sigma=1, seed=-1)",
-            r"truncnorm\.seed: Input should be greater than or equal to 0",
-        ),
-        (
-            "bernoulli_uniform(rho=1.1, tau=0)",
-            r"bernoulli_uniform\.rho: Input should be less than or equal to 1",
-        ),
-        ("bernoulli_uniform(rho=0.4, tau=2)", r"bernoulli_uniform\.tau: Input should be less"),
         ("const(level=0.1)", "no noise level is called 'const'; did you mean 'constant'"),
     ],
 )
@@ -157,9 +140,7 @@ def test_bad_options_of_a_level_are_refused(text, message):
         ),
         ("uniform(low=0.5, high=0.4)", r"low=0\.5 is more than high=0\.4"),
         ("client_variance(level=0.4, eta=0.5)", r"level=0\.4 and eta=0\.5 make .* -0\.1 to 0\.9"),
-        ("client_variance(level=0.8, eta=0.3)", r"from 0\.5 to 1\.1, expected levels from 0 to 1"),
         ("client_variance(level=0.4, eta=0.1)", "5 groups of clients need .* got clients=4"),
-        ("groups(levels=[0.1, 0.2, 0.3, 0.4, 0.5])", "5 groups .* got clients=4"),
         ("client_linear(low=0, high=0.4, ramps=5)", "5 groups .*clients=4"),
     ],
 )

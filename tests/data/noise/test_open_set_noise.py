@@ -47,7 +47,7 @@ def test_of_a_clients_noisy_samples_the_share_is_open_set(
     folder = tmp_path_factory.mktemp("noise")
     found = make(folder, labels, label_noise=noise, noise_level=levels)
     clean = make(folder, labels, label_noise="none", noise_level="none")
-    check_content(found, labels, OPEN, "partition")
+    check_content(found, labels, "partition")
     noisy = strange = 0
     for one, before in zip(found.clients, clean.clients, strict=True):
         open_set = one.true_label == OPEN

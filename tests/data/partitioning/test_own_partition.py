@@ -75,12 +75,8 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
         ("file(path='clients.txt')", r"path: got 'clients\.txt', expected a \.csv or \.parquet"),
         ("file", r"path: got null, expected a \.csv or \.parquet file"),
         ("file(path='clients.csv', clients=5)", r"clients: got 5, and clients\.csv has 4"),
-        ("file(path='clients.csv', samples=9)", r"samples: got 9, and clients\.csv has 100"),
         ("file(path='empty.csv')", r"path: .*empty\.csv: it has 0 rows, expected 1 to 20,000,000"),
-        (
-            "file(path='columns.csv')",
-            r"path: .*columns\.csv has client, sample, client, expected 'client' once",
-        ),
+        ("file(path='clients.csv', samples=9)", r"samples: got 9, and clients\.csv has 100"),
         ("file(path='far.csv')", r"far\.csv, row 99 \(client 3, sample 1437\): its sample is none"),
         (
             "file(path='twice.csv')",
@@ -92,24 +88,14 @@ def test_a_job_needs_what_was_kept_and_nothing_else(tmp_path):
             r"gap\.csv: client 0 has no sample, and client 4 has some; .* 0 to 3 for 4 clients",
         ),
         (
-            "file(path='dates.csv')",
-            r"client 0 has no sample, and client 20240004 has some; expected numbers from 0 to 3",
-        ),
-        (
             "file(path='large.csv')",
             r"client 4 has no sample, and client 9000000000000000000 has some; .* 0 to 4 for 5",
         ),
-        (
-            "file(path='double.csv')",
-            r"double\.csv has client, sample, sample, expected 'sample' once",
-        ),
-        ("file(path='other.csv')", r"other\.csv has a, b, expected 'client'"),
         (
             "file(path='upper.csv')",
             r"has Client, sample, expected 'client'; did you mean 'Client'",
         ),
         ("file(path='text.csv')", r"text\.csv: 'client' has names, expected whole numbers"),
-        ("file(path='cut.parquet')", r"cannot read .*cut\.parquet"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
@@ -119,15 +105,10 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
     write_csv(tmp_path, sample=np.append([0, 0], SAMPLE[2:]), name="twice.csv")
     write_csv(tmp_path, client=CLIENT - 1, name="below.csv")
     write_csv(tmp_path, client=CLIENT + 1, name="gap.csv")
-    write_csv(tmp_path, client=CLIENT + 20240001, name="dates.csv")
     write_csv(tmp_path, client=np.append(CLIENT[:-1], 9 * 10**18), name="large.csv")
     (tmp_path / "upper.csv").write_text("Client,sample\n1,2\n")
-    (tmp_path / "double.csv").write_text("client,sample,sample\n0,1,2\n")
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "empty.csv").write_text("client,sample\n")
-    (tmp_path / "columns.csv").write_text("client,sample,client\n0,0,0\n")
     (tmp_path / "text.csv").write_text("client,sample\nx,2\n")
-    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     with pytest.raises(BadInput, match=message) as error:
         made(tmp_path, text)
     assert str(error.value).startswith("spec.partition.file.")
