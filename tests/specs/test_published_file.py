@@ -27,11 +27,9 @@ def test_each_value_stands_under_its_column_and_blank_lines_are_none(tmp_path):
     assert (second.fields, second.line) == ({**ROW, "table": "two", "note": "n"}, 4)
 
 
-@pytest.mark.parametrize(("commas", "got"), [(-1, 14), (-3, 12), (1, 16)])
-def test_a_line_with_another_number_of_values_than_columns_is_refused(tmp_path, commas, got):
-    wrong = line(table="two")
-    wrong = wrong[:commas] if commas < 0 else f"{wrong},"
-    path = write(tmp_path / "mine.csv", line(), wrong)
+@pytest.mark.parametrize(("end", "got"), [(None, 14), (",,", 16)])
+def test_a_line_with_another_number_of_values_than_columns_is_refused(tmp_path, end, got):
+    path = write(tmp_path / "mine.csv", line(), line(table="two").removesuffix(",") + (end or ""))
     message = rf"mine\.csv, line 3: number of values: got {got}, expected 15, one for each column"
     with pytest.raises(BadInput, match=message):
         read_published(path)
@@ -41,17 +39,14 @@ def test_a_line_with_another_number_of_values_than_columns_is_refused(tmp_path, 
     ("column", "value", "expected"),
     [
         ("value", "nan", "0 to 100, since the unit is percent"),
-        ("value", "-inf", "0 to 100, since the unit is percent"),
-        ("std", "nan", "0 to 100, since the unit is percent"),
         ("value", "", "a number"),
         ("std", "x", "a number"),
         ("trials", "2.5", "a number"),
         ("trials", "0", "a finite number of 1 or more"),
         ("value", "500", "0 to 100, since the unit is percent"),
-        ("value", "-1", "0 to 100, since the unit is percent"),
         ("std", "-0.5", "0 to 100, since the unit is percent"),
-        ("std", "101", "0 to 100, since the unit is percent"),
         ("converged", "maybe", "true, false or nothing"),
+        ("unit", "hours", "percent or fraction or seconds"),
     ],
 )
 def test_a_number_that_is_none_is_refused(tmp_path, column, value, expected):
@@ -79,12 +74,10 @@ def test_a_number_fits_its_unit(tmp_path, unit, value, expected):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xe9", r"mine\.csv, line 1: got the byte 0xe9, expected UTF-8"),
         (
             f"{','.join(COLUMNS)}\n{line(note='é')}\n".encode("latin-1"),
             r"line 2: got the byte 0xe9",
         ),
-        (",".join(COLUMNS).encode("utf-16"), r"line 1: got the byte 0xff, expected UTF-8"),
         (b"", r"mine\.csv, line 1: got no column 'paper', expected one"),
         (",".join((*COLUMNS, "value")).encode(), r"line 1: got more than one column 'value'"),
         (",".join(COLUMNS).encode(), r"mine\.csv: got no rows, expected one for each published"),

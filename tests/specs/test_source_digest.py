@@ -1,12 +1,29 @@
 """The digest of the sources: of what computes a run, all of it and nothing else."""
 
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-from noisyfl.specs.sources import MESSAGE_MODULES, PACKAGE, computing_sources, source_digest
+from noisyfl.specs.sources import (
+    COMPUTING,
+    MESSAGE_MODULES,
+    PACKAGE,
+    computing_sources,
+    source_digest,
+)
+
+COMPUTE = (
+    *("core/randomness.py", "data/noise/label_noise.py", "methods/fedavg.py", "models/__init__.py"),
+    *("simulation/sgd.py", *(part for part in COMPUTING if part.endswith(".py"))),
+)
+"""Some of what computes a run."""
+
+REPORT = (
+    *("figures/style.py", "pages/print_table.py", "experiments/plan.py", "specs/cost.py"),
+    *("runs/job.py", "runs/devices.py", "commands/runs.py", "runs/archive.py", *MESSAGE_MODULES),
+)
+"""Some of what reports, plans and starts runs."""
 
 NAMES_A_RUN = {
     "__init__.py",
@@ -27,56 +44,16 @@ NAMES_A_RUN = {
 where files lie, how messages are shown, and how what a run found is written."""
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    """A copy of the package."""
-    ignored = shutil.ignore_patterns("__pycache__")
-    return shutil.copytree(PACKAGE, tmp_path_factory.mktemp("copy") / "noisyfl", ignore=ignored)
-
-
-def changed(package, name):
-    """Whether another line in a file makes another digest."""
-    path = package / name
-    text = path.read_text()
-    before = source_digest.__wrapped__(package)
-    path.write_text(f"{text}\n# Another line.\n")
-    after = source_digest.__wrapped__(package)
-    path.write_text(text)
-    return before != after
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "core/randomness.py",
-        "data/noise/label_noise.py",
-        "methods/fedavg.py",
-        "models/__init__.py",
-        "simulation/sgd.py",
-        "specs/build.py",
-        "runs/train.py",
-    ],
-)
-def test_what_computes_a_run_is_in_the_digest(package, name):
-    assert changed(package, name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "figures/style.py",
-        "pages/print_table.py",
-        "experiments/plan.py",
-        "specs/cost.py",
-        "runs/job.py",
-        "runs/devices.py",
-        "commands/runs.py",
-        "runs/archive.py",
-        *MESSAGE_MODULES,
-    ],
-)
-def test_what_reports_plans_and_starts_runs_is_not(package, name):
-    assert not changed(package, name)
+def test_the_digest_changes_with_what_computes_a_run_and_with_nothing_else(tmp_path):
+    for name in (*COMPUTE, *REPORT):
+        assert (PACKAGE / name).exists()
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    digest = source_digest.__wrapped__(tmp_path)
+    for name in (*COMPUTE, *REPORT):
+        (tmp_path / name).write_text("# A line.\n")
+        before, digest = digest, source_digest.__wrapped__(tmp_path)
+        assert (digest != before) == (name in COMPUTE), name
 
 
 @pytest.mark.slow

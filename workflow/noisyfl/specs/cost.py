@@ -92,12 +92,6 @@ class Work:
         """Clients in an ordinary round."""
         return self.schedule.participants(self.clients)
 
-    @property
-    def model_bytes(self) -> int:
-        """Bytes of the weights of all networks of a model."""
-        weights = sum(inputs * outputs for _, inputs, outputs in self.layers)
-        return 4 * weights * self.networks
-
 
 def estimate(work: Work, device: str) -> Estimate:
     """What a run should take on a device.
@@ -126,8 +120,9 @@ def _memory_mb(work: Work, process: float) -> float:
     # Models of the participants, of the slots, and those that the method keeps.
     slots = min(STREAM_SLOTS, work.participants)
     models = work.participants + slots + work.models_kept * work.clients
-    activations = 500 * sum(positions for positions, _, _ in work.layers) * 64 * 4
-    held = _images(work.facts, work.schedule) + work.model_bytes * models + activations
+    weights = work.networks * sum(inputs * outputs for _, inputs, outputs in work.layers)
+    activations = 500 * sum(positions for positions, _, _ in work.layers) * 64
+    held = _images(work.facts, work.schedule) + 4 * (weights * models + activations)
     return process + (held + _answers_bytes(work)) / 1e6
 
 
@@ -148,15 +143,9 @@ def _images(facts: Dataset, schedule: Schedule) -> float:
     when memory is short. Decoding adds no time, since it runs beside the training
     (docs/datasets.md).
     """
+    train = math.prod(facts.train_shape or facts.shape)
     if facts.encoded:
         batch = max(schedule.test_batch_size, schedule.pass_batch_size)
-        ahead = batch * math.prod(facts.train_shape or facts.shape)
-        return 3 * INDEX_BYTES * (facts.train_size + facts.test_size) + 4 * ahead
+        return 3 * INDEX_BYTES * (facts.train_size + facts.test_size) + 4 * batch * train
     # Three copies: the file, its array and the tensor.
-    return 3 * _pixels(facts)
-
-
-def _pixels(facts: Dataset) -> int:
-    """Bytes of the images of both parts, decoded."""
-    train = math.prod(facts.train_shape or facts.shape)
-    return facts.train_size * train + facts.test_size * math.prod(facts.shape)
+    return 3 * (facts.train_size * train + facts.test_size * math.prod(facts.shape))

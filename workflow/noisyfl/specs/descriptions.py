@@ -179,10 +179,7 @@ class TableDescription:
 
     def panels(self, where: str) -> dict[str, list[int]]:
         """The numbers of the columns that have runs, by group; in a group they are ordered by
-        their ``x``.
-
-        Args:
-            where: what the error messages call the figure that has a panel for each group.
+        their ``x``. ``where`` is what error messages call the figure with a panel for each group.
 
         Raises:
             BadInput: a column has no ``x``, or the cells of a group show different metrics or
@@ -321,11 +318,7 @@ class FigureDescription:
 
     @property
     def source_table(self) -> TableDescription:
-        """The part of a table that is drawn.
-
-        Raises:
-            BadInput: the figure is not drawn from a table.
-        """
+        """The part of a table that is drawn; :class:`BadInput` if none is."""
         if self.table is None:
             raise BadInput(f"{self.name}: a figure {self.kind!r} is drawn from a table")
         return self.table
@@ -394,7 +387,7 @@ Description = TableDescription | FigureDescription
 
 
 def description_text(description: Description) -> str:
-    """Return a description as :func:`script_safe` JSON, so that equal ones are equal texts."""
+    """A description as :func:`script_safe` JSON, so that equal ones are equal texts."""
     return script_safe(asdict(description))
 
 

@@ -136,11 +136,8 @@ def remarks_of(spec: Mapping[str, Any]) -> list[str]:
 def layers_of(
     model: Mapping[str, Any], shape: tuple[int, int, int], classes: int
 ) -> tuple[Layer, ...]:
-    """The layers with weights of a model, for images of a shape, found by running it once.
-
-    Args:
-        shape: of an image: height, width, channels.
-        classes: how many the dataset has.
+    """The layers with weights of a model, for images of a shape (height, width, channels), found by
+    running it once.
     """
     return _layers(canonical_json(model), tuple(shape), classes)
 

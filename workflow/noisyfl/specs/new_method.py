@@ -22,10 +22,8 @@ METHOD = TEMPLATE / "src" / NAME / "method.py"
 
 
 def write_new_method(name: str, folder: Path = PACKAGE / "methods") -> Path:
-    """Write the file of a new method, and return its path.
-
-    Raises:
-        BadInput: a method cannot have that name, or there is a method or file of that name.
+    """Write the file of a new method, and return its path; :class:`BadInput` if a method cannot
+    have that name, or there is a method or file of that name.
     """
     path = folder / f"{name}.py"
     for taken in (path, path.with_suffix("")):  # Python finds a folder before a file
@@ -42,8 +40,8 @@ def write_package(name: str, folder: Path) -> list[Path]:
         folder: of the package; made if it is missing.
 
     Raises:
-        BadInput: a method cannot have that name; or there is a method of that name, or one of the
-            files, or another module that Python would no longer find once the package is installed.
+        BadInput: as :func:`write_new_method`, or there is another module of that name, which Python
+            would no longer find once the package is installed.
     """
     files = [path for path in sorted(TEMPLATE.rglob("*")) if path.suffix in (".py", ".toml")]
     found = {

@@ -100,8 +100,7 @@ def read_published(*paths: Path) -> list[Published]:
     """Every row of files of published numbers; those of a paper come from the first that has any.
 
     Raises:
-        BadInput: a row has not a value for each column or is not a number in a known unit, or two
-            of a file have the same labels.
+        BadInput: a file is none of published numbers; names the line.
     """
     found: list[Published] = []
     for path in paths:
@@ -174,20 +173,9 @@ def _read(rows: Any, path: Path) -> Iterator[Published]:
         yield Published(rows.line_num, dict(zip(columns, values, strict=True)))
 
 
-def select(rows: Iterable[Published], labels: Mapping[str, str]) -> list[Published]:
-    """The rows whose columns have the wanted values."""
-    return [row for row in rows if all(row.fields[c] == value for c, value in labels.items())]
-
-
-def select_one(
-    rows: Iterable[Published], labels: Mapping[str, str], where: str
-) -> Published | None:
-    """The one row whose columns have the wanted values, or None.
-
-    Raises:
-        BadInput: several rows fit.
-    """
-    found = select(rows, labels)
+def _select(rows: Iterable[Published], labels: Labels, where: str) -> Published | None:
+    """The row whose columns have the wanted values, or None; :class:`BadInput` if several fit."""
+    found = [row for row in rows if all(row.fields[c] == value for c, value in labels.items())]
     if len(found) > 1:
         differing = [c for c in KEY if len({row.fields[c] for row in found}) > 1]
         raise BadInput(
@@ -198,13 +186,8 @@ def select_one(
     return found[0] if found else None
 
 
-def check_labels(rows: Iterable[Published], labels: Mapping[str, str], where: str) -> None:
-    """Check that the labels that select published numbers exist among them.
-
-    Raises:
-        BadInput: there is no such label column, or none of the rows has the value.
-    """
-    rows = list(rows)
+def _check_labels(rows: Sequence[Published], labels: Labels, where: str) -> None:
+    """Raise :class:`BadInput` if there is no such label column, or no row has its value."""
     for column, value in labels.items():
         known = KEY if column not in KEY else dict.fromkeys(row.fields[column] for row in rows)
         kind = "label column" if column not in KEY else column
@@ -254,11 +237,11 @@ def join(
     """
     known = []
     if selection is not None:
-        check_labels(published, selection, f"{where}.published")
+        _check_labels(published, selection, f"{where}.published")
         headings = [*rows, *columns]
         known = _numbers(published, selection, headings)
         for heading in headings:
-            check_labels(known, heading.published or {}, f"{where}: {heading.name!r}: published")
+            _check_labels(known, heading.published or {}, f"{where}: {heading.name!r}: published")
     of_method: dict[str, list[Published]] = {}
     for number in known:
         of_method.setdefault(number.fields["method"], []).append(number)
@@ -277,7 +260,7 @@ def join(
         # A column without runs of its own may have published numbers only if it selects them.
         compared = compared and (column.has_runs or bool(column.published))
         candidates = of_method.get(wanted["method"], [])
-        number = select_one(candidates, wanted, place) if compared else None
+        number = _select(candidates, wanted, place) if compared else None
         if number is None:
             return wanted, {}
         return _some(number, KEY), _some(number, PRINTED)

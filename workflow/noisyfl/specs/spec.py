@@ -30,7 +30,6 @@ SIMULATION_REVISION = 2
 Probe = Literal["features", "local_models", "samples"]
 """What may be measured after a run's last round (:mod:`noisyfl.simulation.probes`)."""
 
-
 REGISTRIES: dict[str, Registry[Any]] = {
     "partition": PARTITIONS,
     "label_noise": LABEL_NOISES,
@@ -120,25 +119,18 @@ class RunSpec(PartitionSpec):
 def canonical_run(
     raw: Mapping[str, Any], where: str, own: OwnFiles | None = None
 ) -> dict[str, Any]:
-    """Check a run and fill in every default.
-
-    Raises:
-        BadInput: naming ``where``, the key, the value and what was expected.
-    """
+    """Check a run and fill in every default; :class:`BadInput` names ``where`` and the key."""
     return RunSpec.read(raw, where, own=own).canonical()
 
 
 def check_part(kind: str, raw: Any) -> None:
-    """Check one part of a run alone: its components, their options, and what they are called.
+    """Raise :class:`BadInput` if one part of a run is wrong: a component, an option, or a name.
 
     Options may be missing. A component without a name changes single options of another component.
 
     Args:
         kind: a key of a run's setting; or ``methods``, which are options by method, where those of
             a combination, such as ``centralized+dividemix``, are of its second method.
-
-    Raises:
-        BadInput: naming the key in the part, the value and what was expected.
     """
     if kind == "schedule":
         Schedule.check_options(raw)
