@@ -1,5 +1,7 @@
 """What one Snakemake command makes: what it is called, how long it takes, what failed and why."""
 
+from types import SimpleNamespace
+
 import pytest
 import yaml
 
@@ -16,11 +18,6 @@ from small_progress import TWO, done
 from small_status import status_with
 
 
-class Wildcards:
-    def __init__(self, experiment, name):
-        self.experiment, self.name = experiment, name
-
-
 @pytest.fixture
 def scale(tmp_path):
     """A scale of two tables that share runs."""
@@ -35,7 +32,7 @@ def scale(tmp_path):
 
 def ask(scale, name):
     """Ask for a table, as Snakemake does when it looks for the jobs."""
-    for run in scale.part(Wildcards("paper", name)).run_ids():
+    for run in scale.part(SimpleNamespace(experiment="paper", name=name)).run_ids():
         scale.train_inputs(run)
 
 
@@ -79,12 +76,10 @@ def test_the_first_line_says_how_much_there_is_to_do(scale):
 
 
 def test_measured_times_correct_the_estimate(scale):
-    place = type("Place", (), {"plan": scale.plan, "results": scale.results})
-    run = next(
-        run for run in scale.plan.runs if run not in scale.plan.tables["paper/two"].run_ids()
-    )
+    two = scale.plan.tables["paper/two"].run_ids()
+    run = next(run for run in scale.plan.runs if run not in two)
     ask(scale, "one")
-    done(place, run, factor=1 / 100, setup=0, device="Xeon CPU, 2 cores")
+    done(scale, run, factor=1 / 100, setup=0, device="Xeon CPU, 2 cores")
     ask(scale, "two")
     campaign = Campaign([scale])
     left = {*scale.asked_runs} - {run}
@@ -112,8 +107,7 @@ def test_the_progress_has_finished_runs_and_those_in_training(scale):
     for number, run in enumerate(runs[:2]):
         campaign.start(number, training(scale, run))
     says(scale, runs[1], rounds_done=3, rounds=9, accuracy=0.5)
-    place = type("Place", (), {"plan": scale.plan, "results": scale.results})
-    done(place, runs[0], device="Xeon CPU, 2 cores")
+    done(scale, runs[0], device="Xeon CPU, 2 cores")
     campaign.finish(0)
     shown = campaign.progress()
     assert (shown.done, shown.total, shown.note) == (1, 4, "1 other job")
@@ -132,7 +126,7 @@ CALLED = "CalledProcessError in file \"train.smk\", line 33:\nCommand 'python x.
         ({"state": "failed", "error": "ValueError: broken"}, "", "ValueError: broken"),
         (
             {"state": "running"},
-            CALLED + "died with <Signals.SIGKILL: 9>.",
+            f"{CALLED}died with <Signals.SIGKILL: 9>.",
             "ended by the signal SIGKILL",
         ),
         (None, CALLED + "returned non-zero exit status 143.", "ended by the signal SIGTERM"),
@@ -170,10 +164,8 @@ def test_what_a_later_attempt_made_or_was_asked_to_end_has_not_failed(scale):
     campaign.fail(1, training(scale, runs[0]), "once")
     campaign.finish(1)
     says(scale, runs[1], state="interrupted")
-    assert (
-        campaign.fail(2, training(scale, runs[1]), CALLED + "died with <Signals.SIGTERM: 15>.")
-        == ""
-    )
+    said = f"{CALLED}died with <Signals.SIGTERM: 15>."
+    assert campaign.fail(2, training(scale, runs[1]), said) == ""
     assert campaign.failures() == ""
     assert campaign.interrupted() == (
         "Interrupted: 1 run keeps its checkpoint; the same command goes on from there."

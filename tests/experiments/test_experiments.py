@@ -1,7 +1,5 @@
 """Configuration: what it expands to, and what is refused before any job starts."""
 
-import copy
-
 import pytest
 
 from noisyfl.core.checked_yaml import read_yaml
@@ -25,12 +23,7 @@ def test_a_table_is_rows_by_columns_by_trials(tmp_path):
     assert len(made.runs) == 8
     assert len(made.partitions) == 4  # two noises by two seeds, whatever the method
     spec = made.runs[table.runs[1][1][0]]
-    assert spec["method"] == {
-        "name": "fedprox",
-        "mu": 0.1,
-        "prox_form": "squared",
-        "revision": 1,
-    }
+    assert spec["method"] == {"name": "fedprox", "mu": 0.1, "prox_form": "squared", "revision": 1}
     assert spec["noisy_partition"]["noise_level"]["level"] == 0.4
     assert spec["noisy_partition"]["partition"]["clients"] == 10
     assert [[c.as_published for c in row] for row in table.cells] == [[True] * 2] * 2
@@ -59,8 +52,7 @@ def test_the_overlay_has_the_last_word(tmp_path):
 
 
 def test_an_overlay_of_one_table_leaves_the_others_alone(tmp_path):
-    paper = copy.deepcopy(PAPER)
-    paper["tables"]["two"] = copy.deepcopy(PAPER["tables"]["one"])
+    paper = edited(PAPER, ("tables", "two"), PAPER["tables"]["one"])
     experiments = {"paper": {"schedule": {"rounds": 4}}, "paper/two": {"schedule": {"rounds": 3}}}
     made = plan(tmp_path, paper, {**CONFIG, "overlay": {"experiments": experiments}})
     rounds = {
@@ -92,9 +84,8 @@ def test_a_setting_that_no_table_has_may_lack_what_others_lay_over_it(tmp_path):
 
 
 def test_tables_that_share_runs_name_them_alike(tmp_path):
-    paper = copy.deepcopy(PAPER)
-    paper["tables"]["two"] = copy.deepcopy(PAPER["tables"]["one"])
-    paper["tables"]["two"]["rows"] = [{"name": "Again", "method": {"name": "fedavg"}}]
+    again = {"rows": [{"name": "Again", "method": {"name": "fedavg"}}]}
+    paper = edited(PAPER, ("tables", "two"), {**PAPER["tables"]["one"], **again})
     made = plan(tmp_path, paper)
     assert made.tables["paper/two"].runs == made.tables["paper/one"].runs[:1]
     assert len(made.runs) == 8
@@ -132,57 +123,36 @@ SCHEDULE = ("settings", "base", "schedule")
         (ROW, "fedprox(mue=1)", "method.fedprox: unknown option 'mue'; did you mean 'mu'?"),
         (ROW, "fedprox(mu=-1)", "column 'clean'.method.fedprox.mu: Input should be greater"),
         (ROW, "fedcorr(variant='x')", "method.fedcorr.variant: got 'x'"),
-        (("settings", "base", "dataset"), "cifar", "no dataset is called 'cifar'"),
         (("settings", "base", "dataset"), "images", "dataset.images: expected the option path"),
         (("settings", "base", "model"), "resnet", "settings.base.model: no model is called 'resn"),
         (("settings", "base", "augmentation"), "flip", "no augmentation is called 'flip'"),
-        (("settings", "base", "partition"), "iidd", "no partition is called 'iidd'; did you mean"),
-        (("settings", "base", "partition"), "dirichlet(alpha=0)", "alpha: Input should be greater"),
         (("settings", "base", "clients"), 60_000, "clients=60000 needs 60000 training samples"),
-        ((*SCHEDULE, "learning_rate"), "fast", "learning_rate: Input should be"),
-        (("settings", "base", "clients"), 0, "settings.base.clients: Input should be greater"),
         ((*COLUMN, "dataset"), "MNIST", "no dataset is called 'MNIST'; did you mean 'mnist'"),
-        ((*COLUMN, "label_noise"), "Symmetric", "is called 'Symmetric'; did you mean 'symmetric'"),
-        ((*COLUMN, "label_noise"), "symetric", "no label noise is called 'symetric'; did you mean"),
         (
             (*COLUMN, "noise_level"),
             "constant(level=1.2)",
             "columns[1].with.noise_level.constant.level: Input should be less than or equal to 1",
         ),
-        ((*COLUMN, "noise_level"), "constnt(level=1)", "no noise level is called 'constnt'"),
         ((*COLUMN, "nois"), "x", "unknown key 'nois'"),
         ((*SCHEDULE, "round"), 5, "unknown option 'round'; did you mean 'rounds'?"),
-        ((*SCHEDULE, "participation"), 1.5, "participation: Input should be less"),
         ((*SCHEDULE, "batch_size"), None, "schedule.batch_size: Field required"),
-        (("settings", "base", "model"), None, "model: Field required"),
         (("tables", "one", "statistic"), "worst", "one.statistic: no statistic is called 'worst'"),
         (("tables", "one", "setting"), "bse", "no setting is called 'bse'; did you mean 'base'?"),
-        (("tables", "one", "trials"), 0, "tables.one.trials: Input should be greater"),
         (("tables", "one", "rows"), [], "tables.one.rows: List should have at least 1 item"),
         (("tables", "one", "rows", 1, "name"), "FedAvg", "one.rows: two are called 'FedAvg'"),
-        (("tables", "one", "colums"), [], "tables.one: unknown key 'colums'; did you mean"),
-        (("tilte",), "x", "unknown key 'tilte'; did you mean 'title'?"),
         (("tables", "one", "rows", 1, "wiht"), {}, "unknown key 'wiht'; did you mean 'with'?"),
         (("tables", "one", "rows", 1, "method_in"), {"bsae": "fedavg"},
          "tables.one.rows[1].method_in: no setting is called 'bsae'; did you mean 'base'?"),
-        (("methods",), {"rofl": {"muu": 1}}, "yaml: methods.rofl: unknown option 'muu'"),
         (("methods",), {"fedprox": {"muu": 1}},
          "yaml: methods.fedprox: unknown option 'muu'; did you mean 'mu'?"),
-        (("methods",), {"fedprox": {"mu": -1}}, "yaml: methods.fedprox.mu: Input should be"),
         (("methods",), {"krum+fedprox": {"mu": -1}}, "methods.krum+fedprox.mu: Input"),
         (("settings", "spare"), {"dataset": "nope"},
          "yaml: settings.spare.dataset: no dataset is called 'nope'"),
-        (("settings", "spare"), {"schedule": {"round": 1}},
-         "yaml: settings.spare.schedule: unknown option 'round'; did you mean 'rounds'?"),
         (("settings", "spare"), {"partition": "dirichlet(alpha=0)"},
          "yaml: settings.spare.partition.dirichlet.alpha: Input should be greater than 0 (got 0)"),
         (("figures",), {"one": {"title": "t"}}, "figures.one: key 'kind' is missing"),
         (("figures",), {"one": {**CURVES, "rows": ["a", "b", "a"]}},
          "figures.one.rows: got ['a', 'b', 'a'], expected each once"),
-        (("figures",), {"one": {**CURVES, "columns": ["a", "a"]}},
-         "figures.one.columns: got ['a', 'a'], expected each once"),
-        (("figures",), {"one": {**CURVES, "metrics": ["seconds_per_round"] * 2}},
-         "got ['seconds_per_round', 'seconds_per_round'], expected each once"),
         (("figures",), {"one": {"kind": "local_epochs", "title": "t", "caption": "c", "rounds": 3,
                                 "methods": [{"name": "a", "method": "fednoil"}] * 2}},
          "figures.one.methods: got ['a', 'a'], expected each once"),
@@ -206,27 +176,19 @@ def test_a_mistake_in_an_experiment_names_file_key_value_and_expectation(
         ({**CONFIG, "experiments": ["papr"]}, "no experiment is called 'papr'; did you mean"),
         ({**CONFIG, "experiments": ["papers/mine.yaml"]},
          "experiments[0]: got 'papers/mine.yaml', expected the name of a file without its folder"),
-        ({**CONFIG, "trials": "x"}, "my.yaml: trials: Input should be a valid integer (got 'x')"),
         ({**CONFIG, "device": "gpu"}, "my.yaml: device: got 'gpu', expected auto, cpu, cuda or"),
-        ({**CONFIG, "executor": "quick"}, "my.yaml: executor: Input should be 'fast' or 'loop'"),
         ({**CONFIG, "results": str(ROOT / "Makefile")}, "my.yaml: results: got"),
         ({**CONFIG, "results": ""}, "my.yaml: results: got '', expected the path of a folder"),
-        ({**CONFIG, "trails": 3}, "my.yaml: unknown key 'trails'; did you mean 'trials'?"),
         ({**CONFIG, "data": {"downlod": True}}, "my.yaml: data: unknown key 'downlod'; did you"),
         ({**CONFIG, "overlay": {"columns": {"paper/one": ["nosy"]}}},
          "overlay.columns.paper/one: no column is called 'nosy'; did you mean 'noisy'?"),
         ({**CONFIG, "overlay": {"columns": {"paper/on": ["noisy"]}}},
          "overlay.columns: no table is called 'paper/on'; did you mean 'paper/one'?"),
         ({**CONFIG, "overlay": {"datasets": {"cifar1": {}}}}, "no dataset is called 'cifar1'"),
-        ({**CONFIG, "overlay": {"trials": {"paper/on": 1}}}, "overlay.trials: no table is called"),
         ({**CONFIG, "overlay": {"methods": {"fedpro": {}}}},
-         "overlay.methods: no method is called 'fedpro'; did you mean 'fedprox'?"),
-        ({**CONFIG, "overlay": {"methods": {"fedprox": {"nu": 1}}}}, "unknown option 'nu'"),
-        ({**CONFIG, "overlay": {"methods": {"fedavg+fedpro": {}}}},
          "overlay.methods: no method is called 'fedpro'; did you mean 'fedprox'?"),
         ({**CONFIG, "overlay": {"methods": {"fedavg+fedprox+krum": {}}}},
          "overlay.methods: got 'fedavg+fedprox+krum', expected one method or two"),
-        ({**CONFIG, "overlay": {"setting": {"client": 3}}}, "setting: unknown key 'client'"),
         ({**CONFIG, "overlay": {"datasets": {"cifar10": {"dataset": "digits"}}}},
          "imagenet is for 3 channels"),
     ],
@@ -243,9 +205,6 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "list.yaml").write_text("- 1")
     with pytest.raises(BadInput, match="got list, expected keys and values"):
         load_config(tmp_path / "list.yaml")
-    (tmp_path / "broken.yaml").write_text("a: [1")
-    with pytest.raises(BadInput, match=r"broken\.yaml, line 2: did not find expected"):
-        load_config(tmp_path / "broken.yaml")
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path):
@@ -349,10 +308,7 @@ def test_a_client_side_behind_fedavg_is_that_method_alone(alone):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            "fedprox+oracle",
-            "fedprox has no server side that another method could use",
-        ),
+        ("fedprox+oracle", "fedprox has no server side that another method could use"),
         ("krum+scaffold", "scaffold is a client side and a server side that need each other"),
         ("fedcorr+coteaching", "what stands behind fedcorr needs a server side, and coteaching"),
         ("scaffold+dividemix", "nothing can stand behind it"),
@@ -367,20 +323,10 @@ def test_combinations_that_are_refused(text, words):
         canonical(text)
 
 
-def test_a_scale_lays_options_over_each_part_of_a_combination(tmp_path):
-    row = ("tables", "one", "rows", 1, "method")
-    config = {**CONFIG, "overlay": {"methods": {"fedprox": {"mu": 0.25}}}}
-    runs = plan(tmp_path, edited(PAPER, row, "median+fedprox"), config).runs.values()
-    mus = {part.get("mu") for run in runs for part in run["method"].get("parts", [])}
-    assert mus == {None, 0.25}
-
-
-def test_a_combination_has_options_of_its_own(tmp_path):
-    row = ("tables", "one", "rows", 1, "method")
-    methods = {"fedprox": {"mu": 0.25}, "median+fedprox": {"mu": 0.5}, "krum+fedprox": {"mu": 1.0}}
-    config = {**CONFIG, "overlay": {"methods": methods}}
-    runs = plan(tmp_path, edited(PAPER, row, "median+fedprox"), config).runs.values()
-    assert {part.get("mu") for run in runs for part in run["method"].get("parts", [])} == {
-        None,
-        0.5,
-    }
+def test_a_scale_lays_options_over_each_part_of_a_combination_and_over_the_combination(tmp_path):
+    paper = edited(PAPER, ("tables", "one", "rows", 1, "method"), "median+fedprox")
+    of_each = {"fedprox": {"mu": 0.25}, "krum+fedprox": {"mu": 1.0}}
+    for methods, mu in ((of_each, 0.25), ({**of_each, "median+fedprox": {"mu": 0.5}}, 0.5)):
+        runs = plan(tmp_path, paper, {**CONFIG, "overlay": {"methods": methods}}).runs.values()
+        mus = {part.get("mu") for run in runs for part in run["method"].get("parts", [])}
+        assert mus == {None, mu}

@@ -83,13 +83,6 @@ def test_two_numbers_with_the_same_labels_are_refused(planned):
         planned([*NUMBERS, twice])
 
 
-def test_a_number_that_is_none_is_refused(planned):
-    with pytest.raises(
-        BadInput, match=r"published.csv, line 3: value: got '4o', expected a number"
-    ):
-        planned([NUMBERS[0], number("a", "0.4", "fedavg", "4o")])
-
-
 def test_several_numbers_for_a_cell_are_refused(planned):
     other = {**number("a", "none", "fedavg", "52"), "partition": "shard"}
     message = r"tables.a: row 'FedAvg', column 'clean': .* lines 2, 7 fit; they differ in partition"

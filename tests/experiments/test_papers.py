@@ -1,50 +1,25 @@
 """The cells of a scale, and the same in the papers' settings."""
 
-import pytest
+import yaml
 
 from noisyfl.experiments.config import check_config
 from noisyfl.experiments.plan_file import in_both
+from small_paper import PAPER
 
 
 def test_the_papers_settings_have_the_scales_cells_and_not_its_values(tmp_path):
-    config = check_config(
-        {
-            "scale": "tiny",
-            "results": str(tmp_path),
-            "experiments": ["fedrn"],
-            "targets": ["fedrn/table2"],
-            "overlay": {
-                "setting": {"schedule": {"rounds": 7}},
-                "rows": {"fedrn/table2": ["FedAvg", "FedRN, k=1"]},
-                "trials": {"fedrn/table2": 2},
-            },
-        },
-        "test",
-    )
-    scale, papers = in_both(config, "test", ["fedrn"], print)
-    ours, theirs = scale.tables["fedrn/table2"], papers.tables["fedrn/table2"]
-    assert [row.name for row in ours.rows] == [row.name for row in theirs.rows]
-    assert [len(cell) for row in ours.runs for cell in row] == [2] * (2 * len(ours.columns))
-    for name, plan, rounds in (("ours", scale, 7), ("the paper's", papers, 500)):
-        table = plan.tables["fedrn/table2"]
-        found = {plan.runs[run]["schedule"]["rounds"] for run in table.run_ids()}
-        assert found == {rounds}, name
-    assert all(cell.as_published for row in theirs.cells for cell in row)
-    assert not any(cell.as_published for row in ours.cells for cell in row)
-
-
-@pytest.mark.slow
-def test_only_the_experiments_that_are_shown_are_planned_in_the_papers_settings(tmp_path):
-    config = check_config(
-        {
-            "scale": "tiny",
-            "results": str(tmp_path),
-            "experiments": ["fedrn", "fedcni"],
-            "overlay": {"rows": {"fedrn/table2": ["FedAvg"], "fedcni/table1": ["FedAvg"]}},
-        },
-        "test",
-    )
-    scale, papers = in_both(config, "test", ["fedcni"], print)
-    assert {table.experiment for table in scale.tables.values()} == {"fedrn", "fedcni"}
-    assert {table.experiment for table in papers.tables.values()} == {"fedcni"}
-    assert [row.name for row in papers.tables["fedcni/table1"].rows] == ["FedAvg"]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(PAPER))
+    overlay = {"setting": {"schedule": {"rounds": 7}}, "rows": {"a/one": ["FedAvg"]}}
+    given = {"scale": "tiny", "experiments": ["a", "b"], "experiment_folders": [str(tmp_path)]}
+    given |= {"results": str(tmp_path / "results"), "targets": ["a/one"]}
+    given["overlay"] = {**overlay, "trials": {"a/one": 1}}
+    scale, papers = in_both(check_config(given, "test"), "test", ["a"], print)
+    assert list(scale.tables) == ["a/one", "b/one"]
+    assert list(papers.tables) == ["a/one"]
+    for plan, rounds in ((scale, 7), (papers, 100)):
+        table = plan.tables["a/one"]
+        assert [row.name for row in table.rows] == ["FedAvg"]
+        assert [[len(cell) for cell in row] for row in table.runs] == [[1, 1]]
+        assert {plan.runs[run]["schedule"]["rounds"] for run in table.run_ids()} == {rounds}
+        assert {cell.as_published for cell in table.cells[0]} == {plan is papers}

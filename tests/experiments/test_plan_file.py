@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import yaml
-from tests.support.small_paper import CONFIG, DIGITS, PAPER, edited
 
 from noisyfl.core.options import BadInput
 from noisyfl.experiments import plan_file, planning
@@ -22,6 +21,7 @@ from noisyfl.experiments.targets import runs_by_target
 from noisyfl.models import MODELS
 from noisyfl.specs.identity import canonical_json, identity
 from outside import PARTS, as_before
+from small_paper import CONFIG, DIGITS, PAPER, edited
 
 HUMAN = {"name": "human", "file": "labels.npy", "key": None, "sha256": 64 * "0"}
 
@@ -162,56 +162,30 @@ def test_a_plugin_that_cannot_be_loaded_is_named_before_any_job(place, tmp_path,
         place.plan(config={**CONFIG, "plugins": [str(plugin)]})
 
 
+LINEAR, CALL = "nn.Linear(pixels, width)", "self.classifier(self.features(images))"
+
+
+# No other test builds a model of these widths for so many classes, and what is built is cached.
 @pytest.mark.parametrize(
-    ("old", "new", "width", "expected"),
+    ("width", "old", "new", "expected"),
     [
-        (
-            "def features(",
-            "def feature(",
-            5,
-            "one_layer: got a module without features(images)",
-        ),
-        ("nn.Flatten(), ", "", 6, "my_parts.py, line 32: RuntimeError: "),
-        ("self.body(images)", "images.flatten(1)", 7, "my_parts.py, line 35: RuntimeError: "),
-        ("self.body(images)", "images", 32, "one_layer: features(images) gives [2, 3, 32, 32] for"),
-        (
-            "self.classifier(self",
-            "(self",
-            8,
-            "one_layer: the module gives [2, 8] for two images",
-        ),
-        (
-            "self.classifier(self.features(images))",
-            "self.classifier(self.features(images)).log_softmax(1)",
-            9,
-            "one_layer: the module gives something else than `classifier` does",
-        ),
-        (
-            "nn.Linear(pixels, width)",
-            "nn.LazyLinear(width)",
-            10,
-            "one_layer: body.1.weight: got a parameter of a lazy layer, which has no shape yet",
-        ),
-        (
-            "nn.Linear(pixels, width)",
-            "nn.Linear(pixels, width).requires_grad_(False)",
-            11,
-            "one_layer: body.1.weight: got a frozen parameter (requires_grad=False), expected",
-        ),
-        (
-            "self.classifier = nn",
-            "self.other = nn.Linear(2, 2); self.classifier = nn",
-            12,
-            "one_layer: other.weight: got a parameter on which classifier(features(images)) does",
-        ),
+        (5, "def features(", "def feature(", "one_layer: got a module without features(images)"),
+        (6, "nn.Flatten(), ", "", "my_parts.py, line 32: RuntimeError: "),
+        (7, "self.body(images)", "images.flatten(1)", "my_parts.py, line 35: RuntimeError: "),
+        (32, "self.body(images)", "images", "features(images) gives [2, 3, 32, 32] for"),
+        (8, CALL, "(self.features(images))", "the module gives [2, 8] for two images"),
+        (9, CALL, f"{CALL}.log_softmax(1)", "gives something else than `classifier` does"),
+        (10, LINEAR, "nn.LazyLinear(width)", "body.1.weight: got a parameter of a lazy layer"),
+        (11, LINEAR, f"{LINEAR}.requires_grad_(False)", "body.1.weight: got a frozen parameter"),
+        (12, "self.classifier = nn", "self.other = nn.Linear(2, 2); self.classifier = nn",
+         "other.weight: got a parameter on which classifier(features(images)) does"),
     ],
-)
-def test_a_model_that_is_none_is_refused(place, tmp_path, old, new, width, expected):
+)  # fmt: skip
+def test_a_model_that_is_none_is_refused(place, tmp_path, width, old, new, expected):
     assert old in PARTS
     plugin = tmp_path / "my_parts.py"
     plugin.write_text(PARTS.replace(old, new))
     paper = edited(PAPER, ("settings", "base", "model"), f"one_layer(width={width})")
-    # No other test builds a model of this width for so many classes, and what is built is cached.
     paper["settings"]["base"]["dataset"] = "cifar100"
     with as_before(), pytest.raises(BadInput) as refused:
         place.plan(paper, {**CONFIG, "plugins": [str(plugin)]})
@@ -317,33 +291,22 @@ def test_an_experiment_that_lacked_its_human_labels_is_planned_once_they_are_the
     assert "human/one" in place.plan(config=config).tables
 
 
-def other_seed(lines):
-    lines[1] = lines[1].replace(":1}", ":2}", 1)
-
-
-def other_title(lines):
-    lines[2] = lines[2].replace("A paper", "Another paper", 1)
-
-
-def nothing(lines):
-    lines.clear()
-
-
-def other_json(lines):
-    lines[:] = ["{}", "[]", "1"]
-
-
-def fewer(lines):
-    lines.pop()
-
-
-@pytest.mark.parametrize("change", [other_seed, other_title, nothing, other_json, fewer])
-def test_a_damaged_plan_is_made_anew(place, change):
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda sums, runs, rest: [sums, runs.replace(":1}", ":2}", 1), rest],
+        lambda sums, runs, rest: [sums, runs, rest.replace("A paper", "Another paper", 1)],
+        lambda *_: [],
+        lambda *_: ["{}", "[]", "1"],
+        lambda sums, runs, _: [sums, runs],
+    ],
+    ids=["other seed", "other title", "nothing", "other JSON", "fewer lines"],
+)
+def test_a_damaged_plan_is_made_anew(place, changed):
     made = place.plan()
     path = place.path
     whole = path.read_text()
-    lines = whole.splitlines()
-    change(lines)
+    lines = changed(*whole.splitlines())
     assert "\n".join(lines) != whole.rstrip("\n")
     path.write_text("\n".join(lines))
     assert place.plan() == made

@@ -182,28 +182,6 @@ def test_a_scale_that_takes_no_tracked_runs_does_not_count_them(
     assert counted() == ("0", "0")
 
 
-def test_following_a_scale_that_takes_no_tracked_runs_waits_for_its_own(
-    place, tmp_path, monkeypatch
-):
-    tracked = Results(tmp_path / "reproduced")
-    monkeypatch.setattr(scales, "REPRODUCED", tracked)
-    config = scale_of(tmp_path)
-    config.write_text(f"{config.read_text()}reproduced: false\n")
-    runs = place.plan.tables["paper/two"].run_ids()
-    for run in runs:
-        done(SimpleNamespace(plan=place.plan, results=tracked), run)
-    waited = []
-
-    def wait(seconds):
-        waited.append(seconds)
-        for run in runs:
-            done(place, run)
-
-    monkeypatch.setattr(scales.time, "sleep", wait)
-    scales.print_progress(config, "paper_two", place.results.root, "auto", 3)
-    assert waited == [3]
-
-
 def test_following_ends_when_all_is_done(place, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scales, "REPRODUCED", Results(tmp_path / "reproduced"))
     config = scale_of(tmp_path)

@@ -30,7 +30,6 @@ from small_paper import CONFIG, PAPER, edited, plan
     [
         (b"a: 1\nb: \xff", ", line 2: got the byte 0xff, expected UTF-8"),
         (b"a: 1\nb: c: d", ", line 2: mapping values are not allowed in this context (YAML)"),
-        (b"a: 1\na: 2", ", line 2: the key 'a' stands twice, expected it once (YAML)"),
         (b"a: 1\nb: 1:30", ", line 2: got 1:30, which is read as a number in the base of 60"),
         (b"trials: 010", ", line 1: got 010, which is read as a number in the base of 8"),
         (b"a: &x {b: {c: *x}}", ", line 1: *x stands within &x, expected it elsewhere"),
@@ -38,8 +37,6 @@ from small_paper import CONFIG, PAPER, edited, plan
         (b"a: 2020-99-99", ": cannot be read (month must be in 1..12)"),
         (b"a: " + b"9" * 5000, ": cannot be read (Exceeds the limit"),
         (b"1: {}", ": got the key 1, expected text (in quotes)"),
-        (b"scale: 2020-09-09", ": scale: got datetime.date(2020, 9, 9), expected text (in quotes)"),
-        (b"- a", ": got list, expected keys and values"),
     ],
 )
 def test_a_file_that_is_no_configuration_is_refused_in_a_line(tmp_path, text, words):
@@ -110,9 +107,6 @@ def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_pat
         ({"experiments": ["train"]}, "experiments: got 'train', expected another name than those"),
         ({"scale": "mine\n"}, "scale: got 'mine\\n', expected a small letter, then small letters"),
         ({"results": "{run}"}, "results: got '{run}', expected a folder without braces, which Sna"),
-        ({"results": "/tmp/.."}, "results: got '/tmp/..', expected a folder below the root"),
-        ({"results": "/proc/self"}, "results: got '/proc/self', expected a folder"),
-        ({"results": "/dev/a"}, "results: got '/dev/a', expected a folder for files, and /dev has"),
         ({"results": "a</script>"}, "results: got 'a</script>', expected no '<', which could end"),
         ({"results": "a$/b"}, "results: got 'a$/b', expected environment variables that are set"),
         ({"results": "a" * 300}, "results: got 'aaaaaaa"),
@@ -120,8 +114,6 @@ def test_a_name_that_repeats_what_it_names_many_times_is_refused_at_once(tmp_pat
         ({"experiments": [[]]}, "experiments[0]: Input should be a valid string (got [])"),
         ({"overlay": {"rows": {"a/b": ["x", "x"]}}}, "overlay.rows.a/b: got ['x', 'x'], expected "
          "each once"),
-        ({"overlay": {"methods": {"fedprox": {"mu": 10**18}}}, "experiments": ["x"]},
-         "experiments: no experiment is called 'x'"),
     ],
 )  # fmt: skip
 def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, message):
@@ -138,7 +130,6 @@ def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, message):
         (f"fedprox(mu={10**400})", "method.fedprox.mu: got 1000"),
         ("fedprox(mu={[]: 1})", "cannot read"),
         ("fedprox(mu=1, mu=2)", "cannot read 'fedprox(mu=1, mu=2)': 'mu' stands twice, expected"),
-        ("fedavg+fedprox(mu=1, mu=2)", "'mu' stands twice, expected it once"),
         ("fedprox(**{'mu': 1})", "cannot read"),
         (
             "fednoil(least_epochs=10, most_epochs=1)",
@@ -146,18 +137,13 @@ def test_a_value_out_of_bounds_is_refused_in_a_line(tmp_path, changes, message):
         ),
         ("fednoil(least_epochs=200)", "least_epochs: got 200, expected at most"),
         ("poc(candidates=100000)", "poc.candidates: got 100000, expected at most 10 (clients)"),
-        ("poc(candidates=11)+gce", "poc.candidates: got 11, expected at most 10 (clients)"),
         ({"name": "fedcorr", "variant": []}, "method.fedcorr.variant: got []"),
-        ({"name": "fedprox", "prox_form": []}, "prox_form: Input should be 'squared'"),
         ("fedprox(mu=" + "-" * 1500 + "1)", "cannot read"),
         ("fedprox(mu=" + "-" * 9000 + "1)", "characters, expected name or name(key=value, ...)"),
-        ("fedprox(mu=" + "[" * 900 + ")", "cannot read"),
         ("+".join(["fedprox"] * 3000), "expected one method or two"),
         ("krum(byzantine=1000)", "krum.byzantine: got 1000, which takes 2003 participants in a"),
-        ("arfl", "method.arfl: takes 3 participants in a round; there are 2"),
         ("krum", "method.krum: takes 3 participants in a round; there are 2"),
         ("trimmed_mean+gce", "method.trimmed_mean: takes 3 participants in a round; there are 2"),
-        ("krum(selected=5)", "krum.selected: got 5, which takes 5 participants in a round"),
         ("cfl(smallest=3)", "cfl.smallest: got 3, which takes 3 participants in a round"),
         ("apfl+fedrn", "method: apfl+fedrn: fedrn keeps models of its own, and apfl cannot mix"),
         ("fedcorr+fednoil", "fedcorr+fednoil: fednoil decides its own batches, by"),
@@ -203,19 +189,12 @@ def test_a_scale_of_too_many_runs_is_refused_at_once(tmp_path):
     assert time.process_time() - begun < 20
 
 
-def test_a_published_column_that_there_is_not_is_refused_while_reading(tmp_path):
-    paper = edited(PAPER, ("tables", "one", "published"), {"papr": "fedcorr"})
-    with pytest.raises(BadInput, match=r"one\.published: .* no label column 'papr'; did you mean"):
-        plan(tmp_path, paper)
-
-
 @pytest.mark.parametrize(
     ("overlay", "message"),
     [
         ({"setting": {"schedule": {"round": 5}}}, "setting.schedule: unknown option 'round'; did"),
         ({"setting": {"model": "resnet"}}, "setting.model: no model is called 'resnet'; did you "),
         ({"setting": {"partition": {"alpa": 1}}}, "setting.partition: unknown option 'alpa'; did"),
-        ({"datasets": {"mnist": {"model": "resnet"}}}, "datasets.mnist.model: no model is called"),
         ({"experiments": {"paper/one": {"noise_level": "constant(level=2)"}}},
          "experiments.paper/one.noise_level.constant.level: Input should be less than or equal to "
          "1 (got 2)"),
@@ -304,15 +283,10 @@ def test_whatever_fails_while_reading_is_bad_input():
     ("place", "text", "words"),
     [
         (("title",), "one\ntwo", "title: got 'one\\ntwo', expected text without line breaks"),
-        (("title",), "one\n", "title: got 'one\\n', expected text without line breaks"),
         (("title",), " ", "title: got ' ', expected text that is not empty"),
-        (
-            ("tables", "one", "title"),
-            "a\u2028b",
-            "tables.one.title: got 'a\\u2028b', expected text",
-        ),
+        (("tables", "one", "title"), "a\u2028b", "one.title: got 'a\\u2028b', expected text"),
+        (("tables",), {"one\n": PAPER["tables"]["one"]}, "tables: got 'one\\n', expected a small"),
         (("tables", "one", "rows", 0, "name"), "a\tb", "rows[0].name: got 'a\\tb', expected text"),
-        (("tables", "one", "columns", 0, "name"), "a\n", "name: got 'a\\n', expected text without"),
     ],
 )
 def test_line_breaks_in_titles_and_names_are_refused(tmp_path, place, text, words):
@@ -320,12 +294,6 @@ def test_line_breaks_in_titles_and_names_are_refused(tmp_path, place, text, word
         plan(tmp_path, edited(PAPER, place, text))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_tables_name_with_a_line_break_is_refused(tmp_path):
-    tables = {"one\n": PAPER["tables"]["one"]}
-    with pytest.raises(BadInput, match=r"tables: got 'one\\n', expected a small letter, then"):
-        plan(tmp_path, edited(PAPER, ("tables",), tables))
 
 
 def test_the_names_of_rules_are_known():

@@ -18,28 +18,6 @@ SETTINGS = {
     "FedCNI": (20, 1.0, 100, 5, 100, 0.01, "resnet18"),
     "FedRN": (100, 0.1, 500, 5, 50, 0.01, "cnn4conv"),
 }
-METHODS = (
-    *("fedavg", "fedprox", "scaffold", "feddyn", "fedproto", "median", "krum", "trimmed_mean"),
-    *("rfa", "arfl", "cfl", "mae", "gce", "sce", "bootstrapping", "bootstrapping"),
-    *("label_smoothing", "mixup", "elr", "coteaching", "coteaching_plus", "jointopt", "selfie"),
-    *("dividemix", "josrc", "deep_self_learning", "rofl", "fedcni", "fedcni", "fednoil", "fednoil"),
-    *(
-        "fedcorr",
-        "fedrn",
-        "fedlsr",
-        "fednoro",
-        "feddiv",
-        "fedfixer",
-        "fedelc",
-        "masked_optim",
-        "fedsir",
-        "fedrg",
-        "fedelr",
-        "fedned",
-        "fedgr",
-        "oracle",
-    ),
-)
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +34,6 @@ def columns(plan):
         for c, column in enumerate(table.columns)
         if not column.average_rank
     }
-
-
-def test_two_columns_a_paper_and_all_methods(plan, columns):
-    assert [group for group, _ in columns] == [group for group in SETTINGS for _ in range(2)]
-    table = plan.tables["grand/methods"]
-    assert table.statistic == "mean_last_10"
-    assert len(table.run_ids()) == len(METHODS) * 2 * len(SETTINGS) * 3
-    for specs in columns.values():
-        assert tuple(spec["method"]["name"] for spec in specs) == METHODS
 
 
 def test_within_a_column_all_is_alike_but_the_method(columns):

@@ -45,9 +45,7 @@ def test_every_published_number_is_reached_by_exactly_one_cell(paper):
             assert number.fields["table"] == at[0]
     several = {line: places for line, places in cells.items() if len(places) > 1}
     assert not several
-    there = {number.line for number in numbers() if number.fields["paper"] == paper}
-    assert set(cells) == there
-    assert len(there) == PAPERS[paper]
+    assert set(cells) == {number.line for number in numbers() if number.fields["paper"] == paper}
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -131,8 +129,7 @@ def test_the_noise_of_a_cell_is_that_of_its_published_number(paper):
 
 
 def test_the_five_papers_are_all_there_is():
-    assert Counter(number.fields["paper"] for number in numbers()).keys() == set(PAPERS)
-    assert len(numbers()) == 1378
+    assert Counter(number.fields["paper"] for number in numbers()) == PAPERS
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -48,14 +48,7 @@ SIGNAL = re.compile(r"Signals\.(SIG\w+)|non-zero exit status (1[3-9]\d)\b")
 
 @dataclass(frozen=True)
 class Job:
-    """A job, as Snakemake reports its start.
-
-    Attributes:
-        rule: the name of its rule.
-        output: its output files.
-        log: its log file; empty if it has none.
-        wildcards: by name.
-    """
+    """A job, as Snakemake reports its start; ``log`` is empty if it has no log file."""
 
     rule: str
     output: tuple[str, ...]
@@ -181,12 +174,8 @@ class Campaign:
     def fail(self, number: int, job: Job, said: str) -> str:
         """Take note that a job has failed; return why, in one line.
 
-        The line is empty if the job was interrupted, or failed in the same way before.
-
-        Args:
-            number: of the job.
-            job: what Snakemake says of it.
-            said: what Snakemake says about its end.
+        The line is empty if the job was interrupted, or failed in the same way before. ``said`` is
+        what Snakemake says about its end.
         """
         self._jobs.setdefault(number, job)
         self._training.pop(number, None)
@@ -231,14 +220,13 @@ class Campaign:
     def progress(self) -> Progress:
         """How far the command is."""
         running = [self._in_training(run) for run in [*self._training.values()]]
-        # Runs that wait in a cluster's queue have no status.
-        shown = [one for one in running if one is not None]
         left = self._others - self._others_done
         return Progress(
             done=len(self._done),
             total=self._count,
             seconds_left=self._seconds_left() if self._count or left else None,
-            running=shown,
+            # Runs that wait in a cluster's queue have no status.
+            running=[one for one in running if one is not None],
             note=f"{left:,} other job{'s' if left != 1 else ''}" if left else "",
         )
 

@@ -23,12 +23,8 @@ def runs_by_claim(plan: Plan, target: str | None) -> tuple[dict[str, list[str]],
         runs: by claim, the one that needs the fewest first.
         out_of_reach: other claims, on which the tables and figures could say nothing.
     """
-    parts = tables_and_figures(plan, target)
-    claims, undecided = all_claims(), out_of_reach(read_published(PUBLISHED), parts)
+    parts, claims = tables_and_figures(plan, target), all_claims()
+    undecided = out_of_reach(read_published(PUBLISHED), parts)
     found = {name: runs_of_claim(claims[name], parts) for name in claims if name not in undecided}
-    runs = dict(
-        sorted(
-            ((name, runs) for name, runs in found.items() if runs), key=lambda item: len(item[1])
-        )
-    )
-    return runs, [name for name in claims if name not in runs]
+    needed = sorted(filter(found.get, found), key=lambda name: len(found[name]))
+    return {name: found[name] for name in needed}, [name for name in claims if name not in needed]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -37,9 +37,6 @@ from noisyfl.specs.extent import remarks_of
 from noisyfl.specs.identity import identity
 from noisyfl.specs.spec import check_part
 from noisyfl.specs.words import component
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 METHODS = ("fedavg", "rofl", "fedcni", "fednoil", "fedcorr", "fedrn")
 """What is compared if nobody says what."""
@@ -75,7 +72,6 @@ class MethodComparison:
 
     Attributes:
         setting: of all runs, as an experiment's file has it.
-        rows: in the order in which they were given.
         specs: of each row, by its name, the canonical specs of its runs, one a seed.
         own: reads a user's own files.
         plugins: files of plugins that the scale of :func:`compare`'s ``like`` names.
@@ -152,13 +148,8 @@ class MethodComparison:
         """Write the scale and the experiment of which Snakemake makes the same table.
 
         Args:
-            path: of the scale, such as ``mine.yaml``; the experiment is ``mine/mine.yaml``.
-            data: the data folders.
-            device: of the scale.
-            plugins: files of plugins.
-
-        Raises:
-            BadInput: see :func:`check_target`.
+            path: of the scale, such as ``mine.yaml``; the experiment is ``mine/mine.yaml``. It is
+                checked by :func:`check_target`.
         """
         check_target(path)
         name, folder = path.stem, path.with_suffix("")
@@ -316,7 +307,7 @@ def _sweep(raw: str | Mapping[str, Any]) -> list[ComparedRow]:
             chosen[place][option] = value
         name = "+".join(map(_in_words, chosen))
         method = chosen[0] if len(chosen) == 1 else {"parts": chosen}
-        rows.append(ComparedRow(name, method, text if len(values) and several else ""))
+        rows.append(ComparedRow(name, method, text if several else ""))
     return rows
 
 

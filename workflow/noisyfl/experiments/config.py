@@ -57,26 +57,17 @@ RESERVED_FOLDERS = (
 )
 """Folders of the results that all scales share; no scale may have one of these names."""
 
-KERNELS = ("/proc", "/sys", "/dev")
-"""Folders that show the state of the system, and keep no files."""
-
 
 def check_device(name: str) -> str:
-    """The name, if it can be that of a device, on this machine or elsewhere.
-
-    Raises:
-        BadInput: it cannot.
-    """
+    """The name; :class:`BadInput` if no device, on this machine or elsewhere, can have it."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
         raise BadInput(f"got {name!r}, expected auto, cpu, cuda or cuda:<number>")
     return name
 
 
 def check_tracker(name: str) -> str:
-    """The name of a tracker; its module and the package's extra have the same name.
-
-    Raises:
-        BadInput: it is not installed.
+    """The name of a tracker, which is also that of its module and of the package's extra;
+    :class:`BadInput` if it is not installed.
     """
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:  # a folder of that name, as W&B makes one
@@ -87,14 +78,7 @@ def check_tracker(name: str) -> str:
 
 
 def check_folder(path: Path, where: str = "", to_be_made: bool = True) -> None:
-    """Check that a path is a folder.
-
-    Args:
-        to_be_made: the folder need not exist yet.
-
-    Raises:
-        BadInput: there is something else, or nothing, in its place.
-    """
+    """Raise :class:`BadInput` unless a path is a folder, or one that can still be made."""
     got = f"got {str(path)!r}, expected a folder"
     with within(where=where):
         try:
@@ -107,13 +91,16 @@ def check_folder(path: Path, where: str = "", to_be_made: bool = True) -> None:
             raise BadInput(f"{got}, and there is none")
 
 
-def _experiment_folder(given: Any) -> Path:
-    path = checked_folder(given)
+def _fit_for_reports(path: Path) -> Path:
     if "<" in str(path):
         raise BadInput(
-            f"got {str(given)!r}, expected no '<', which could end a script of Snakemake's report"
+            f"got {str(path)!r}, expected no '<', which could end a script of Snakemake's report"
         )
     return path
+
+
+def _experiment_folder(given: Any) -> Path:
+    return _fit_for_reports(checked_folder(given))
 
 
 def _data_folders(given: Any) -> list[Path]:
@@ -135,19 +122,12 @@ def _results_folder(given: Any) -> Path:
         raise BadInput("got '', expected the path of a folder")
     path = checked_folder(given, to_be_made=True)
     check_folder(path)
-    problem, place = "", path.resolve()
     if set(str(path)) & set("{}"):
-        problem = "a folder without braces, which Snakemake takes for wildcards"
-    elif "<" in str(path):
-        problem = "no '<', which could end a script of Snakemake's report"
-    elif place == place.parent:
-        problem = "a folder below the root"
-    for folder in KERNELS:
-        if place.is_relative_to(folder) and not place.is_relative_to("/dev/shm"):
-            problem = f"a folder for files, and {folder} has none"
-    if problem:
-        raise BadInput(f"got {str(given)!r}, expected {problem}")
-    return path
+        raise BadInput(
+            f"got {str(given)!r}, expected a folder without braces, which Snakemake takes for "
+            "wildcards"
+        )
+    return _fit_for_reports(path)
 
 
 def _not_reserved(scale: str) -> str:
@@ -251,11 +231,7 @@ class Overlay(Typed):
     )
 
     def settings_for(self, dataset: str, experiment: str, part: str) -> list[Setting]:
-        """What overrides a setting; later ones take precedence.
-
-        Args:
-            part: a table or figure, ``<experiment>/<name>``.
-        """
+        """What overrides a setting of a table or figure, ``part``; later ones take precedence."""
         found = (
             *(self.datasets.get(dataset), self.setting),
             *(self.experiments.get(experiment), self.experiments.get(part)),
@@ -333,10 +309,8 @@ class Configuration(Typed):
         description="write what each run that is trained found of every sample's label, beside the "
         "run, for `noisyfl audit`",
     )
-    trackers: Annotated[list[Annotated[TrackerName, AfterValidator(check_tracker)]], EachOnce] = (
-        Field(
-            [], description="experiment trackers that receive each round's numbers during training"
-        )
+    trackers: Annotated[list[InstalledTracker], EachOnce] = Field(
+        [], description="experiment trackers that receive each round's numbers during training"
     )
     train_missing: bool = Field(
         True,
@@ -369,13 +343,7 @@ DEFAULTS = Configuration.model_construct()
 
 
 def check_config(config: Mapping[str, Any], where: str) -> Configuration:
-    """A scale's configuration, checked.
-
-    Environment variables and ``~`` in the names of folders are replaced.
-
-    Raises:
-        BadInput: naming ``where``, the key, the value and what was expected.
-    """
+    """A scale's configuration, checked; :class:`BadInput` names ``where`` and the key."""
     with reading(where):
         return as_model(dict(config), Configuration, where)
 

@@ -58,9 +58,7 @@ def demands(
     """What each table or figure needs, and under the name ``all`` what they need together.
 
     Args:
-        plan: of a scale.
         parts: by name of a table, figure or claim, the ids of its runs.
-        done: whether a run is done.
         speeds: of the devices for which hours are given.
         device: of the configuration; decides the hours that a cluster is asked for.
     """
@@ -108,9 +106,7 @@ def plan_text(
     """The demands as a text table, with remarks on the runs.
 
     Args:
-        plan: of a scale.
         parts: see :func:`demands`.
-        done: whether a run is done.
         device: of the configuration.
         out_of_reach: claims to be named as undecidable, see
             :func:`noisyfl.experiments.claim_runs.runs_by_claim`.
@@ -168,12 +164,6 @@ def cheapest_cells(plan: Plan, done: Done, device: str, hours: float) -> list[li
 
     There are as many cells as a device should train in so many hours, one run at a time. A run that
     several cells share is listed with the first of them.
-
-    Args:
-        plan: of a scale.
-        done: whether a run is done.
-        device: of the configuration.
-        hours: of that device.
     """
     cells = [
         [run for run in cell if not done(run)]

@@ -27,6 +27,7 @@ from noisyfl.experiments.experiment import (
     LinesPanel,
     LocalEpochs,
     LocalModels,
+    MarkEntry,
     NamedOverride,
     OfCell,
     OfTable,
@@ -34,7 +35,6 @@ from noisyfl.experiments.experiment import (
     Probes,
     Table,
 )
-from noisyfl.experiments.experiment import MarkEntry as FileMark
 from noisyfl.experiments.headers import Header, check_known, columns_of, rows_of
 from noisyfl.experiments.plan import Plan
 from noisyfl.experiments.run_specs import RunSpecs
@@ -60,7 +60,6 @@ PROBES = {
 }
 """By kind of figure, the probes that are measured at the end of the runs it is drawn from."""
 
-
 NEED_TRUTH = ("detection", "lid_scores")
 """Kinds of figures that compare what a method finds with the true labels."""
 
@@ -77,8 +76,6 @@ class Expansion:
     Args:
         own: reads a user's own files; None: none is read.
         config_name: what error messages call the configuration.
-        name: of the experiment.
-        path: of the experiment's file.
         published: all published numbers.
     """
 
@@ -253,7 +250,7 @@ class Expansion:
         )
 
     def _marks(
-        self, entries: Sequence[FileMark], runs: Sequence[str], where: str
+        self, entries: Sequence[MarkEntry], runs: Sequence[str], where: str
     ) -> Iterator[Mark]:
         """The marks of a figure; of an option, at its value in the first drawn run that has one."""
         options = {
@@ -385,7 +382,7 @@ def _places(
         headers: those of the experiment's file that have runs.
         headings: those that the scale keeps.
         chosen: the names of those to be shown; none: all that have runs.
-        where: what the error messages call ``chosen``; it ends with a key such as ``rows``.
+        where: ``chosen`` stands; it ends with a key such as ``rows``.
     """
     names = [heading.name for heading in headings]
     known = [header.name for header in headers]

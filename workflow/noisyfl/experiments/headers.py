@@ -36,11 +36,7 @@ class Header(Heading):
 
 
 def rows_of(entries: Sequence[RowEntry], where: str) -> list[Header]:
-    """A table's rows.
-
-    Raises:
-        BadInput: two rows have the same name.
-    """
+    """A table's rows; :class:`BadInput` if two have the same name."""
     return _distinct([_header(row, f"{where}[{n}]") for n, row in enumerate(entries)], where)
 
 
@@ -72,15 +68,7 @@ def columns_of(entries: Sequence[Column | Sequence[Column]], where: str) -> list
 
 
 def check_known(known: Iterable[str], names: Iterable[str], kind: str, where: str) -> None:
-    """Check that names are known.
-
-    Args:
-        kind: what the error messages call a thing that has such a name.
-        where: what the error messages call the place of ``names``.
-
-    Raises:
-        BadInput: a wanted name is not known.
-    """
+    """Raise :class:`BadInput` if one of some names, which stand at ``where``, is not known."""
     there = dict.fromkeys(known)
     for name in names:
         find(there, name, kind, where)

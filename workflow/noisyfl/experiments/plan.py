@@ -155,25 +155,17 @@ class Plan:
 
 
 def partial_plan(plan: Plan, has_run: Exists, has_partition: Exists) -> Plan:
-    """The plan with its tables and figures cut down to the runs that exist.
+    """The plan with its tables and figures, but not its runs, cut down to the runs that exist.
 
     Every table stays: cells without runs are empty, and the table says how many runs are missing
     and what they cost. A figure shows those rows and columns of its table in which every cell has
     a run, or those panels and lines whose runs exist; a figure of which too little is left to be
     drawn is dropped.
-
-    Args:
-        plan: of everything that the scale asks for; its runs and partitions are kept as they are.
-        has_run: whether a run of a table or figure exists.
-        has_partition: whether a noisy partition of a figure exists.
     """
-    part = replace(plan, figures={})
-    part.tables = {name: _table(table, plan, has_run) for name, table in plan.tables.items()}
-    for name, figure in plan.figures.items():
-        found = _figure(figure, has_run, has_partition)
-        if found is not None:
-            part.figures[name] = found
-    return part
+    tables = {name: _table(table, plan, has_run) for name, table in plan.tables.items()}
+    found = {name: _figure(one, has_run, has_partition) for name, one in plan.figures.items()}
+    figures = {name: figure for name, figure in found.items() if figure is not None}
+    return replace(plan, tables=tables, figures=figures)
 
 
 def _table(table: TableDescription, plan: Plan, exists: Exists) -> TableDescription:
@@ -194,12 +186,10 @@ def _figure(
 ) -> FigureDescription | None:
     """What is left of a figure; None if nothing is."""
     if figure.table is not None:
-        figure_part = _of_a_table(figure, figure.table, has_run)
+        part = _of_a_table(figure, figure.table, has_run)
     else:
-        figure_part = figure.without_runs(lambda run: not has_run(run))
-    if figure_part is None or not all(map(has_partition, figure_part.partitions)):
-        return None
-    return figure_part
+        part = figure.without_runs(lambda run: not has_run(run))
+    return part if part is not None and all(map(has_partition, part.partitions)) else None
 
 
 def _of_a_table(
@@ -219,12 +209,7 @@ def _of_a_table(
 
 @dataclass
 class _Trials:
-    """The runs of one method in one setting; they differ only in their seed.
-
-    Attributes:
-        setting: its number among the settings, and so on.
-        seeds: by id of a run.
-    """
+    """The runs of one method in one setting, by their numbers; ``seeds`` are by id of a run."""
 
     setting: int
     method: int

@@ -48,7 +48,6 @@ SOURCES = (
 )
 """The subpackages whose sources decide a plan."""
 
-
 PARTS = ("rows", "columns", "trials")
 """Keys of an overlay that say how much of a table is kept; all others change settings."""
 
@@ -77,10 +76,7 @@ class PlanFile:
 
         Args:
             say: takes a line for the user.
-            strict: raise an error if a table or figure that the scale makes is wrong.
-
-        Raises:
-            BadInput: what is wrong with the configuration, an experiment or a method.
+            strict: raise :class:`BadInput` if a table or figure that the scale makes is wrong.
         """
         inputs = self._digest()
         plan = self._found(inputs) or self._make(inputs, say)
@@ -92,11 +88,7 @@ class PlanFile:
 
     def plan_with(self, run: str, say: Callable[[str], None]) -> Plan:
         """The runs of the newest plan that has a run, without tables and figures; if none has it,
-        the plan of :meth:`plan`.
-
-        Args:
-            run: its id, or that of a noisy partition.
-            say: takes a line for the user.
+        the plan of :meth:`plan`. ``run`` is its id, or that of a noisy partition.
         """
         for path in sorted(self.folder.glob("*.jsonl"), key=os.path.getmtime, reverse=True):
             plan = self._read(path, tables=False)
@@ -174,15 +166,7 @@ def in_both(
     say: Callable[[str], None],
 ) -> tuple[Plan, Plan]:
     """The plan of a scale, and the plan of the same cells of some of its experiments in the papers'
-    own settings.
-
-    Args:
-        where: what the error messages call the configuration.
-        experiments: whose cells are planned in the papers' settings.
-        say: takes a line for the user.
-
-    Raises:
-        BadInput: as :meth:`PlanFile.plan`.
+    own settings; the arguments are those of :class:`PlanFile` and :meth:`PlanFile.plan`.
     """
     wanted = [name for name in config.experiments if name in set(experiments)]
     kept = {

@@ -8,6 +8,7 @@ job starts.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import partial
@@ -56,11 +57,10 @@ def make_plan(
         experiments: the folder of the experiments' YAML files, besides the configuration's own.
         where: what the error messages call the configuration.
         published: the file of the papers' own numbers, besides the configuration's own.
-        strict: raise an error if a table or figure that the scale makes is wrong.
+        strict: raise :class:`BadInput` if a table or figure that the scale makes is wrong.
 
     Raises:
-        BadInput: naming the file, the key, the value and what was expected; of missing human labels
-            only if there is nothing else to be made.
+        BadInput: of missing human labels only if there is nothing else to be made.
     """
     plan = Plan(config.scale)
     with reading(where):
@@ -134,18 +134,17 @@ def _check_places_of_overlay(
 
 def _describe_cells(plan: Plan) -> None:
     """Add to each table what its page says of its runs that only their declarations tell."""
+
+    def described(cell: CellDescription) -> CellDescription:
+        if not cell.runs:
+            return cell
+        changed = changed_options(plan.runs[cell.runs[0]])
+        remarks = plan.facts[cell.runs[0]].remarks
+        return replace(cell, changed_options=changed, remarks=remarks)
+
     for name, table in plan.tables.items():
-        cells = tuple(tuple(_with_remarks(cell, plan) for cell in row) for row in table.cells)
+        cells = tuple(tuple(map(described, row)) for row in table.cells)
         plan.tables[name] = replace(table, cells=cells)
-
-
-def _with_remarks(cell: CellDescription, plan: Plan) -> CellDescription:
-    if not cell.runs:
-        return cell
-    run = cell.runs[0]
-    return replace(
-        cell, changed_options=changed_options(plan.runs[run]), remarks=plan.facts[run].remarks
-    )
 
 
 def _add_titles(plan: Plan) -> None:
@@ -180,8 +179,7 @@ def _describe_runs(plan: Plan, own: OwnFiles) -> None:
     of_data = {
         name: [*own.remarks_on(spec), *remarks_on(spec)] for name, spec in plan.partitions.items()
     }
-    remarked = {remark for remarks in of_data.values() for remark in remarks}
-    plan.warnings = sorted({*remarked, *own.doubts})
+    plan.warnings = sorted({*itertools.chain(*of_data.values()), *own.doubts})
     cells: dict[str, str] = {}
     for table in plan.tables.values():
         for row, line in zip(table.rows, table.runs, strict=True):

@@ -56,7 +56,6 @@ def read_progress(
     """How far each run is, by id.
 
     Args:
-        runs: their ids.
         layouts: first where runs are trained, then where else finished runs may lie.
         now: in UTC.
     """
@@ -97,8 +96,7 @@ class Pace:
     ignores the odd process that was suspended.
 
     Args:
-        plan: that has the runs.
-        progress: of its runs, by id.
+        progress: of the plan's runs, by id.
         device: as the configuration has it.
     """
 
@@ -108,15 +106,12 @@ class Pace:
         ratios: dict[tuple[str, str] | None, list[float]] = defaultdict(list)
         for run, one in progress.items():
             provenance = one.provenance
-            if (
-                not provenance
-                or provenance.status != "finished"
-                or _kind(provenance) != self._device
-            ):
+            if not provenance or provenance.status != "finished":
                 continue
-            seconds = provenance.setup_seconds + provenance.training_seconds
-            for group in (None, self._group(run)):
-                ratios[group].append(seconds / plan.estimate(run, self._device).seconds)
+            if _kind(provenance) == self._device:
+                seconds = provenance.setup_seconds + provenance.training_seconds
+                for group in (None, self._group(run)):
+                    ratios[group].append(seconds / plan.estimate(run, self._device).seconds)
         self.finished = len(ratios[None])
         self.overall = float(np.median(ratios[None])) if ratios[None] else 1.0
         self._groups = {g: float(np.median(r)) for g, r in ratios.items() if len(r) >= FEW}
@@ -127,13 +122,7 @@ class Pace:
         return slower * self._plan.estimate(run, self._device).seconds
 
     def seconds_left(self, run: str, one: RunProgress, now: datetime) -> float:
-        """Seconds that a run still takes: by its own status, or else by its estimate.
-
-        Args:
-            run: its id.
-            one: how far it is.
-            now: in UTC.
-        """
+        """Seconds that a run still takes: by its own status, or else by its estimate."""
         if one.state == "done":
             return 0.0
         status = one.status
@@ -173,8 +162,7 @@ def progress_text(
     """The progress of a scale, as text.
 
     Args:
-        plan: the scale's.
-        layouts: first where runs are trained, then where else finished runs may lie.
+        layouts: see :func:`read_progress`.
         device: as the configuration has it.
         by_target: the ids of the runs of each table and figure to be shown; those of the whole
             scale by default.

@@ -24,7 +24,6 @@ class RunSpecs:
     """Makes the specs of the runs of one experiment under one scale.
 
     Attributes:
-        overlay: of the scale.
         allow_years: whether a run may take longer than a year on every device.
         own: reads a user's own files; None: none is read.
         config_name: what error messages call the scale's file.
@@ -57,7 +56,6 @@ class RunSpecs:
             part: the table or figure that the runs are for, ``<experiment>/<name>``.
             setting: as the paper has it.
             method: as the file has it.
-            seeds: of the runs.
             where: what the error messages call the runs.
             options: added to the method's.
             overlay: whether the scale's values override the paper's.
@@ -112,7 +110,6 @@ class RunSpecs:
             raise BadInput(
                 f"{where}: got options {dict(options)!r} for a combination, expected one method"
             )
-        papers = self.methods
         scales = self.overlay.methods if overlay else {}
         combination = "+".join(part["name"] for part in parts)
 
@@ -126,4 +123,6 @@ class RunSpecs:
             zero = {name for name, value in row.items() if value == 0 and value is not False}
             return {k: v for k, v in options_for(part, scales).items() if k not in zero}
 
-        return [{**options_for(part, papers), **options, **part, **scaled(part)} for part in parts]
+        return [
+            {**options_for(part, self.methods), **options, **part, **scaled(part)} for part in parts
+        ]

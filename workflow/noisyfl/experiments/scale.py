@@ -28,11 +28,7 @@ EVIDENCE_TABLES = ("grand/common", "grand/memorised")
 
 
 def layouts_of(config: Configuration, tracked: Results) -> list[Results]:
-    """The folders in which runs and noisy partitions may lie; they are trained in the first.
-
-    Args:
-        tracked: where the tracked ones lie, which the configuration may not want.
-    """
+    """The folders in which runs and noisy partitions may lie; they are trained in the first."""
     return [Results(config.results), *([tracked] if config.reproduced else [])]
 
 
@@ -40,7 +36,6 @@ class Scale:
     """What a configuration asks for, as files.
 
     Args:
-        plan: of the configuration.
         reproduced: where tracked runs and noisy partitions lie.
         file: of the configuration, as a person names it.
         options: with which Snakemake takes the configuration, see
@@ -262,11 +257,9 @@ class Scale:
             if files.provenance.exists():
                 lost = [path for path in files.all() if not path.exists()]
                 paths += lost
-            for path in lost:
-                if (
-                    path.is_symlink()
-                ):  # to what a shared cache has lost; Snakemake would want its time
-                    path.unlink(missing_ok=True)
+            # Links to what a shared cache has lost, whose time Snakemake would want.
+            for path in filter(Path.is_symlink, lost):
+                path.unlink(missing_ok=True)
         return paths
 
     def folders(self, *parts: Description) -> dict[str, str]:

@@ -37,14 +37,8 @@ def scale_file(name: str | None, folder: Path) -> Path:
 
 
 def check_scale(name: str | None, files: Sequence[Path]) -> None:
-    """Check that a scale's name and its files do not contradict each other.
-
-    Args:
-        name: the scale that ``--config`` names; None if it names none.
-        files: those that ``--configfile`` or a profile gives.
-
-    Raises:
-        BadInput: a file is of another scale.
+    """Raise :class:`BadInput` if ``--config`` names another scale than the last of the files that
+    ``--configfile`` or a profile gives.
     """
     own = [scale for file in files if (scale := read_yaml(file).get("scale")) is not None]
     if name is not None and own and name != own[-1]:

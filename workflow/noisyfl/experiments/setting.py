@@ -25,12 +25,10 @@ def _text(pattern: str, expected: str) -> Any:
 
 
 def check_declared(kind: str, value: Any, info: ValidationInfo) -> Any:
-    """The value, checked against what components declare.
+    """The value, checked against what components declare if the context has a ``check``.
 
-    Args:
-        info: its context has the check under ``check``
-            (:func:`noisyfl.specs.spec.check_part`); without one nothing is checked, as
-            when a configuration is read: that must not import every method, and with them torch.
+    It has none when a configuration is read, which must not import every method, and with them
+    torch; see :func:`noisyfl.specs.spec.check_part`.
     """
     if check := (info.context or {}).get("check"):
         check(kind, value)

@@ -19,10 +19,8 @@ def runs_by_target(plan: Plan, target: str | None = "all") -> dict[str, list[str
     """The ids of the runs of every table, and of every figure with runs that no table has.
 
     Args:
-        target: what the tables and figures are part of, see :func:`tables_and_figures`.
-
-    Raises:
-        BadInput: there is no such target; names the nearest.
+        target: what the tables and figures are part of, see :func:`tables_and_figures`, which
+            raises :class:`BadInput` if there is none.
     """
     parts = tables_and_figures(plan, target).values()
     found = {name_of(part): part.run_ids() for part in parts if isinstance(part, TableDescription)}
@@ -67,16 +65,12 @@ def name_of(part: Description) -> str:
 
 
 def check_names(plan: Plan, files: Mapping[str, Path]) -> None:
-    """Check that experiments, tables and figures all have targets of their own.
-
-    Raises:
-        BadInput: two have the same; names both.
-    """
-    kinds: dict[str, Mapping[str, Description]] = {"tables": plan.tables, "figures": plan.figures}
+    """Raise :class:`BadInput` unless experiments, tables and figures have targets of their own."""
     places = [(name, f"{file}") for name, file in files.items()]
-    for kind, parts in kinds.items():
-        for part in parts.values():
-            places.append((name_of(part), f"{files[part.experiment]}: {kind}.{part.name}"))
+    parts: list[Description] = [*plan.tables.values(), *plan.figures.values()]
+    for part in parts:
+        kind = "tables" if isinstance(part, TableDescription) else "figures"
+        places.append((name_of(part), f"{files[part.experiment]}: {kind}.{part.name}"))
     known: dict[str, str] = {}
     for target, place in places:
         if target in known:
@@ -88,10 +82,8 @@ def check_names(plan: Plan, files: Mapping[str, Path]) -> None:
 
 
 def unknown_target(target: str, scale: str, known: Iterable[str], choice: str) -> str:
-    """The message for a user who asked a scale for a target that it does not have.
-
-    Args:
-        choice: the words by which another ``{scale}`` is chosen, or its ``{file}``.
+    """The message for a user who asked a scale for a target that it does not have; ``choice`` are
+    the words by which another ``{scale}`` is chosen, or its ``{file}``.
     """
     if "=" in target:
         return (
