@@ -29,17 +29,12 @@ def scale(tmp_path, monkeypatch):
     ("words", "said"),
     [
         ("progress --follow -1", "--follow: got -1, expected seconds above 0 and at most 86400"),
-        ("progress --follow nan", "--follow: got nan, expected seconds above 0 and at most"),
         ("progress --follow 100000", "--follow: got 100000, expected seconds above 0 and at most"),
         ("plan --cheapest nan", "--cheapest: got nan, expected hours above 0"),
         ("plan --results FILE", "--results: got 'FILE', expected a folder, and FILE is none"),
-        ("plan --results FILE/x", r"--results: got 'FILE/x', expected a folder, and .*/FILE is "),
         ("runs --results typo", "--results: got 'typo', expected a folder, and there is none"),
-        ("archive --results typo", "--results: got 'typo', expected a folder, and there is none"),
         ("specs paper FILE", "FOLDER: got 'FILE', expected a folder, and FILE is none"),
-        ("specs paper FILE/x", r"FOLDER: got 'FILE/x', expected a folder, and .*/FILE is none"),
         ("new-method mine --outside FILE", "--outside: got 'FILE', expected a folder, and FILE "),
-        ("export 0123 --to FILE", "--to: got 'FILE', expected a folder, and FILE is none"),
     ],
 )
 def test_a_bad_argument_is_told_in_a_line(scale, monkeypatch, words, said):
@@ -50,20 +45,6 @@ def test_a_bad_argument_is_told_in_a_line(scale, monkeypatch, words, said):
         main()
     assert re.match(f"error: {said}", ended.value.code)
     assert "\n" not in ended.value.code
-
-
-def test_a_command_that_there_is_not_names_the_closest(monkeypatch, capsys):
-    for word, hint in (("plna", "; did you mean 'plan'?"), ("zzz", "")):
-        monkeypatch.setattr(sys, "argv", ["noisyfl", word, "--config", "config/paper.yaml"])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 2
-        said = capsys.readouterr().err
-        assert said == f"error: no command is called {word!r}{hint} (noisyfl --help lists all)\n"
-    monkeypatch.setattr(sys, "argv", ["noisyfl", "plan", "--follow"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "unrecognized arguments: --follow" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -114,8 +95,9 @@ def test_a_results_folder_without_runs_is_listed_in_no_line(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("place", [("seed",), ("surplus",), ("method", "mu")])
-@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize(
+    ("place", "value"), [(("seed",), "nan"), (("surplus",), "inf"), (("method", "mu"), "nan")]
+)
 def test_a_spec_with_a_number_that_is_not_finite_is_not_trained(scale, tmp_path, place, value):
     scales.write_specs("paper", tmp_path / "specs", tmp_path / scale)
     spec = json.loads(next((tmp_path / "specs").glob("*.json")).read_text())

@@ -11,6 +11,7 @@ import pytest
 import small_explorer as small
 from noisyfl.core import plugins
 from noisyfl.data import noisy_partition
+from noisyfl.explorer.curves import POINTS, pack, whole
 from noisyfl.explorer.gather import ShownScale, gather
 from noisyfl.explorer.methods import describe_methods
 from noisyfl.explorer.page import (
@@ -21,8 +22,6 @@ from noisyfl.explorer.page import (
     fidelity_link,
     script,
 )
-from noisyfl.explorer.series import POINTS, whole
-from noisyfl.explorer.series import pack as packed_series
 from noisyfl.specs.catalogue import methods
 from outside import PARTS, as_before
 
@@ -142,7 +141,7 @@ def test_a_partition_counts_classes_and_wrong_labels_by_client(made):
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends():
     x = np.arange(1.0, 1001)
-    curve = packed_series(x, x / 10)
+    curve = pack(x, x / 10)
     assert len(curve[0].split(",")) == POINTS
     assert [unsteps(curve[0])[end] for end in (0, -1)] == [1, 1000]
     assert unsteps(curve[1])[-1] == 100

@@ -344,9 +344,7 @@ def test_latex_explains_the_marks_that_occur(marked, as_published, more, words):
     assert rf"\caption{{Table 1: 50 \% of \_everything\_{words}}}" in text
 
 
-@pytest.mark.parametrize(
-    "name", ["[2cm] Ours", "*Ours", " [2cm] Ours", "*", "[", "*[2cm]", "FedAvg", "FedAvg*", "a [b]"]
-)
+@pytest.mark.parametrize("name", ["[2cm] Ours", "*Ours", " [2cm] Ours", "FedAvg*", "a [b]"])
 def test_latex_takes_no_name_for_an_argument_of_the_line_before(marked, name):
     content = marked(OURS)
     row = dataclasses.replace(content.rows[0], label=name)

@@ -1,6 +1,5 @@
 """A table's pages: what stands under it, and that each can be read."""
 
-import csv
 import re
 from collections import Counter
 from pathlib import Path
@@ -14,17 +13,14 @@ from docutils.writers import get_writer_class
 
 from noisyfl.analysis.cells import Cell, Content
 from noisyfl.core.artifacts import DamagedArtifact, RunFiles, write_json
-from noisyfl.core.options import BadInput
 from noisyfl.data.partitioning.partition import PARTITIONS
 from noisyfl.pages.latex import latex_table
 from noisyfl.pages.settings import LEGEND, duration, making, settings
 from noisyfl.pages.table import html_page, markdown_page
-from noisyfl.specs.published import read_published
 from noisyfl.specs.words import component
 from small_tables import (
     HIGH,
     LOW,
-    PUBLISHED,
     Text,
     content,
     markdown_cells,
@@ -52,6 +48,7 @@ def test_settings_are_told_once_where_they_are_common(table):
     found = settings_in_words(table)
     assert found["dataset"] == {"": "digits"}
     assert found["rounds"] == {"": "30"}
+    assert "wrong labels" not in found  # which the runs of this table do not note
     assert found["noise level"] == {
         LOW: "bernoulli_uniform(rho=0.5, tau=0.0)",
         HIGH: "bernoulli_uniform(rho=0.5, tau=0.5)",
@@ -143,30 +140,9 @@ def test_a_run_in_another_runs_folder_is_refused(table):
         printed(table)
 
 
-def test_an_unknown_unit_is_refused(table):
-    text = PUBLISHED.replace("93.11,percent", "93.11,hours")
-    (table.folder / "published.csv").write_text(text)
-    with pytest.raises(BadInput, match="line 3: unit: got 'hours', expected percent or fraction"):
-        printed(table)
-
-
-def test_the_papers_numbers_can_be_read():
-    rows = read_published(ROOT / "config" / "published.csv")
-    with (ROOT / "config" / "published.csv").open() as file:
-        assert len(rows) == len(list(csv.reader(file))) - 1
-    accuracies = [row for row in rows if row.fields["metric"] == "test_accuracy"]
-    assert all(0 <= row.value <= 100 for row in accuracies)
-
-
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [
-        (9.6, "10 s"),
-        (59.9, "1 min 0 s"),
-        (3599, "59 min 59 s"),
-        (7260, "2 h 1 min"),
-        (90000, "1 d 1 h"),
-    ],
+    [(9.6, "10 s"), (59.9, "1 min 0 s"), (7260, "2 h 1 min"), (90000, "1 d 1 h")],
 )
 def test_durations(seconds, words):
     assert duration(seconds) == words
@@ -246,10 +222,6 @@ def test_human_labels_are_told_by_the_share_that_is_wrong(runs, tmp_path):
     assert "a" * 64 not in markdown_page(content(table))
 
 
-def test_older_runs_that_do_not_note_the_share_have_no_line_of_it(table):
-    assert "wrong labels" not in settings_in_words(table)
-
-
 def test_what_a_provenance_says_is_no_markup(table):
     told = "<script>alert(1)</script> ![x](javascript:1)\n\n# `a|b` &lt;"
     run = table.runs.add([0.5], seed=51, provenance={"device": told})
@@ -257,13 +229,6 @@ def test_what_a_provenance_says_is_no_markup(table):
     (line,) = [line for line in printed(table)["md"].splitlines() if line.startswith("- device")]
     assert r"\<script\>alert(1)\</script\> !\[x\](javascript:1) # \`a\|b\` \&lt;" in line
     assert "<script>alert" not in printed(table)["html"]
-
-
-def test_one_of_something_is_singular(table):
-    once = {**table.runs.setting["schedule"], "local_epochs": 1}
-    run = table.runs.add([0.5], seed=61, schedule=once)
-    table.description["runs"] = [[[run], [run]], [[run], [run]]]
-    assert " 1 local epoch, model" in printed(table)["md"]
 
 
 def test_a_line_that_is_not_run_is_called_as_its_row(table):

@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from noisyfl.core.options import BadInput
 from noisyfl.pages.settings import banner
 from small_tables import HIGH, LOW, PUBLISHED, content, markdown_cells, numbers, printed, table_in
 
@@ -66,19 +65,6 @@ def test_a_method_given_as_a_mapping_selects_as_its_text_does(table):
     before = printed(table)
     table.description["rows"][1]["method"] = {"name": "fedcorr", "variant": "without_mixup"}
     assert printed(table) == before
-
-
-def test_several_published_numbers_for_a_cell_are_refused(table):
-    del table.description["published"]["setting_scope"], table.description["published"]["dataset"]
-    message = r"p/t1: row 'FedAvg', column 'level=low': .* lines 3, 9 fit; they differ in dataset"
-    with pytest.raises(BadInput, match=message):
-        printed(table)
-
-
-def test_an_unknown_column_of_the_published_numbers_is_refused(table):
-    table.description["columns"][0]["published"] = {"nois": "low"}
-    with pytest.raises(BadInput, match=r"no label column 'nois'; did you mean 'noise'"):
-        printed(table)
 
 
 def test_rows_of_the_paper_alone_are_shown_as_not_run(table):

@@ -13,7 +13,7 @@ from noisyfl.claims.declaration import Claim
 from noisyfl.claims.findings import Case, Check, Finding
 from noisyfl.claims.judgement import Judgement
 from noisyfl.claims.labels import Place
-from noisyfl.core.artifacts import Results
+from noisyfl.core.artifacts import Results, write_json
 from noisyfl.data import noisy_partition
 from noisyfl.explorer.gather import ShownScale, Sources
 from noisyfl.specs.identity import identity
@@ -42,7 +42,7 @@ ACCURACIES = {
     ("fedcorr", HIGH): [[0.2, 0.30, 0.10]],
 }
 
-METHODS = {"fedavg": "fedavg", "fedcorr": "fedcorr", "fedprox": "fedprox"}
+METHODS = ("fedavg", "fedcorr", "fedprox")
 
 
 def small_scale(folder, runs, trained=True):
@@ -107,10 +107,7 @@ def added(runs, method, column, seed, accuracies):
     """A run with what its method thought, and its noisy partition; the worst one diverges."""
     diverged = method == "fedcorr" and column == HIGH
     rounds = len(accuracies)
-    columns = {
-        "bytes_down": np.full(rounds, 1_000_000),
-        "bytes_up": np.full(rounds, 500_000),
-    }
+    columns = {"bytes_down": np.full(rounds, 1_000_000), "bytes_up": np.full(rounds, 500_000)}
     clients = ()
     if method == "fedcorr":
         columns["label_precision"] = pa.array([0.5, 0.7, 0.9][:rounds], pa.float64())
@@ -119,16 +116,14 @@ def added(runs, method, column, seed, accuracies):
             {"round": 2, "client": n, "estimated_noise_level": n / 10, "pseudo_label_accuracy": 0.9}
             for n in range(10)
         ]
-    provenance = {"status": "diverged"} if diverged else {}
-    given = setting_of(column)
     run = runs.add(
         accuracies,
-        method=METHODS[method],
+        method=method,
         seed=seed,
         clients=clients,
         columns=columns,
-        provenance=provenance,
-        **given,
+        provenance={"status": "diverged"} if diverged else {},
+        **setting_of(column),
     )
     spec = json.loads(runs.files[run].spec.read_text())["noisy_partition"]
     path = runs.results.partition(identity(spec))
@@ -143,7 +138,7 @@ def setting_of(column):
 
 
 def spec_of(runs, method, column, seed, **more):
-    given = {**runs.setting, **setting_of(column), **more, "method": METHODS[method], "seed": seed}
+    given = {**runs.setting, **setting_of(column), **more, "method": method, "seed": seed}
     return canonical_run(given, "test")
 
 
@@ -159,11 +154,16 @@ def table(folder, ids, name="t1", published=True):
             "note": "Take `note`.",
             "published": selection if published else None,
             "columns": [
-                {"name": LOW, "group": "IID", "label": "low", "published": low(own)},
-                {"name": HIGH, "group": "IID", "label": "high", "published": high(own)},
+                {
+                    "name": name,
+                    "group": "IID",
+                    "label": label,
+                    "published": {"noise": label} if published else None,
+                }
+                for name, label in ((LOW, "low"), (HIGH, "high"))
             ],
             "rows": [
-                {"name": f"Row of {method}", "method": METHODS[method], "published": own}
+                {"name": f"Row of {method}", "method": method, "published": own}
                 for method in METHODS
             ],
             "runs": [[ids[method, column] for column in (LOW, HIGH)] for method in METHODS],
@@ -171,14 +171,6 @@ def table(folder, ids, name="t1", published=True):
         },
         read_published(folder / "published.csv"),
     )
-
-
-def low(own):
-    return own if own is None else {"noise": "low"}
-
-
-def high(own):
-    return own if own is None else {"noise": "high"}
 
 
 def with_runs(one, ids):
@@ -189,8 +181,7 @@ def with_runs(one, ids):
 def failed(results, run):
     """What a run says of itself that failed."""
     told = status_with(state="failed", error=f"CUDA: out of memory {EVIL}")
-    results.status(run).parent.mkdir(parents=True, exist_ok=True)
-    results.status(run).write_text(json.dumps(told))
+    write_json(results.status(run), told)
 
 
 def many(index, details, runs, rounds=100):

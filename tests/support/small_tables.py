@@ -87,35 +87,21 @@ def described_in(table):
     """What the table's job is told, given the published numbers in its folder."""
     found = described_table(table.description, read_published(table.folder / "published.csv"))
     specs = table.runs.specs
-    cells = tuple(
-        tuple(
-            replace(cell, changed_options=changed_options(specs[cell.runs[0]]) if cell.runs else {})
-            for cell in row
-        )
-        for row in found.cells
-    )
-    return replace(found, cells=cells)
+
+    def with_changes(cell):
+        changed = changed_options(specs[cell.runs[0]]) if cell.runs else {}
+        return replace(cell, changed_options=changed)
+
+    return replace(found, cells=tuple(tuple(map(with_changes, row)) for row in found.cells))
 
 
 def printed(table):
     """The three files' texts."""
     out = {ending: table.folder / "out" / f"t1.{ending}" for ending in ENDINGS}
-    print_table(
-        described_in(table),
-        table.runs.files,
-        frame=out["parquet"],
-        csv=out["csv"],
-        markdown=out["md"],
-        html=out["html"],
-        tex=out["tex"],
-    )
-    assert sorted(path.name for path in out["md"].parent.iterdir()) == [
-        "t1.csv",
-        "t1.html",
-        "t1.md",
-        "t1.parquet",
-        "t1.tex",
-    ]
+    named = {"frame": "parquet", "csv": "csv", "markdown": "md", "html": "html", "tex": "tex"}
+    files = {name: out[ending] for name, ending in named.items()}
+    print_table(described_in(table), table.runs.files, **files)
+    assert set((table.folder / "out").iterdir()) == set(out.values())
     return {ending: path.read_text() for ending, path in out.items() if ending != "parquet"}
 
 

@@ -123,10 +123,8 @@ def _as_it_is(setting: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spec(run: str, places: Places) -> dict[str, Any]:
-    """The spec of a run, in the results or tracked.
-
-    Raises:
-        BadInput: there is no such run, or the present code cannot make it.
+    """The spec of a run, in the results or tracked; :class:`BadInput` if there is none that the
+    present code can make.
     """
     files = places.find(run)
     if files is None:
@@ -138,26 +136,21 @@ def _spec(run: str, places: Places) -> dict[str, Any]:
 
 
 def _train(jobs: Sequence[TrainingJob], places: Places, own: OwnFiles) -> None:
-    """Train the runs of which it is not known what they found.
-
-    Raises:
-        BadInput: the data or a noisy partition cannot be made.
-        SystemExit: a run failed or was interrupted.
-    """
+    """Train the runs of which it is not known what they found; exit if one fails."""
     missing = [job for job in jobs if not job.done]
+    if not missing:
+        return
     for job in missing:
         make_inputs(job, own)
     failures = []
-    ended = train_all(missing, places.at_once, places.plugins) if missing else ()
     try:
+        ended = train_all(missing, places.at_once, places.plugins)
         for done, (job, outcome) in enumerate(ended, 1):
             if outcome.error is not None:
                 failures.append(job.failure(outcome.error))
-            else:
-                print(
-                    f"{done} of {len(missing)} runs trained: {describe_run(job.spec)}",
-                    file=sys.stderr,
-                )
+                continue
+            words = f"{done} of {len(missing)} runs trained: {describe_run(job.spec)}"
+            print(words, file=sys.stderr)
     except KeyboardInterrupt:
         print("stopped; finished runs are kept, and the same command continues", file=sys.stderr)
         sys.exit(130)

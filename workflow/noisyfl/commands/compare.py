@@ -22,7 +22,7 @@ from noisyfl.core.artifacts import DamagedArtifact, Results, RunFiles
 from noisyfl.core.options import BadInput
 from noisyfl.core.tracked import REPRODUCED, find_run
 from noisyfl.data.own_files import OwnFiles
-from noisyfl.data.roots import Roots
+from noisyfl.data.roots import Roots, each
 from noisyfl.experiments.compare import MethodComparison, check_target, compare
 from noisyfl.pages.compared import LEGEND, as_markdown, as_text
 from noisyfl.runs.job import TrainingJob
@@ -33,7 +33,6 @@ from noisyfl.specs.run_words import describe_run
 
 VALIDATION = "validation"
 """What ``--choose-on`` takes."""
-
 
 Show = Callable[[pd.DataFrame, TrainingJob | None, str | None], None]
 """Shows how far a comparison is: takes the runs that there are, and the one that has ended, with
@@ -106,10 +105,8 @@ def print_comparison(
 def choose_first(
     wanted: MethodComparison, choose_on: str | None, where: str
 ) -> MethodComparison | None:
-    """What is to be trained first, if values of options are to be chosen.
-
-    Raises:
-        BadInput: they are to be chosen on something else than the validation part, or cannot be.
+    """What is to be trained first, if values of options are to be chosen; :class:`BadInput` if they
+    cannot be chosen on the validation part.
     """
     if choose_on is None:
         return None
@@ -132,12 +129,8 @@ class Places:
     """Where the runs of a comparison lie, and how they are trained.
 
     Args:
-        results: the folder of all artifacts.
-        folders: the data folders.
-        download: fetch missing data files.
         device: as :func:`noisyfl.runs.train.choose_device` takes it.
         at_once: how many runs are trained at once; None: as many as the machine has room for.
-        plugins: files of plugins.
     """
 
     def __init__(
@@ -152,7 +145,7 @@ class Places:
         if at_once is not None and at_once < 1:
             raise BadInput(f"--jobs: got {at_once}, expected at least 1")
         self.results = Results(results)
-        self.folders = [folders] if isinstance(folders, Path) else list(folders)
+        self.folders = each(folders)
         self.download = download
         self.device = device
         self.at_once = at_once or most_at_once(device)
@@ -176,7 +169,6 @@ class Places:
         """Train the runs of a comparison that are missing, and read all.
 
         Args:
-            wanted: the comparison.
             show: is called at the beginning, and when a run has ended.
             split: what the frame says of the runs.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import noisyfl
-from noisyfl.core.options import BadInput, did_you_mean
+from noisyfl.core.options import BadInput
 from noisyfl.core.places import ROOT
 from noisyfl.experiments.config import EXECUTORS, TRACKERS
 
@@ -55,24 +55,6 @@ class _Command(argparse.ArgumentParser):
     def format_help(self) -> str:
         self.description = function_of(self.get_default("command")).__doc__
         return super().format_help()
-
-
-class _Program(argparse.ArgumentParser):
-    """All commands.
-
-    Attributes:
-        commands: the parser of each command, by name.
-    """
-
-    commands: Mapping[str, argparse.ArgumentParser] = {}
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with a message; one about a command that there is not names the closest."""
-        word = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-        if word and word not in self.commands:
-            hint = did_you_mean(word, self.commands)
-            self.exit(2, f"error: no command is called {word!r}{hint} (noisyfl --help lists all)\n")
-        super().error(message)
 
 
 def function_of(command: str) -> Callable[..., None]:
@@ -144,15 +126,14 @@ def _add_setting(command: argparse.ArgumentParser, seeds: str) -> None:
     )
 
 
-def parser() -> _Program:
+def parser() -> argparse.ArgumentParser:
     """All commands and what they take."""
-    parser = _Program(
+    parser = argparse.ArgumentParser(
         prog="python -m noisyfl",
         description="What Snakemake is not needed for. COMMAND --help has an example.",
     )
     parser.add_argument("--version", action="version", version=f"noisyfl {noisyfl.__version__}")
     adding = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
-    parser.commands = adding.choices
 
     def add(name: str, command: str, summary: str, example: str) -> argparse.ArgumentParser:
         added = adding.add_parser(

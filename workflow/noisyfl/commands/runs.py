@@ -47,9 +47,8 @@ def train_specs(
     being trained; the exit status says that there is one. With --prepare, make the data and
     partitions, and train nothing.
     """
-    jobs = []
-    for path in specs:
-        job = TrainingJob(
+    jobs = [
+        TrainingJob(
             spec=_read_spec(path),
             results=str(results),
             data=[str(root) for root in data],
@@ -60,7 +59,8 @@ def train_specs(
             keep_labels=keep_labels,
             trackers=tuple(trackers),
         )
-        jobs.append(job)
+        for path in specs
+    ]
     failed = 0
     for job in jobs:
         try:
@@ -83,10 +83,6 @@ def train_specs(
 def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
     """Train one run unless it is trained already; make its data and partition if they are missing.
 
-    Args:
-        job: the run's training job.
-        data: the folders of official data files.
-
     Returns:
         The message about why the run failed; empty if it did not.
 
@@ -108,12 +104,7 @@ def train_job(job: TrainingJob, data: Sequence[Path]) -> str:
 
 
 def make_inputs(job: TrainingJob, own: OwnFiles) -> None:
-    """Make the data and the partition that a run is trained on, if they are missing.
-
-    Args:
-        job: the run's training job.
-        own: the data folders, and the results folder of the job.
-    """
+    """Make the data and the partition that a run is trained on, if they are missing."""
     stored = own.results.stored(identity(job.spec))
     if stored.whole() and (stored.labels.exists() or not job.keep_labels):
         return

@@ -31,7 +31,6 @@ def read_plan(config: Path, results: Path | None = None, plugins: Sequence[str] 
     """The plan of a scale, the same that Snakemake reads; say what is left out of it.
 
     Args:
-        config: the scale's file.
         results: the folder of all artifacts; None: as the scale's file says.
         plugins: files of plugins, beside those of the scale.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from noisyfl.analysis.metrics import METRICS
 from noisyfl.analysis.runs import Run
 from noisyfl.data import noisy_partition
 from noisyfl.data.datasets.dataset import dataset
-from noisyfl.explorer.series import pack, whole
+
+POINTS = 200
+"""The most points of a curve; a longer one is thinned evenly, and keeps its first and last."""
 
 LABEL_METRICS = (
     *("label_precision", "label_recall", "noise_detection_precision", "noise_detection_recall"),
@@ -42,13 +44,8 @@ ESTIMATES = {
 
 
 def details(run: Run, metrics: Iterable[str]) -> dict[str, Any]:
-    """The curves of a run and what it estimated.
-
-    Args:
-        run: the run; what is read of it here is not kept in memory.
-        metrics: the metrics that its cells show.
-    """
-    run = replace(run)
+    """The curves of a run, of which its cells show some metrics, and what it estimated."""
+    run = replace(run)  # so that what is read of it here is not kept in memory
     curves = {}
     for metric in dict.fromkeys(("test_accuracy", *metrics, *LABEL_METRICS)):
         x, y = run.series(metric)
@@ -107,3 +104,27 @@ def partition(path: Path) -> dict[str, Any]:
         "wrong": whole(np.array(wrong)) if known else None,
         "noise": [round(100 * level, 1) for level in found.realised.tolist()] if known else None,
     }
+
+
+def pack(x: np.ndarray, y: np.ndarray) -> list[str]:
+    """A curve as two short texts, for x and for y: the :func:`steps` between consecutive values.
+
+    Args:
+        x: float64 [values].
+        y: float64 [values], without NaN.
+    """
+    if len(x) > POINTS:
+        kept = np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(int))
+        x, y = x[kept], y[kept]
+    return [steps(x), steps(y)]
+
+
+def steps(values: np.ndarray) -> str:
+    """The differences of consecutive values in whole hundredths, the first from 0, as text."""
+    hundredths = np.rint(100 * np.asarray(values, dtype=float)).astype(int)
+    return ",".join(map(str, np.diff(hundredths, prepend=0).tolist()))
+
+
+def whole(values: Sequence[int] | np.ndarray) -> str:
+    """Whole numbers separated by commas; zeros are written as empty texts."""
+    return ",".join("" if value == 0 else str(value) for value in np.ravel(values).tolist())

@@ -36,7 +36,6 @@ class ShownScale:
     """What a page says of a scale.
 
     Attributes:
-        name: its name.
         note: its note, which describes it.
         reasons: why it overrides settings, by their names.
         options: the command-line options with which Snakemake takes it.
@@ -53,7 +52,6 @@ class Sources:
     """What a page shows.
 
     Attributes:
-        scale: the scale.
         tables: the tables that are printed.
         frames: the files of the tables' frames, in the order of ``tables``.
         runs: the artifact of every run of the tables, by id.

@@ -36,11 +36,7 @@ EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE
 
 
 def write_explorer(sources: Sources, path: Path) -> None:
-    """Write the page of a scale.
-
-    Raises:
-        DamagedArtifact: a file of a run or a partition is damaged, or belongs to a different one.
-    """
+    """Write the page of a scale."""
     index, details = gather(sources)
     index["fidelity"] = fidelity_link(path)
     page = explorer_page(index, details, sources.scale.name)

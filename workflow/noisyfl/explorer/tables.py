@@ -139,7 +139,8 @@ class Tables:
                 "label": cell.measure.label,
                 "unit": SYMBOLS[cell.measure.unit],
                 "statistic": cell.statistic,
-                "computed": is_computed(content, cell),
+                "computed": bool(facts["trained"])
+                and not content.description.columns[at[1]].has_runs,
                 "rank": rank,
                 "runs": [self.run_ids[run] for run in cell.runs],
                 "missing": missing,
@@ -167,9 +168,3 @@ class Tables:
             return []
         ids = tables[name].runs[rows.index(row)][columns.index(column)]
         return [run for run in ids if run in self._plan]
-
-
-def is_computed(content: Content, cell: Cell) -> bool:
-    """Whether a cell of ours has no runs of its own, but is computed from other cells."""
-    column = content.description.columns[cell.facts["column_number"]]
-    return bool(cell.facts["trained"]) and not column.has_runs

@@ -54,11 +54,9 @@ def write_pages(
     """Write ``index.html`` and ``client_<number>.html``.
 
     Args:
-        folder: where they go.
         samples: see :mod:`noisyfl.analysis.audit`.
         clients: see :func:`noisyfl.analysis.audit.clients_of`.
         names: of the training images, by row.
-        picture: returns an image.
         about: lines on what was audited.
     """
     inside = clients["in_sample"]

@@ -53,9 +53,7 @@ def write_claims(
     """Write every claim on one page and as JSON.
 
     Args:
-        judgements: every claim as it was judged.
         cells: the file of our numbers beside them, see :mod:`noisyfl.analysis.published_cells`.
-        scale: the scale's name.
         tables: the page of each table that the scale has, by the table's name: a path from the page
             of claims, without the file's ending.
         html: gets the same page, in one file that needs nothing else.

@@ -30,7 +30,7 @@ def comparison_lines(
     """The cells of a table, line by line, without its head.
 
     Args:
-        summary: as :func:`noisyfl.analysis.compared.summary` returns it.
+        summary: as :func:`noisyfl.analysis.compared.summarise` returns it.
         notes: what else is said of a method, by its name; may be empty.
         seeds: how many runs each method should have.
     """

@@ -89,9 +89,6 @@ def read_reasons(folder: Path) -> tuple[dict[str, PaperReasons], dict[str, list[
 
     Args:
         folder: with a file for each paper, and one for the methods; one that is missing has none.
-
-    Raises:
-        BadInput: naming the file, the key and what was expected.
     """
     files = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     path = files.pop(METHODS, None)
@@ -311,7 +308,6 @@ class Method:
     """What the page of every method has of one.
 
     Attributes:
-        name: of its row.
         against: how it compares with the baseline; None for itself.
         columns: of the table of every method.
         lines: of the table of its settings, the header first.
@@ -397,9 +393,7 @@ def write_evidence(
 
     Args:
         folder: gets :data:`~noisyfl.pages.evidence_paths.PAGES`.
-        table, runs, judgements: see :func:`evidence_pages`.
         cells: the file of every published number with ours.
-        own: see :func:`evidence_pages`.
         own_cells: the published numbers with those at paper scale.
         reasons: the folder of people's paragraphs.
     """

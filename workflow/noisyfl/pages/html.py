@@ -14,7 +14,7 @@ TEMPLATES = ROOT / "workflow" / "report"
 
 
 def render(template: str, folder: Path = TEMPLATES, **values: Any) -> str:
-    """A page that is made from a template in a folder; texts in ``values`` are escaped."""
+    """A page from a template in a folder; texts in ``values`` are escaped."""
     return _templates(folder).get_template(template).render(**values)
 
 

@@ -21,13 +21,7 @@ LEAST_ROWS = 4
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """How similarly a column's published numbers and ours rank the rows.
-
-    Attributes:
-        column: its name.
-        correlation: Spearman's, of ranks.
-        rows: over how many.
-    """
+    """How similarly a column's published numbers and ours rank so many rows (Spearman)."""
 
     column: str
     correlation: float
@@ -39,9 +33,7 @@ class PaperTable:
     """A paper's table, with our numbers next to the published ones.
 
     Attributes:
-        paper: whose it is.
         table: ``<experiment>_<table>``, in which our numbers are.
-        columns: their names.
         rows: the texts of each row: its name, and for each column the paper's number and ours; last
             the headroom in each column, if it is known.
         correlations: of the columns that have enough rows.

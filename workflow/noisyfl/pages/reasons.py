@@ -169,21 +169,13 @@ class Subject(Strict):
 
 @functools.cache
 def method_reasons(folder: Path = FOLDER) -> dict[str, MethodReasons]:
-    """The reasons for every method's choices, by the method's name.
-
-    Raises:
-        BadInput: naming the file, the key and what was expected.
-    """
+    """The reasons for every method's choices, by the method's name."""
     paths = sorted((folder / "methods").glob("*.yaml"))
     return {path.stem: MethodReasons.read(read_yaml(path), f"{path}: ") for path in paths}
 
 
 @functools.cache
 def subjects() -> dict[str, Subject]:
-    """The reasons for choices that belong to no method, by the file's name.
-
-    Raises:
-        BadInput: naming the file, the key and what was expected.
-    """
+    """The reasons for choices that belong to no method, by the file's name."""
     paths = sorted(FOLDER.glob("*.yaml"))
     return {path.stem: Subject.read(read_yaml(path), f"{path}: ") for path in paths}

@@ -29,11 +29,7 @@ def ours(content: Content, cell: Cell) -> str:
 
 
 def paper(content: Content, cell: Cell, spread: bool = False) -> str:
-    """The published number of a cell, with its standard deviation if asked for; maybe empty.
-
-    Args:
-        spread: whether to add the standard deviation.
-    """
+    """The published number of a cell, with its standard deviation if asked for; maybe empty."""
     published = cell.published
     if published is None:
         return ""
